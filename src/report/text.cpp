@@ -153,8 +153,8 @@ std::string of_gustafson(const StudyReport& study) {
                   with_interval(law.serial_share), words_of(law.fit, law.residuals));
   if (share >= 0 && share <= 1) {
     text += fmt::format(
-        "As a share of the time that one rank would need for the work of {} ranks (Amdahl's s), "
-        "this is {:.3g}.\n",
+        "One rank would need longer for the work of {} ranks. The same serial time is {:.3g} of "
+        "that longer time (Amdahl's s).\n",
         largest, study::share_of_one_rank(share, largest));
   }
   const Estimate next = law.predict_efficiency(2 * largest);

@@ -210,8 +210,8 @@ void count_work(const launch::Session& session, const Operands& operands, const 
 void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
     log.warn(
-        "C, or the sum of its squares, overflows: scale the data down, or pass a wider "
-        "--product.precision");
+        "C, or the sum of its squares, overflows: check the data for huge values, such as fill "
+        "values; scale the data down, or pass a wider --product.precision");
   }
   if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
     log.warn(outcome.verdict);
