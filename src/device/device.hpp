@@ -42,8 +42,9 @@ struct Launch {
 /// synchronize() may return before the work is done. Until then, the caller must not change or free
 /// host memory that it has passed. Not thread-safe.
 ///
-/// The first error in the work of any stream becomes an error of the device: every synchronize()
-/// throws it, and later work is skipped. Events after skipped work count as reached.
+/// The first error in the work of any stream becomes an error of the device: every synchronize() of
+/// a stream throws it, and later work is skipped. On the host backend, events after skipped work
+/// count as reached; on GPUs, their members throw the error.
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -53,7 +53,7 @@ struct Sizes {
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
 
-/// The sizes of the slots, and the number of readers. They do not depend on the data.
+/// The sizes of the slots, and the number of readers. They do not depend on the size of the data.
 struct StagingSizes {
   std::uint64_t slot_bytes, slots;
   unsigned readers;

@@ -142,10 +142,10 @@ class UploadRing {
     /// batch <= b < batch + RingSizes::batches, and b does not decrease from one batch to the next.
     /// If the function is not set, only on_batch(batch) uses `batch`.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// The thread of run() calls it repeatedly while it waits for the readers of a batch, and then
-    /// for the work of on_arrival. It may call run_kernels() for earlier batches. If it returns
-    /// false, it is not called again during the current wait: run() then waits for the readers
-    /// without calling it, and does not wait for the work of on_arrival.
+    /// The thread of run() waits twice for each batch: for its readers, and for the work of
+    /// on_arrival. During both waits it calls this function repeatedly, which may call
+    /// run_kernels() for earlier batches. If the function returns false, it is not called again
+    /// during that wait. The wait for the readers then continues; that for on_arrival ends.
     std::function<bool()> meanwhile = nullptr;
   };
 
@@ -162,8 +162,9 @@ class UploadRing {
   /// used again.
   void run(const Job& job);
 
-  /// Calls `on_batch` for a batch that is already on the device, `bytes` bytes at `data`. Call it
-  /// from the thread of run(), or while run() is not active.
+  /// Calls `on_batch` for `bytes` bytes at `data`, which kernels can read. The ring does not read
+  /// them, so they may be null and 0 if `on_batch` does not need them. Call it from the thread of
+  /// run(), or while run() is not active.
   void run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
                    const OnBatch& on_batch);
 

@@ -25,7 +25,8 @@ gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend ba
 /// The form in which A, or B, is uploaded.
 UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend);
 
-/// A rectangle of a stored matrix, dense in the upload. Elements outside the valid part, which are
+/// A rectangle of a stored matrix. Its rows are dense in the slot; on the device they may have a
+/// pitch. Elements outside the valid part, which are
 /// beyond the matrix or belong to another block, are uploaded as zeros.
 struct Rectangle {
   const io::Matrix* matrix;

@@ -84,7 +84,7 @@ class Panels {
   /// have been read.
   std::string failure(Range batches, const std::uint64_t* device_checksums) const;
 
-  /// Waits for a stream on which arrive() has enqueued work.
+  /// Waits for the gathers, and for `stream`, whose work follows that of arrive().
   void wait(device::Stream& stream);
 
  private:

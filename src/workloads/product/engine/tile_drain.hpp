@@ -89,7 +89,7 @@ class TileDrain {
   /// Adds the products that have been computed to the progress. Call it often.
   void report_progress();
   /// Finishes the tile at `data` after the work of `stream`. The tile is dense in its padded shape.
-  /// `scratch` < Ranks::streams is the number of the scratch memory that only this stream uses.
+  /// `scratch` is the index (< Ranks::streams) of a scratch buffer that only this stream uses.
   /// `products`: those of the tile that were not passed to multiplied(); they are added to the
   /// progress once the tile has left.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, TileIndex tile,

@@ -350,10 +350,10 @@ struct Plan : Layout, RankPart, Schedule {
     return {number / own_blocks.count, own_blocks.first + number % own_blocks.count};
   }
 
-  /// Whether this tile of C is computed, or is the mirror of a computed tile. With d = (column -
-  /// row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed in the
-  /// first T / 2 rows if its row is even, and in the other rows if row - T / 2 is odd. So the
-  /// numbers of computed tiles in any two rows differ by at most one.
+  /// True if this tile of C is computed; false if it is the mirror of a computed tile. With d =
+  /// (column - row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed
+  /// in the first T / 2 rows if its row is even, and in the other rows if row - T / 2 is odd. So
+  /// the numbers of computed tiles in any two rows differ by at most one.
   bool computed(TileIndex tile) const;
   /// The computed tiles of one of this rank's super-tiles, row by row, and within a row by columns.
   /// Their accumulators have this order.
