@@ -51,8 +51,8 @@ class Drain {
   /// be recorded. Objects that `write` refers to must live until finish() has returned or thrown,
   /// or until the drain is destroyed.
   ///
-  /// push(), wait() and finish() rethrow the exception of a writer, once. Then no writer is
-  /// working, and everything else that was pushed is lost.
+  /// push(), finish(), and a wait() that blocks the thread rethrow the exception of a writer, once.
+  /// Then no writer is working, and everything else that was pushed is lost.
   std::uint64_t push(const device::Event& after, const std::byte* data, std::uint64_t rows,
                      std::size_t row_bytes, Write write);
 

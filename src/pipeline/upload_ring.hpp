@@ -142,10 +142,10 @@ class UploadRing {
     /// batch <= b < batch + RingSizes::batches, and b does not decrease from one batch to the next.
     /// If the function is not set, only on_batch(batch) uses `batch`.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// The thread of run() waits twice for each batch: for its readers, and for the work of
-    /// on_arrival. During both waits it calls this function repeatedly, which may call
-    /// run_kernels() for earlier batches. If the function returns false, it is not called again
-    /// during that wait. The wait for the readers then continues; that for on_arrival ends.
+    /// If this function is set, the thread of run() waits twice for each batch: for its readers,
+    /// and for the work of on_arrival. During both waits it calls the function repeatedly, which
+    /// may call run_kernels() for earlier batches. If the function returns false, it is not called
+    /// again during that wait. The wait for the readers then continues; that for on_arrival ends.
     std::function<bool()> meanwhile = nullptr;
   };
 

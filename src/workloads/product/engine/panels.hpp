@@ -35,8 +35,9 @@ struct PanelGroups {
 /// outlive it.
 class Panels {
  public:
-  /// The panels of a batch, valid after arrive(). The check uses the panels `a` and `b`. The
-  /// factors are multiplied; they may be the panels themselves.
+  /// The panels of a batch, valid after arrive(). The check uses `a` and `y`. The products use
+  /// `a_factor` and `b_factor`, which may point to the panels. The sums of variables use `a` and
+  /// `b`.
   struct Batch {
     /// The depth of the block: columns of A's panel, and rows of B's. If ranks share B's panel,
     /// rows of padding may follow.
