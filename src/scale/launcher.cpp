@@ -132,8 +132,7 @@ std::string Launcher::warning(std::uint64_t ranks) const {
   if (cores_ == 0 || ranks <= cores_) return {};
   return fmt::format(
       "scale.ranks: mpirun does not start {} ranks on this host, which has {}: start the study in "
-      "a "
-      "job, name a host file (--scale.launcher), leave out {}, or for a test pass "
+      "a job, name a host file (--scale.launcher), leave out {}, or for a test pass "
       "--scale.oversubscribe",
       ranks, counted(cores_, "core"), ranks);
 }

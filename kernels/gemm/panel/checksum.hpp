@@ -34,10 +34,10 @@ struct RowChecksums {
   std::uint64_t indexed_bits = 0;  ///< sum of j * mixed_bits() over the elements j = 0, 1, ...
   double squares = 0;              ///< sum of squares, in an order that depends only on `count`
 
-  /// The contribution of these elements to the checksum of C. This checksum is the sum of
-  /// (2 i + 1) * mixed_bits() over all elements of C, where i is the index of an element in C.
-  /// Element j of the row has the index first + j * step. `step` is 1 for a row of C. For the
-  /// mirrored elements, which are a column of C, it is the number of C's columns.
+  /// The contribution of these elements to the checksum of C. Each element of C with index i adds
+  /// (2 i + 1) * mixed_bits() to this checksum. Element j of the row has the index first + j *
+  /// step. `step` is 1 for a row of C. For the mirrored elements, which are a column of C, it is
+  /// the number of C's columns.
   std::uint64_t matrix_checksum(std::uint64_t first, std::uint64_t step = 1) const {
     return bits * (2 * first + 1) + 2 * step * indexed_bits;
   }
