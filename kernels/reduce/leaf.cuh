@@ -202,7 +202,7 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
   using Lanes_ = ThreadLanes<T>;
   using Key = typename Lanes_::Key;
   __shared__ bool look_closer;
-  __shared__ double mean;
+  __shared__ Mean mean;
 
   const auto fold_sums = [&](auto& lane) {
     using V = std::remove_reference_t<decltype(lane[0])>;
@@ -250,11 +250,11 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
     }
   }
   if constexpr (Variance) {
-    if (threadIdx.x == 0) mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
+    if (threadIdx.x == 0) mean = mean_of(leaf.sum, leaf.count);
     __syncthreads();
     double squares[vector] = {};
     for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned) {
-      double delta = static_cast<double>(value) - mean;
+      double delta = deviation(value, mean);
       if constexpr (std::is_floating_point_v<T>) {
         if (masked && value != value) delta = 0;
       }

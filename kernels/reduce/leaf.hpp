@@ -183,6 +183,20 @@ template <bool Masked, class T, unsigned Lanes>
   return fold_lanes(sums);
 }
 
+/// Adds the squared deviations of integers that must be subtracted before they become doubles. The
+/// rows are `pitch` elements apart.
+template <class T>
+[[gnu::always_inline]] inline void add_squares(const T* __restrict x, unsigned rows, unsigned width,
+                                               unsigned pitch, Mean mean,
+                                               double* __restrict squares) {
+  for (unsigned row = 0; row < rows; ++row) {
+    for (unsigned lane = 0; lane < width; ++lane) {
+      const double delta = deviation(x[row * pitch + lane], mean);
+      squares[lane] += delta * delta;
+    }
+  }
+}
+
 /// The statistics of one leaf of 1 to leaf_elements elements. `first` is the global index of x[0].
 template <class T, unsigned Lanes>
 [[gnu::always_inline]] inline PartialOf<T> reduce_leaf(const T* x, unsigned count,
@@ -213,12 +227,18 @@ template <class T, unsigned Lanes>
     fold_extremes<false>(extremes, count, first, leaf.max, leaf.max_index);
   }
   if (want.variance && leaf.count > 0) {
-    const double mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
+    const Mean mean = mean_of(leaf.sum, leaf.count);
     alignas(64) std::array<double, Lanes> squares{};
     for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
-      add_rows<rows, Lanes>(x + row * Lanes + lane, width, squares.data() + lane, [&](auto& value) {
-        if (masked) value = value == value ? value : decltype(value + value){} + mean;
-        value -= mean;
+      const T* from = x + row * Lanes + lane;
+      if constexpr (exceeds_double<T>) {
+        if (mean.whole != 0) {
+          return add_squares(from, rows, width, Lanes, mean, squares.data() + lane);
+        }
+      }
+      add_rows<rows, Lanes>(from, width, squares.data() + lane, [&](auto& value) {
+        if (masked) value = value == value ? value : decltype(value + value){} + mean.rest;
+        value -= mean.rest;
         value *= value;
       });
     });

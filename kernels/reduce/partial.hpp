@@ -34,6 +34,49 @@ constexpr double to_double(double value) {
   return value;
 }
 
+/// A mean as whole + rest. `whole` is 0 unless the mean of integers reaches `whole_from`. Then it
+/// is an integer, and |rest| < 1: a double alone would lose the fraction, or even skip integers.
+struct Mean {
+  std::int64_t whole;
+  double rest;
+};
+inline constexpr double whole_from = 0x1p32;
+
+constexpr Mean mean_of(double sum, std::int64_t count) {
+  return {0, sum / static_cast<double>(count)};
+}
+constexpr Mean mean_of(Int128 sum, std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  const double mean = to_double(sum) / n;
+  if (-whole_from < mean && mean < whole_from) return {0, mean};
+  Int128 whole = Int128{static_cast<std::int64_t>(mean / 2)} * 2;  // the mean may round to 2^63
+  whole += static_cast<std::int64_t>(to_double(sum - whole * count) / n);
+  return {static_cast<std::int64_t>(whole), to_double(sum - whole * count) / n};
+}
+
+/// Whether double cannot hold every value of T.
+template <class T>
+inline constexpr bool exceeds_double = std::integral<T> && sizeof(T) == 8;
+
+/// x - mean. Integers of 64 bits are subtracted before they are rounded, as two halves of 32 bits,
+/// since the difference may need 65.
+template <class T>
+constexpr double deviation(T x, Mean mean) {
+  if constexpr (exceeds_double<T>) {
+    const double high = static_cast<double>(x >> 32) - static_cast<double>(mean.whole >> 32);
+    const double low = static_cast<double>(static_cast<std::uint32_t>(x)) -
+                       static_cast<double>(static_cast<std::uint32_t>(mean.whole));
+    return (high * 0x1p32 + low) - mean.rest;
+  } else {
+    return static_cast<double>(x) - mean.rest;
+  }
+}
+
+/// to - from.
+constexpr double difference(Mean to, Mean from) {
+  return to_double(Int128{to.whole} - from.whole) + (to.rest - from.rest);
+}
+
 /// An integer that has the order of the values, with -0 < +0. Not for NaN.
 constexpr std::int32_t order_key(float x) {
   const auto bits = std::bit_cast<std::int32_t>(x);
@@ -98,7 +141,7 @@ constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   } else {
     const auto n_left = static_cast<double>(left.count);
     const auto n_right = static_cast<double>(right.count);
-    const double delta = to_double(right.sum) / n_right - to_double(left.sum) / n_left;
+    const double delta = difference(mean_of(right.sum, right.count), mean_of(left.sum, left.count));
     both.m2 = (left.m2 + right.m2) + (delta * delta) * (n_left * (n_right / (n_left + n_right)));
   }
   const bool right_min = right.min_index != no_index &&

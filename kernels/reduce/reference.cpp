@@ -65,16 +65,35 @@ PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Wan
   return exact;
 }
 
+/// The sum of squared deviations of integers from their mean. They are subtracted from the mean's
+/// integer part, which leaves only small numbers to round.
+template <std::integral T>
+long double squares_about_mean(const T* x, std::uint64_t count) {
+  const auto n = static_cast<Int128>(count);
+  Int128 sum = 0;
+  for (std::uint64_t i = 0; i < count; ++i) sum += x[i];
+  const Int128 whole = sum / n;
+  const long double fraction = static_cast<long double>(sum % n) / static_cast<long double>(count);
+  CompensatedSum m2;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const long double delta = static_cast<long double>(x[i] - whole) - fraction;
+    m2.add(delta * delta);
+  }
+  return m2.value();
+}
+
 template <class T>
 Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want want) {
   const auto skip = [&](T value) { return want.skip_nans && is_nan(value); };
   CompensatedSum sum, magnitude, m2;
-  long double squares = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (skip(x[i])) continue;
     sum.add(static_cast<long double>(x[i]));
     magnitude.add(std::fabs(static_cast<long double>(x[i])));
-    squares += static_cast<long double>(x[i]) * static_cast<long double>(x[i]);
+  }
+  if constexpr (std::integral<T>) {
+    const long double squares = want.variance ? squares_about_mean(x, count) : 0;
+    return {sum.value(), magnitude.value(), squares};
   }
   const long double mean = sum.value() / static_cast<long double>(counted);
   for (std::uint64_t i = 0; want.variance && i < count; ++i) {
@@ -82,7 +101,7 @@ Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want 
     const long double delta = static_cast<long double>(x[i]) - mean;
     m2.add(delta * delta);
   }
-  return {sum.value(), magnitude.value(), squares, m2.value()};
+  return {sum.value(), magnitude.value(), m2.value()};
 }
 
 Deviation deviation(double got, long double wanted, long double bound) {
@@ -110,21 +129,23 @@ Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, cons
   }
 }
 
-/// The deviation of m2. The mean has an error, which adds n * error^2. Integers of 64 bits are
-/// first rounded to double, each by r_i, which adds at most 2 sqrt(m2 sum(r^2)) + sum(r^2).
+/// The deviation of m2. It may be infinite if it leaves the range of double. The mean has an error,
+/// which adds n * error^2: that of the sum, or for integers that of the division, since their sum
+/// is exact. An integer beyond 2^53 is rounded, by at most two units of its deviation.
 template <class T>
 Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::int64_t count,
                    long double additions) {
   if (!std::isfinite(to_double(partial.sum))) {
     return std::isfinite(partial.m2) ? Deviation{1, 0} : Deviation{};
   }
+  if (wanted.m2 > std::numeric_limits<double>::max() / 2 && !std::isfinite(partial.m2)) return {};
   const auto n = static_cast<long double>(count);
-  const long double mean_error = (additions + 1) * unit_roundoff * wanted.magnitude / n;
-  const long double rounding =
-      std::integral<T> && sizeof(T) == 8 ? unit_roundoff * unit_roundoff * wanted.squares : 0;
+  const long double mean = std::fabs(wanted.sum) / n;
+  const long double mean_error = std::integral<T>
+                                     ? 3 * unit_roundoff * (mean < whole_from ? mean : 1)
+                                     : (additions + 1) * unit_roundoff * wanted.magnitude / n;
   return deviation(partial.m2, wanted.m2,
-                   (additions + 4) * unit_roundoff * wanted.m2 + n * mean_error * mean_error +
-                       2 * std::sqrt(wanted.m2 * rounding) + rounding);
+                   (additions + 8) * unit_roundoff * wanted.m2 + n * mean_error * mean_error);
 }
 
 Deviation scaled(const Deviation& deviation, double factor) {

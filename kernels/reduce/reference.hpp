@@ -12,7 +12,6 @@ namespace shardstream::reduce {
 struct Reference {
   long double sum = 0;        ///< Neumaier's compensated sum
   long double magnitude = 0;  ///< sum of absolute values
-  long double squares = 0;    ///< sum of squares, for bounds only
   long double m2 = 0;         ///< squared deviations from sum / count
 };
 

@@ -212,6 +212,8 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   if (session.rank() == 0) {
     measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
+    using enum workloads::Verification;
+    if (outcome.verified == partly || outcome.verified == impossible) log.warn(outcome.verdict);
   }
   const auto telemetry = gather_telemetry(runtime, outcome);
   add_common_metrics(runtime, telemetry, outcome);

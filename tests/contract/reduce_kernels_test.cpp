@@ -62,11 +62,11 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
   }
   leaf.sum = tree(sums);
   if (!want.variance || leaf.count == 0) return leaf;
-  const double mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
+  const Mean mean = mean_of(leaf.sum, leaf.count);
   std::vector<double> squares(lanes);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (want.skip_nans && is_nan(x[i])) continue;
-    const double delta = static_cast<double>(x[i]) - mean;
+    const double delta = deviation(x[i], mean);
     squares[i % lanes] += delta * delta;
   }
   leaf.m2 = tree(squares);
@@ -240,6 +240,26 @@ TYPED_TEST(ReduceKernels, LimitsOfTheType) {
   this->expect_leaves(values, "all lowest");
   for (std::size_t i = 0; i < values.size(); i += 2) values[i] = Limits::max();
   this->expect_leaves(values, "both");
+}
+
+/// Doubles would round these integers by more than their deviations.
+using ReduceLongs = ReduceKernels<std::int64_t>;
+TEST_F(ReduceLongs, LargeIntegersAreSubtractedBeforeTheyAreRounded) {
+  for (const std::int64_t base :
+       {std::int64_t{1} << 53, -std::int64_t{1'700'000'000'000'000'000}}) {
+    std::vector<std::int64_t> values(leaf_elements + 101);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = base + static_cast<std::int64_t>(i % 101);
+    }
+    expect_leaves(values, "large integers");
+    const Want want{.variance = true};
+    auto last = leaves(values, 0, want)[1];
+    const std::int64_t* const elements = values.data() + leaf_elements;
+    EXPECT_TRUE(check_leaf(elements, 101, leaf_elements, want, last).variance.passes());
+    EXPECT_DOUBLE_EQ(last.m2, 850 * 101);
+    last.m2 *= 1 + 1e-12;
+    EXPECT_FALSE(check_leaf(elements, 101, leaf_elements, want, last).variance.passes());
+  }
 }
 
 TYPED_TEST(ReduceKernels, NansInfinitiesAndSignedZeros) {
@@ -426,6 +446,36 @@ TEST(Combine, SumsOf128BitsAreExact) {
   EXPECT_EQ(to_double(Int128{-1}), -1.0);
   EXPECT_EQ(to_double(Int128{1} << 100), std::ldexp(1.0, 100));
   EXPECT_EQ(to_double(-(Int128{1} << 64) - 1), -std::ldexp(1.0, 64));
+}
+
+/// The mean of `base` + 0, 1, ..., count - 1.
+Mean mean_from(std::int64_t base, std::int64_t count) {
+  return mean_of(Int128{base} * count + Int128{count} * (count - 1) / 2, count);
+}
+
+TEST(Mean, OfLargeIntegersKeepsItsFraction) {
+  for (const std::int64_t base :
+       {std::int64_t{1} << 33, std::int64_t{1} << 53, std::int64_t{1'700'000'000'000'000'000},
+        std::numeric_limits<std::int64_t>::max() - 1000, -(std::int64_t{1} << 60) + 7,
+        std::numeric_limits<std::int64_t>::min()}) {
+    for (const std::int64_t count : {2, 4, 101, 1000}) {
+      const Mean mean = mean_from(base, count);
+      const double rest = static_cast<double>(count - 1) / 2;
+      EXPECT_EQ(static_cast<double>(Int128{mean.whole} - base) + mean.rest, rest) << base;
+      EXPECT_LE(std::abs(mean.rest), 1) << base;
+      EXPECT_EQ(deviation(base, mean), -rest) << base;
+      EXPECT_EQ(deviation(base + (count - 1), mean), rest) << base;
+      EXPECT_EQ(difference(mean_from(base + 1, count - 1), mean), 0.5) << base;
+    }
+  }
+}
+
+TEST(Mean, OfSmallIntegersIsADouble) {
+  const Mean mean = mean_of(Int128{10}, 4);
+  EXPECT_EQ(mean.whole, 0);
+  EXPECT_EQ(mean.rest, 2.5);
+  constexpr auto max = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(difference(mean_of(Int128{max}, 1), mean_of(Int128{-max}, 1)), std::ldexp(1.0, 64));
 }
 
 TEST(Deviation, OnlyFiniteErrorsWithinTheBoundPass) {

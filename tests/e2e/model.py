@@ -2,7 +2,7 @@
 
 Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
 numbers: exactly); lane i takes lane i + width for width = 256, 128, ..., 1. Squared deviations from
-the leaf's mean are added the same way. Leaves are joined pairwise, level by level, and a leaf
+the leaf's mean are added the same way; large integers are subtracted before they are rounded. Leaves are joined pairwise, level by level, and a leaf
 without a neighbour rises as it is. So every value is to be met bit for bit.
 """
 
@@ -48,6 +48,16 @@ def to_double(total):
     return -size if total < 0 else size
 
 
+def mean_of(total, count):
+    """A whole part, which is 0 for floats and for small integers, and a rest."""
+    mean = to_double(total) / float(count)
+    if isinstance(total, float) or abs(mean) < 2.0**32:
+        return 0, mean
+    whole = 2 * int(mean / 2)
+    whole += int(to_double(total - whole * count) / float(count))
+    return whole, to_double(total - whole * count) / float(count)
+
+
 class Node:
     """count, sum and squared deviations of a stretch of elements."""
 
@@ -68,8 +78,11 @@ class Node:
         count = len(values) - int(nans.sum())
         if count == 0:
             return cls(0, total, 0.0)
-        mean = to_double(total) / float(count)
-        apart = np.where(nans, 0.0, values.astype(np.float64) - mean)
+        whole, rest = mean_of(total, count)
+        if whole:
+            apart = np.array([float(value - whole) - rest for value in values.tolist()])
+        else:
+            apart = np.where(nans, 0.0, values.astype(np.float64) - rest)
         return cls(count, total, float(in_lanes(apart * apart)))
 
     def joined(self, right):
@@ -79,7 +92,9 @@ class Node:
             both.squares = right.squares if self.count == 0 else self.squares
             return both
         n, m = float(self.count), float(right.count)
-        delta = to_double(right.total) / m - to_double(self.total) / n
+        (whole, rest), (from_whole, from_rest) = (mean_of(node.total, node.count)
+                                                  for node in (right, self))
+        delta = to_double(whole - from_whole) + (rest - from_rest)
         both.squares = (self.squares + right.squares) + (delta * delta) * (n * (m / (n + m)))
         return both
 

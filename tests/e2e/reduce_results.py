@@ -2,6 +2,7 @@
 """The values and the file that `run reduce` gives: against the model bit for bit, against numpy
 within bounds; what pandas opens; options and where they come from; names and their replacement."""
 
+import fractions
 import itertools
 import math
 import re
@@ -153,6 +154,25 @@ def test_integer_sums_do_not_overflow():
             assert rows["variance"]["value"] == 0, rows["variance"]
 
 
+def test_variance_of_large_integers():
+    """Integers beyond 2^53 are subtracted from their mean before a double rounds them."""
+    some = np.arange(101)
+    cases = [(1_700_000_000_000_000_000 + some, "i8", 1), (2**53 + some % 3, "i8", 1),
+             (2**53 + some % 3, ">u8", 1), (-2**62 - some, "i8", 1),
+             (2**60 + np.arange(3 * LEAF + 5) % 1000, "u8", 3),
+             (np.repeat([2**62, -2**62], 2 * LEAF), "i8", 2)]
+
+    def check(values, dtype, ranks):
+        array = values.astype(dtype)
+        rows = check_reduced(array, {}, *RESIDENT, ranks=ranks)
+        numbers = array.tolist()
+        n, total = len(numbers), sum(numbers)
+        squares = sum((n * value - total)**2 for value in numbers)  # n^3 times the variance
+        exact = float(fractions.Fraction(squares, n**3))
+        assert math.isclose(rows["variance"]["value"], exact, rel_tol=1e-12), (rows, exact)
+    each(cases, check)
+
+
 # ---------------------------------------------------------------- NaNs, infinities, zeros, ties
 
 def with_values(count, values):
@@ -176,7 +196,6 @@ SPECIAL = {
     "both infs in a leaf": with_values(2 * LEAF, {3: INF, 7: -INF, 8: INF}),
     "infs and nans": with_values(2 * LEAF, {3: INF, 70000: -INF, 9: NAN, 100000: NAN}),
     "only inf and nan": np.array([NAN, INF, NAN]),
-    "the largest": np.full(2 * LEAF, np.finfo("f8").max),
     "subnormal": np.full(2 * LEAF + 1, 5e-324),
 }
 
@@ -188,6 +207,34 @@ def test_nans_and_infinities():
               ("both infs", "propagate", "f4", 2)]
     each(cases, lambda what, nan, dtype, ranks: check_reduced(SPECIAL[what].astype(dtype), {},
                                                               *RESIDENT, nan=nan, ranks=ranks))
+
+
+def test_overflow_is_no_verified_result():
+    """Finite elements whose sums leave the range of double: the values are named, and the others
+    stay verified. Infinities in the data are no overflow, whatever else is requested."""
+    big = 1.7e308
+    every = ["sum", "mean", "variance", "stddev"]
+    ignored = np.where(np.arange(99) == 7, NAN, big)
+    cases = [(np.full(2 * LEAF, big), OPS, every, 2), (np.array([big, big]), ["mean"], ["mean"], 1),
+             (np.tile([big, big, -big, -big], 1000), OPS, every, 1),
+             (np.tile([big, -big], 1000), ["mean"], ["mean"], 1),
+             (np.tile([1e200, -1e200], 1000), OPS, every[2:], 1), (ignored, ["sum"], ["sum"], 1),
+             (with_values(2 * LEAF, {5: INF}), ["sum"], [], 2), (np.full(9, 1e150), OPS, [], 1),
+             (with_values(99, {5: INF, 7: -INF}), OPS, [], 1)]
+
+    def check(array, ops, overflows, ranks):
+        folder = new_folder()
+        source = write(array, folder / "in.h5")
+        finished = reduce(source, folder / "out.h5", "--reduce.ops", ",".join(ops), "--reduce.nan",
+                          "ignore", ranks=ranks)
+        lines = dict(line.split("=", 1) for line in finished.out.splitlines())
+        assert lines.get("overflow", "") == ", ".join(overflows), finished
+        assert lines["verified"] == ("partly" if overflows else "true"), finished
+        rows = results.stored_reduce(folder / "out.h5")
+        assert [op for op in ops if not rows[op]["validated"]] == overflows, rows
+        if overflows:
+            expect_warning(finished, overflows)
+    each(cases, check)
 
 
 def test_nan_policy_is_stated():

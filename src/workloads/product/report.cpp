@@ -207,14 +207,11 @@ void count_work(const launch::Session& session, const Operands& operands, const 
 }
 
 /// Prints warnings about a result that is no failure.
-void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
+void warn(Log& log, const Operands& operands, const Agreed& agreed) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
     log.warn(
         "C, or the sum of its squares, overflows: check the data for huge values, such as fill "
         "values; scale the data down, or pass a wider --product.precision");
-  }
-  if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
-    log.warn(outcome.verdict);
   }
   if (operands.scale && agreed.constant > 0) {
     log.warn(fmt::format(
@@ -254,7 +251,7 @@ void conclude(const runtime::Runtime& runtime, const Operands& operands, const s
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
   outcome.verdict = verdict_of(agreed, operands);
-  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed, outcome);
+  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed);
   resolve(operands, plan, staging, outcome);
   outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));
   if (operands.normalizes()) {

@@ -173,6 +173,9 @@ class ShardReduction {
     return worst;
   }
 
+  /// From the next run() on, the extremes are computed, too.
+  void add_extremes() { want_.extremes = true; }
+
   std::size_t samples() const { return samples_.ranges().size(); }
   device::Stream& compute() { return feed_.compute(); }
 

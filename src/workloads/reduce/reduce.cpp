@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -137,6 +138,7 @@ class Run {
     load();
     repeat();
     reject_nans();
+    find_overflow();
     const auto span = runtime_.recorder.phase("verify", Kind::useful);
     verify(cache);
     describe_run();
@@ -205,6 +207,22 @@ class Run {
     });
   }
 
+  /// Decides whether sums have left the range of double, which only those of f64 can, or are not
+  /// finite since an element is not. If the extremes were not requested, this takes another pass.
+  void find_overflow() {
+    if constexpr (std::is_same_v<T, double>) {
+      if (std::isfinite(total_->sum) && std::isfinite(total_->m2)) return;
+      if (total_->nans > 0 && !request_.want().skip_nans) return;
+      Partial<Wide> extremes = *total_;
+      if (!request_.want().extremes) {
+        const auto span = runtime_.recorder.phase("extremes", Kind::useful);
+        shard_reduction_->add_extremes();
+        extremes = root_fold_->run(shard_reduction_->compute(), shard_reduction_->run());
+      }
+      overflows_ = std::isfinite(extremes.min) && std::isfinite(extremes.max);
+    }
+  }
+
   void verify(const measure::PageCache& cache) {
     reduce::LeafCheck check = shard_reduction_->verify();
     for (Deviation* deviation :
@@ -225,8 +243,10 @@ class Run {
       outcome_.verdict =
           "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
     }
-    report_values<T>(source_, request_, *total_, check,
-                     repeatable_ && check.exact.passes() && complete, outcome_);
+    report_values<T>(
+        source_, request_, *total_, check,
+        {.whole = repeatable_ && check.exact.passes() && complete, .overflows = overflows_},
+        outcome_);
     report(cache, outcome_);
     if (outcome_.verified == Verification::passed) {
       outcome_.verdict = fmt::format("{} sampled leaves agree with their references", samples);
@@ -258,6 +278,7 @@ class Run {
   std::optional<RootFold<Wide>> root_fold_;
   std::optional<Partial<Wide>> total_;
   bool repeatable_ = true;
+  bool overflows_ = false;
   Outcome outcome_;
 };
 

@@ -111,12 +111,18 @@ inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& chec
   return check.exact;
 }
 
+/// The checks of the whole result.
+struct Checks {
+  bool whole;      ///< all elements were counted, and exact statistics of sampled leaves are right
+  bool overflows;  ///< values that are not finite come from finite elements
+};
+
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
-/// operation deviates by more than its bound.
+/// operation deviates by more than its bound. A value that overflows is named and not verified.
 template <class T>
 void report_values(const io::Source& source, const Request& request,
                    const Partial<reduce::Extreme<T>>& total, const reduce::LeafCheck& check,
-                   bool whole, Outcome& outcome) {
+                   Checks checks, Outcome& outcome) {
   Table table("reduce", {{"op", ColumnType::text},
                          {"value", ColumnType::real},
                          {"exact", ColumnType::text},
@@ -126,12 +132,16 @@ void report_values(const io::Source& source, const Request& request,
                          {"max_error", ColumnType::real},
                          {"tolerance", ColumnType::real}});
   const Values<T> values(total, request.nan == "propagate");
+  std::vector<std::string> overflows;
   for (const std::string& op : request.ops) {
     const auto value = values[op];
     const Deviation deviation = deviation_of(op, check);
     const std::string position = place(source, value.index);
+    const bool overflow = checks.overflows && !std::isfinite(value.real);
+    if (overflow) overflows.push_back(op);
     table.add({op, value.real, value.exact, value.index, position,
-               std::int64_t{whole && deviation.passes()}, deviation.error, deviation.bound});
+               std::int64_t{checks.whole && deviation.passes() && !overflow}, deviation.error,
+               deviation.bound});
     outcome.metrics.push_back({op, value.exact});
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
     if (!deviation.passes() && outcome.verdict.empty()) {
@@ -142,7 +152,14 @@ void report_values(const io::Source& source, const Request& request,
   }
   outcome.results.push_back(std::move(table));
   if (total.nans > 0) outcome.metrics.push_back({"nans", total.nans});
-  if (whole && outcome.verdict.empty()) outcome.verified = Verification::passed;
+  if (!overflows.empty()) outcome.metrics.push_back({"overflow", join(overflows, ", ")});
+  if (!checks.whole || !outcome.verdict.empty()) return;
+  outcome.verified = overflows.empty() ? Verification::passed : Verification::partly;
+  if (overflows.empty()) return;
+  outcome.verdict = fmt::format(
+      "{} left the range of double, although all elements are finite: divide the data by a "
+      "constant",
+      join(overflows, ", "));
 }
 
 }  // namespace shardstream::workloads
