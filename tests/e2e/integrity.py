@@ -13,6 +13,7 @@ import numpy as np
 
 from harness import (check_complaints, each, expect_complaint, expect_warning, expect_words, finish,
                      main, new_folder, part_files, reduce, run, start, wait_until)
+from products import ON_HOST, why_no_products
 
 ROWS, COLUMNS = 40, 30
 ANYWAY = ["--output.overwrite", "anything"]
@@ -194,6 +195,14 @@ def test_elements_that_were_never_written():
         layout = h5py.VirtualLayout((60,), "f4")
         layout[5:] = h5py.VirtualSource(".", "whole", (55,))
         file.create_virtual_dataset("virtual", layout, fillvalue=3)
+        layout = h5py.VirtualLayout((60,), "f4")
+        for first in (0, 5):  # both map the elements 5 to 54
+            layout[first:first + 55] = h5py.VirtualSource(".", "whole", (55,))
+        file.create_virtual_dataset("overlapping", layout, fillvalue=3)
+        layout = h5py.VirtualLayout((60,), "f4")
+        for first in (0, 2):
+            layout[first:first + 55] = h5py.VirtualSource(".", "whole", (55,))
+        file.create_virtual_dataset("overlapping_gap", layout, fillvalue=3)
 
     def check(name, words, total, ranks):
         source, out = folder / f"in.h5:/{name}", new_folder() / "out.h5"
@@ -209,7 +218,58 @@ def test_elements_that_were_never_written():
         expect_complaint(complaint, 2, [source, *words, "--input.unwritten fill"])
     each([("chunked", ["97 of 100 chunks"], 9700 * 7 + 300, 1), ("whole", None, 55, 1),
           ("never", [], 100, 2), ("empty_chunks", ["10 of 10 chunks"], 0, 1),
-          ("virtual", ["5 of 60 elements"], 55 + 15, 1)], check)
+          ("virtual", ["5 of 60 elements"], 55 + 15, 1), ("overlapping", None, 60, 1),
+          ("overlapping_gap", ["3 of 60 elements"], 57 + 9, 1)], check)
+
+
+def write_unfilled(path, fill):
+    """x (2 000 000) and m (200, 10 000) of i32, of whose 200 chunks every second one is written.
+    HDF5 leaves the memory of the others' readers as it was (fill time NEVER)."""
+    chunk = 10_000
+    with h5py.File(path, "w") as file:
+        for name, shape, of_chunk in (("x", (200 * chunk,), (chunk,)),
+                                      ("m", (200, chunk), (1, chunk))):
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_chunk(of_chunk)
+            creation.set_scaleoffset(h5py.h5z.SO_INT, 0)  # for H5Dread alone
+            creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            creation.set_fill_value(np.array(fill, "i4"))
+            dataset = h5py.Dataset(h5py.h5d.create(
+                file.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple(shape),
+                creation))
+            for i in range(0, 200, 2):
+                where = i if name == "m" else slice(i * chunk, (i + 1) * chunk)
+                dataset[where] = np.arange(1, chunk + 1)
+    return 100 * chunk * (chunk + 1) // 2 + 100 * chunk * fill
+
+
+def test_memory_that_hdf5_leaves():
+    """It holds what earlier reads left, or a pattern; nothing of it is counted."""
+    poisoned = {"MALLOC_PERTURB_": "165"}
+    folder = new_folder()
+    totals = {fill: write_unfilled(folder / f"{fill}.h5", fill) for fill in (0, 3)}
+
+    def check(name, fill, ranks, element_type):
+        source = f"{folder / f'{fill}.h5'}:/{name}"
+        finished = reduce(source, new_folder() / "out.h5", "--reduce.ops", "sum", "--input.type",
+                          element_type, ranks=ranks, env=poisoned)
+        assert float(finished.values["sum"]) == totals[fill], finished
+        expect_words(finished.err, [source, "100 of 200 chunks"], finished)
+    each([("x", 0, 1, "auto"), ("x", 0, 2, "auto"), ("x", 0, 3, "auto"), ("x", 3, 2, "f64"),
+          ("m", 3, 1, "i64")], check)
+    source = f"{folder / '3.h5'}:/m"
+    expect_complaint(run("run", "reduce", "--input.data", source, "-o", new_folder() / "out.h5",
+                         "--input.unwritten", "error"), 2,
+                     [source, "100 of 200 chunks", "--input.unwritten fill"])
+    if why_no_products():
+        return
+    out = new_folder() / "out.h5"
+    run("run", "gram", "--input.data", source, "--gram.of", "rows", "--input.type", "f64", "-o",
+        out, env={**ON_HOST, **poisoned}).expect(0)
+    with h5py.File(folder / "3.h5") as file, h5py.File(out) as result:
+        matrix = np.full(file["m"].shape, 3.0)
+        matrix[::2] = file["m"][::2]
+        assert (result["results/C"][()] == matrix @ matrix.T).all()
 
 
 def test_attributes_that_are_not_applied():

@@ -57,8 +57,11 @@ std::unique_ptr<Source> open(const std::string& file, ReadWay way,
   return open_hdf5_source(file, "/" + path, type, way, order, Unwritten::fill, {}, rows);
 }
 
+/// Into memory with another pattern at each call, so that bytes that read() leaves are seen.
 Bytes read(const Source& source, Range elements) {
-  Bytes bytes(elements.count * size_of(source.type()));
+  static std::byte poison{0x5a};
+  poison = ~poison;
+  Bytes bytes(elements.count * size_of(source.type()), poison);
   source.read(elements.first, elements.count, bytes.data());
   return bytes;
 }

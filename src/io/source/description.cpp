@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/stored_type.hpp"
 
 namespace shardstream::io {
@@ -84,6 +85,33 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
   return wanted;
 }
 
+Allocation allocation_of(const hdf5::Dataset& dataset, H5D_layout_t layout, hid_t creation) {
+  const bool one_piece = layout == H5D_CONTIGUOUS || layout == H5D_COMPACT;
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) return Allocation::partly;
+  H5D_space_status_t status{};
+  check(H5Dget_space_status(dataset.get(), &status), "cannot get the storage of a data set");
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) return Allocation::none;
+  return one_piece ? Allocation::whole : Allocation::partly;
+}
+
+/// Sets the fill value in the delivered type.
+void describe_fill(const hdf5::Dataset& dataset, hid_t stored, Description& about) {
+  const std::size_t size = size_of(about.delivered);
+  about.fill = stored_fill_value(dataset);
+  about.fill.resize(std::max(about.fill.size(), size));  // it is converted in place
+  const CheckedConversion conversion(stored, about.delivered);
+  auto complaint = H5Tconvert(stored, native_type(about.delivered), 1, about.fill.data(), nullptr,
+                              conversion.properties()) < 0
+                       ? conversion.complaint().value_or("HDF5 cannot convert it")
+                   : about.sign_differs ? sign_change(about.delivered, about.fill.data(), 0, 1)
+                                        : std::nullopt;
+  about.fill.resize(size);
+  if (complaint) {
+    about.fill_complaint =
+        fmt::format("the fill value of elements that were never written: {}", *complaint);
+  }
+}
+
 }  // namespace
 
 Description describe(const hdf5::Dataset& dataset, const std::string& name,
@@ -112,6 +140,8 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
   about.filters = filters_of(creation.get(), name);
   about.stored_bytes = H5Dget_storage_size(dataset.get());
+  about.allocation = allocation_of(dataset, about.layout, creation.get());
+  describe_fill(dataset, stored.get(), about);
   return about;
 }
 

@@ -15,6 +15,9 @@ namespace shardstream::io {
 
 using Extents = std::vector<std::uint64_t>;
 
+/// The elements of a data set that have storage in its file.
+enum class Allocation { none, partly, whole };
+
 struct Description {
   std::string name;  ///< FILE:/PATH
   std::string stored_as;
@@ -31,6 +34,10 @@ struct Description {
   bool as_delivered;   ///< whether stored and delivered bytes are equal, except for their order
   bool order_differs;  ///< whether only the byte order differs
   std::uint64_t stored_bytes;
+  Allocation allocation;        ///< `partly` also if only reading can tell
+  std::vector<std::byte> fill;  ///< the delivered value of elements that were never written
+  std::optional<std::string> fill_complaint;  ///< the delivered type cannot hold it
+  bool may_have_gaps = true;  ///< whether elements may have the fill value; see Origin
 };
 
 /// Describes a data set whose elements are wanted as `requested`, or as the type that fits. Throws

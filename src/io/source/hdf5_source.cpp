@@ -14,6 +14,7 @@
 #include "io/source/chunks/reader.hpp"
 #include "io/source/contiguous_source.hpp"
 #include "io/source/description.hpp"
+#include "io/source/hdf5_transfer.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -89,21 +90,7 @@ std::string decoded_by_hdf5(const Description& about) {
       about.name, join(about.filters, ", "));
 }
 
-/// The objects that all H5Dread calls of one read() share. Creating them costs more than reading a
-/// small chunk.
-struct Transfer {
-  hdf5::Type stored;
-  hdf5::Space in_file;
-  CheckedConversion conversion;
-
-  /// Needs the lock.
-  Transfer(const hdf5::Dataset& dataset, const Description& about)
-      : stored(H5Dget_type(dataset.get()), "cannot get the type of " + about.name),
-        in_file(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
-        conversion(stored.get(), about.delivered) {}
-};
-
-using MaybeTransfer = std::unique_ptr<const Transfer>;
+using MaybeTransfer = std::unique_ptr<const Hdf5Transfer>;
 
 // Descriptions of ranges for messages.
 std::string elements_text(Range elements) {
@@ -113,22 +100,6 @@ std::string rectangle_text(Range rows, Range columns) {
   const auto lines = rows.count == 1 ? fmt::format("row {}", rows.first)
                                      : fmt::format("rows {} to {}", rows.first, rows.end() - 1);
   return fmt::format("{}, columns {} to {}", lines, columns.first, columns.end() - 1);
-}
-
-/// The space of a block in memory: dense if `pitch` is 0, else a rectangle whose rows have a pitch
-/// of `pitch` elements.
-hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
-  const hsize_t width = extent.size() == 1 ? 1 : extent[1];
-  if (pitch == 0 || pitch == width) {
-    // With another rank than in the file, HDF5 would match the two spaces element by element.
-    return hdf5::Space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
-                       "cannot make a data space");
-  }
-  const hsize_t all[] = {extent[0], pitch}, start[] = {0, 0}, part[] = {extent[0], width};
-  hdf5::Space space(H5Screate_simple(2, all, nullptr), "cannot make a data space");
-  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, part, nullptr),
-        "cannot select a rectangle of memory");
-  return space;
 }
 
 class Hdf5Source final : public Source {
@@ -179,12 +150,6 @@ class Hdf5Source final : public Source {
   template <class What>
   void read_block(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
                   std::uint64_t pitch, const What& what, std::byte* out) const;
-  template <class What>
-  void read_by_hdf5(const Transfer& transfer, const Extents& start, const Extents& extent,
-                    std::uint64_t pitch, const What& what, std::byte* out) const;
-  template <class What>
-  void convert(const Transfer& transfer, std::uint64_t count, const What& what,
-               std::byte* values) const;
   template <class What>
   void expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
                    const std::byte* values) const;
@@ -346,7 +311,7 @@ MaybeTransfer Hdf5Source::start_transfer() const {
   if (chunks_ && about_.as_delivered) return nullptr;
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
-  return std::make_unique<const Transfer>(dataset_, about_);
+  return std::make_unique<const Hdf5Transfer>(dataset_, about_);
 }
 
 /// `pitch` is the pitch of a rectangle in memory in elements, or 0 for a dense block. `what`
@@ -355,7 +320,11 @@ template <class What>
 void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
                             const Extents& extent, std::uint64_t pitch, const What& what,
                             std::byte* out) const {
-  if (!chunks_) return read_by_hdf5(*transfer, start, extent, pitch, what, out);
+  if (!chunks_) {
+    const auto complaint = transfer->read(start, extent, pitch, out, what);
+    if (complaint) fail_to_convert(what(), *complaint);
+    return;
+  }
   const Extents dense = row_major_strides(extent);
   const std::uint64_t count = extent[0] * dense[0], element = size_of(about_.delivered);
   Extents wanted = dense;
@@ -371,54 +340,12 @@ void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
   const AlignedBytes values(DirectFile::block(),
                             DirectFile::room(count * std::max(about_.stored_size, element)));
   chunks_->read(start, extent, dense, values.data());
-  convert(*transfer, count, what, values.data());
+  const auto complaint = transfer->convert(count, values.data(), what);
+  if (complaint) fail_to_convert(what(), *complaint);
   for (std::uint64_t row = 0; row < extent[0]; ++row) {
     std::copy_n(values.data() + row * dense[0] * element, dense[0] * element,
                 out + row * wanted[0] * element);
   }
-}
-
-/// Converts stored elements to the delivered type, in place.
-template <class What>
-void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const What& what,
-                         std::byte* values) const {
-  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
-  const hdf5::Lock lock;
-  if (H5Tconvert(transfer.stored.get(), native_type(about_.delivered), count, values, nullptr,
-                 transfer.conversion.properties()) >= 0) {
-    return;
-  }
-  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
-  throw Error(fmt::format("cannot convert {} of {} to {} (HDF5: {}): choose another input.type",
-                          what(), about_.name, name_of(about_.delivered),
-                          hdf5::Reasons().innermost()));
-}
-
-/// The same as read_block(), with H5Dread.
-template <class What>
-void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_start,
-                              const Extents& block_extent, std::uint64_t pitch, const What& what,
-                              std::byte* out) const {
-  const std::vector<hsize_t> start(block_start.begin(), block_start.end());
-  const std::vector<hsize_t> extent(block_extent.begin(), block_extent.end());
-  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
-  const hdf5::Lock lock;
-  const hdf5::Space in_memory = space_in_memory(extent, pitch);
-  if (!about_.scalar) {
-    check(H5Sselect_hyperslab(transfer.in_file.get(), H5S_SELECT_SET, start.data(), nullptr,
-                              extent.data(), nullptr),
-          "cannot select a block of a data set");
-  }
-  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(),
-              transfer.in_file.get(), transfer.conversion.properties(), out) >= 0) {
-    return;
-  }
-  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
-  throw Error(
-      fmt::format("cannot read {} of {} (the block at [{}] of {}); its file may be damaged (HDF5: "
-                  "{}): copy or write it again",
-                  what(), about_.name, join(block_start, ", "), join(block_extent, "x"),
-                  hdf5::Reasons().innermost()));
 }
 
 /// Throws Error if the sign of one of `count` elements, numbered from `first`, was changed by
@@ -457,6 +384,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   Origin origin = trace_origin(file, path, unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
+  about.may_have_gaps = origin.may_have_gaps;
   if (rows > 0) take_rows(about, rows);
   std::unique_ptr<Source> source;
   if (way != ReadWay::by_hdf5) source = try_direct(dataset, about, way);

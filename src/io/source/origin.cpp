@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,10 +17,12 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/lookup.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
+#include "io/source/virtual_mapping.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -37,81 +41,25 @@ bool is_same_file(const InputFile& file, const struct stat& status) {
 
 // ---------------------------------------------------------------- what HDF5 tells
 
-Extents extents_of(hid_t space) {
-  const int rank = H5Sget_simple_extent_ndims(space);
-  Extents extents(static_cast<std::size_t>(std::max(rank, 0)));
-  if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
-  return extents;
-}
-
-template <class Get>
-std::string text_of(const Get& get, const char* what) {
-  const auto length = static_cast<std::size_t>(check(get(nullptr, 0), what));
-  std::string text(length + 1, '\0');
-  check(get(text.data(), text.size()), what);
-  text.resize(length);
-  return text;
-}
-
-/// In the name of a source, "%b" stands for the number of a block, "%%" for a percent sign.
-struct SourceName {
-  std::string text;
-
-  bool is_pattern() const { return of_block(0) != of_block(1); }
-  std::string of_block(std::uint64_t block) const {
-    std::string name;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const char next = text[i] == '%' && i + 1 < text.size() ? text[i + 1] : '\0';
-      if (next == 'b') name += std::to_string(block);
-      if (next == '%') name += '%';
-      if (next == 'b' || next == '%') {
-        ++i;
-      } else {
-        name += text[i];
-      }
-    }
-    return name;
-  }
-};
-
-/// One mapping of a virtual data set.
-struct Mapping {
-  SourceName file, dataset;
-  hdf5::Space in_virtual, in_source;
-
-  Mapping(hid_t creation, std::size_t i) {
-    constexpr auto what = "cannot read the sources of a virtual data set";
-    file.text = text_of(
-        [&](char* text, std::size_t n) { return H5Pget_virtual_filename(creation, i, text, n); },
-        what);
-    dataset.text = text_of(
-        [&](char* text, std::size_t n) { return H5Pget_virtual_dsetname(creation, i, text, n); },
-        what);
-    in_virtual = hdf5::Space(H5Pget_virtual_vspace(creation, i), what);
-    in_source = hdf5::Space(H5Pget_virtual_srcspace(creation, i), what);
-  }
-
-  bool is_pattern() const { return file.is_pattern() || dataset.is_pattern(); }
-  /// The number of elements in the virtual data set; nothing if the selection is unlimited.
-  std::optional<std::uint64_t> elements() const {
-    const hssize_t count = H5Sget_select_npoints(in_virtual.get());
-    const bool endless = count < 0 || static_cast<hsize_t>(count) == H5S_UNLIMITED;
-    return endless ? std::nullopt : std::optional(static_cast<std::uint64_t>(count));
-  }
-  /// Whether the selection lies inside a source of these extents.
-  bool fits(const Extents& source) const {
-    const hid_t space = in_source.get();
-    if (H5Sget_select_type(space) != H5S_SEL_HYPERSLABS || !elements()) return true;
-    Extents start(source.size()), end(source.size());
-    if (H5Sget_simple_extent_ndims(space) != static_cast<int>(source.size())) return false;
-    if (source.empty() || H5Sget_select_bounds(space, start.data(), end.data()) < 0) return true;
-    return std::ranges::equal(end, source, std::less<>());
-  }
-};
-
 /// Attributes of the netCDF conventions that change the meaning of stored values.
 constexpr std::array conventions = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max"};
+
+/// Holds every number of a data set that HDF5 can convert to an element type exactly.
+using Number = long double;
+
+/// The fill value of a data set; 0 if it holds no numbers.
+Number fill_number(const hdf5::Dataset& dataset) {
+  constexpr auto what = "cannot convert the fill value of a data set";
+  const hdf5::Type type(H5Dget_type(dataset.get()), what);
+  if (!natural_type(type.get()) || !bits_fit(type.get())) return 0;
+  std::vector<std::byte> bytes = stored_fill_value(dataset);
+  bytes.resize(std::max(bytes.size(), sizeof(Number)));
+  check(H5Tconvert(type.get(), H5T_NATIVE_LDOUBLE, 1, bytes.data(), nullptr, H5P_DEFAULT), what);
+  Number number = 0;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
 
 std::optional<double> number_of(hid_t dataset, const char* name) {
   const auto [attribute, type] = hdf5::ScalarAttribute(dataset, name);
@@ -131,6 +79,16 @@ bool changes_values(hid_t dataset, std::string_view name) {
   return true;
 }
 
+/// The size of all elements of a data set in bytes.
+std::uint64_t bytes_of(const hdf5::Dataset& dataset, const std::string& name) {
+  const auto what = "cannot get the size of " + name;
+  const hdf5::Space space(H5Dget_space(dataset.get()), what);
+  const hdf5::Type type(H5Dget_type(dataset.get()), what);
+  return saturating_product(
+      static_cast<std::uint64_t>(check(H5Sget_simple_extent_npoints(space.get()), what)),
+      H5Tget_size(type.get()));
+}
+
 // ---------------------------------------------------------------- the trace
 
 class Tracer {
@@ -148,8 +106,10 @@ class Tracer {
                      const std::string& name);
   void visit_pattern(const Mapping& mapping, const fs::path& file);
   void visit_source(const Mapping& mapping, const fs::path& file, const std::string& name);
-  void visit_external_storage(hid_t creation, const fs::path& file, const std::string& name);
+  void visit_external_storage(const hdf5::Dataset& dataset, hid_t creation, const fs::path& file,
+                              const std::string& name);
   void count_chunks(const hdf5::Dataset& dataset, const std::string& name);
+  void note_gap(const hdf5::Dataset& dataset, const std::string& name, std::string gap);
 
   static constexpr std::size_t max_depth = 16;
 
@@ -158,6 +118,7 @@ class Tracer {
   std::map<std::string, Extents> visited_;  // many mappings can share a source
   std::set<std::string> conventions_;
   std::vector<std::string> gaps_;  // what was never written
+  std::optional<Number> fill_;     // the fill value of the data set whose files are traced
 };
 
 void Tracer::add(const fs::path& file, const std::string& dataset) {
@@ -192,6 +153,7 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
         name, max_depth));
   }
   way_.push_back(identity);
+  if (way_.size() == 1) fill_ = fill_number(dataset);
   for (const char* const attribute : conventions) {
     if (changes_values(dataset.get(), attribute)) conventions_.insert(attribute);
   }
@@ -221,12 +183,14 @@ void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
     default:
       layout = "contiguous";
       if (H5Pget_external_count(creation.get()) > 0) {
-        visit_external_storage(creation.get(), file, name);
+        visit_external_storage(dataset, creation.get(), file, name);
         break;
       }
       H5D_space_status_t status{};
       check(H5Dget_space_status(dataset.get(), &status), what);
-      if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) gaps_.push_back(name + " was never written");
+      if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) {
+        note_gap(dataset, name, name + " was never written");
+      }
   }
   if (way_.size() > 1) return;
   const int filters = H5Pget_nfilters(creation.get());
@@ -245,14 +209,30 @@ void Tracer::count_chunks(const hdf5::Dataset& dataset, const std::string& name)
   }
   check(H5Dget_num_chunks(dataset.get(), space.get(), &written), what);
   if (written < all) {
-    gaps_.push_back(
-        fmt::format("{} of {} chunks of {} were never written", all - written, all, name));
+    note_gap(dataset, name,
+             fmt::format("{} of {} chunks of {} were never written", all - written, all, name));
   }
 }
 
-void Tracer::visit_external_storage(hid_t creation, const fs::path& file, const std::string& name) {
+/// `gap` says which elements of the data set were never written. Their value must not depend on
+/// whether they are read from the data set itself or through a virtual one.
+void Tracer::note_gap(const hdf5::Dataset& dataset, const std::string& name, std::string gap) {
+  gaps_.push_back(std::move(gap));
+  origin_.may_have_gaps = true;
+  if (way_.size() == 1 || is_fill_value_read(dataset)) return;
+  const Number fill = fill_number(dataset);
+  if (fill == fill_ || (std::isnan(fill) && std::isnan(fill_.value()))) return;
+  throw UsageError(
+      fmt::format("{}, and HDF5 does not read its fill value, {}, through a virtual data set with "
+                  "another one, {}: write the missing elements, or name {}",
+                  gaps_.back(), static_cast<double>(fill), static_cast<double>(*fill_), name));
+}
+
+void Tracer::visit_external_storage(const hdf5::Dataset& dataset, hid_t creation,
+                                    const fs::path& file, const std::string& name) {
   const auto what = "cannot read where the data of " + name + " is stored";
   const int count = check(H5Pget_external_count(creation), what);
+  std::uint64_t left = bytes_of(dataset, name);  // of the data set, in this file and the next ones
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
     std::array<char, 4096> text{};
     off_t offset = 0;
@@ -268,11 +248,13 @@ void Tracer::visit_external_storage(hid_t creation, const fs::path& file, const 
     add(*found, "");
     const std::uint64_t size = state_of(*found).size;
     const auto start = static_cast<std::uint64_t>(offset);
-    if (bytes != H5F_UNLIMITED && (start > size || bytes > size - start)) {
+    const std::uint64_t needed = bytes == H5F_UNLIMITED ? left : bytes;
+    if (start > size || needed > size - start) {
       throw UsageError(fmt::format(
           "{} is stored in {} bytes of '{}' from byte {} on, but that file ends at {}: restore it",
-          name, bytes, found->string(), start, size));
+          name, needed, found->string(), start, size));
     }
+    left -= std::min(left, needed);
   }
 }
 
@@ -281,24 +263,26 @@ void Tracer::visit_sources(const hdf5::Dataset& dataset, hid_t creation, const f
   const auto what = "cannot read the sources of " + name;
   std::size_t count = 0;
   check(H5Pget_virtual_count(creation, &count), what);
-  std::uint64_t mapped = 0;
-  bool endless = false;
+  MappedElements mapped;
   for (std::size_t i = 0; i < count; ++i) {
     const Mapping mapping(creation, i);
-    const auto elements = mapping.elements();
-    endless = endless || !elements;
-    mapped += elements.value_or(0);
+    mapped.add(mapping);
     if (mapping.is_pattern()) {
       visit_pattern(mapping, file);
     } else {
       visit_source(mapping, file, name);
     }
   }
-  if (endless) return;  // HDF5 makes the extents of what there is
+  if (!mapped.count()) {  // HDF5 makes the extents of what there is
+    origin_.may_have_gaps = true;
+    return;
+  }
   const hdf5::Space space(H5Dget_space(dataset.get()), what);
   const auto all = static_cast<std::uint64_t>(H5Sget_simple_extent_npoints(space.get()));
-  if (mapped < all) {
-    gaps_.push_back(fmt::format("{} of {} elements of {} have no source", all - mapped, all, name));
+  if (*mapped.count() < all) {
+    note_gap(
+        dataset, name,
+        fmt::format("{} of {} elements of {} have no source", all - *mapped.count(), all, name));
   }
 }
 

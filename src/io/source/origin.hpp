@@ -27,6 +27,8 @@ struct Origin {
   std::vector<InputFile> files;  ///< pairs of file and data set without duplicates, named one first
   std::string layout;            ///< of the named data set: "chunks 64x64, 1 filter, f32"
   std::vector<std::string> warnings;  ///< sentences for the user
+  /// Whether there are elements that were never written, or only reading can tell.
+  bool may_have_gaps = false;
 };
 
 /// The treatment of elements that were never written.

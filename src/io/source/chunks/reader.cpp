@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/lookup.hpp"
 
 namespace shardstream::io {
@@ -33,19 +34,6 @@ std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
   const std::uint64_t band = layout.by_bands ? saturating_product(std::span(grid).subspan(1)) : 0;
   return std::max<std::uint64_t>(
       2, std::min(max_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
-}
-
-/// The value of elements that were never written, as it is stored; zeros if it is undefined.
-std::vector<std::byte> fill_of(const hdf5::Dataset& dataset, hid_t creation,
-                               std::uint64_t element) {
-  constexpr auto what = "cannot get the fill value of a data set";
-  std::vector<std::byte> value(element);
-  H5D_fill_value_t state{};
-  hdf5::check(H5Pfill_value_defined(creation, &state), what);
-  if (state == H5D_FILL_VALUE_UNDEFINED) return value;
-  const hdf5::Type type(H5Dget_type(dataset.get()), what);
-  hdf5::check(H5Pget_fill_value(creation, type.get(), value.data()), what);
-  return value;
 }
 
 /// Calls run(from, to, count) for each piece of a block that is contiguous on both sides; `from`
@@ -125,7 +113,7 @@ std::unique_ptr<ChunkReader> ChunkReader::open(const hdf5::Dataset& dataset, Chu
   Extents grid = grid_of(layout);
   auto index =
       std::make_unique<ChunkIndex>(holder, path_of(dataset), layout.name, saturating_product(grid));
-  auto fill = fill_of(dataset, creation.get(), layout.element);
+  auto fill = stored_fill_value(dataset);
   return std::unique_ptr<ChunkReader>(new ChunkReader(
       std::move(layout), std::move(*filters), (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0,
       std::move(grid), std::move(file), std::move(index), std::move(fill)));
@@ -359,10 +347,7 @@ void ChunkReader::copy(const Part& part, const std::byte* chunk,
 void ChunkReader::fill(const Part& part, std::span<const std::uint64_t> pitch,
                        std::byte* out) const {
   for_each_run(part.extent, pitch_, pitch, [&](std::uint64_t, std::uint64_t at, std::uint64_t n) {
-    std::byte* to = out + (part.out + at) * fill_.size();
-    for (std::uint64_t i = 0; i < n; ++i) {
-      to = std::copy(fill_.begin(), fill_.end(), to);
-    }
+    fill_elements(fill_, n, out + (part.out + at) * fill_.size());
   });
 }
 

@@ -1,0 +1,46 @@
+// Reads blocks of a data set with H5Dread, and converts elements with HDF5's conversions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/stored_type.hpp"
+#include "io/source/description.hpp"
+
+namespace shardstream::io {
+
+/// The objects that all calls of HDF5 for one read of a source share. Creating them costs more than
+/// reading a small chunk. Its functions take the lock; they are not thread-safe.
+class Hdf5Transfer {
+ public:
+  /// Needs the lock. Both arguments must outlive it.
+  Hdf5Transfer(const hdf5::Dataset& dataset, const Description& about);
+
+  /// Describes the elements of a call in messages: "elements 0 to 99".
+  using What = std::function<std::string()>;
+
+  /// Writes the block of `extent` elements at `start` to `out` in the delivered type. `pitch` is
+  /// the pitch of a rectangle in elements, or 0 for a dense block. Elements that were never written
+  /// have the fill value. Returns the problem with a value that the type cannot hold, or nothing.
+  /// Throws Error if HDF5 cannot read the block.
+  std::optional<std::string> read(const Extents& start, const Extents& extent, std::uint64_t pitch,
+                                  std::byte* out, const What& what) const;
+
+  /// Converts `count` stored elements to the delivered type, in place. Returns and throws like
+  /// read().
+  std::optional<std::string> convert(std::uint64_t count, std::byte* values,
+                                     const What& what) const;
+
+ private:
+  const hdf5::Dataset& dataset_;
+  const Description& about_;
+  hdf5::Type stored_;
+  hdf5::Space in_file_;
+  CheckedConversion conversion_;
+};
+
+}  // namespace shardstream::io
