@@ -266,6 +266,9 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "working_directory", std::filesystem::current_path().string());
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);
+  if (!inputs.not_applied.empty()) {
+    file.attribute("/input", "not_applied", io::not_applied_text(inputs));
+  }
   file.table("/input", files_table(inputs));
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);

@@ -155,8 +155,11 @@ std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Optio
 
 /// Adds the metrics that are common to all workloads. Collective.
 void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelemetry& telemetry,
-                        workloads::Outcome& outcome) {
+                        const io::Origin& inputs, workloads::Outcome& outcome) {
   describe_rates(outcome, telemetry);
+  if (!inputs.not_applied.empty()) {
+    outcome.metrics.insert(outcome.metrics.begin(), {"not_applied", io::not_applied_text(inputs)});
+  }
   if (const std::string input = names_of_inputs(outcome); !input.empty()) {
     outcome.metrics.insert(outcome.metrics.begin(), {"input", input});
   }
@@ -216,7 +219,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
     if (outcome.verified == partly || outcome.verified == impossible) log.warn(outcome.verdict);
   }
   const auto telemetry = gather_telemetry(runtime, outcome);
-  add_common_metrics(runtime, telemetry, outcome);
+  add_common_metrics(runtime, telemetry, inputs, outcome);
   session.heartbeat().enter("store");
   if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);

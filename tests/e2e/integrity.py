@@ -272,25 +272,49 @@ def test_memory_that_hdf5_leaves():
         assert (result["results/C"][()] == matrix @ matrix.T).all()
 
 
-def test_attributes_that_are_not_applied():
-    folder = new_folder()
-    with h5py.File(folder / "in.h5", "w") as file:
-        packed = file.create_dataset("packed", data=np.arange(10, dtype="i2"))
-        packed.attrs["_FillValue"] = np.int16(-1)
-        packed.attrs["scale_factor"], packed.attrs["add_offset"] = 0.01, 0.0
-        packed.attrs["valid_range"] = np.array([0, 5], "i2")
-        plain = file.create_dataset("plain", data=np.arange(10.0))
-        plain.attrs["scale_factor"], plain.attrs["units"] = 1.0, "m"
+MEANINGS = {
+    "packed": ("i2", {"_FillValue": np.int16(-1), "scale_factor": 0.01, "add_offset": 0.0,
+                      "valid_range": np.array([0, 5], "i2")},
+               ["_FillValue", "scale_factor", "valid_range"]),
+    "unsigned": ("i1", {"_Unsigned": "true"}, ["_Unsigned"]),
+    "empty": ("f8", {"MATLAB_empty": np.uint8(1)}, ["MATLAB_empty"]),
+    "eos": ("i2", {"MissingValue": np.int16(-9), "ScaleFactor": 0.1, "Offset": 2.0},
+            ["MissingValue", "Offset", "ScaleFactor"]),
+    "others": ("f4", {"no_data": -1.0, "Slope": 2.0, "intercept": 1.0, "gain": "0.5",
+                      "valid_min": 0.0}, ["Slope", "gain", "intercept", "no_data", "valid_min"]),
+    "plain": ("f8", {"_FillValue": np.nan, "missing_value": np.nan, "scale_factor": 1.0,
+                     "offset": 0.0, "_Unsigned": "false", "MATLAB_empty": 0, "units": "m",
+                     "long_name": "fill scale", "actual_range": [0.0, 9.0], "grayscale": 2.0}, [])}
 
-    def check(command, name, names):
-        finished = run("run", *command, f"{folder}/in.h5:/{name}", "-o",
-                       new_folder() / "out.h5").expect(0)
-        if names:
-            expect_warning(finished, names)
-        assert bool(finished.err) == bool(names) and "add_offset" not in finished.err, finished
-    packed = ["_FillValue", "scale_factor", "valid_range"]
-    each([(["reduce", "--input.data"], "packed", packed), (["reduce", "--input.data"], "plain", []),
-          (["reduce", "--dry-run", "--input.data"], "packed", packed)], check)
+
+def test_attributes_that_are_not_applied():
+    """They are named beside the numbers, in the result and in a warning, by every workload."""
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        for name, (stored, attributes, _) in MEANINGS.items():
+            dataset = file.create_dataset(name, data=np.arange(12).reshape(4, 3).astype(stored))
+            dataset.attrs.update(attributes)
+
+    def check(workload, name, *options):
+        names, out = MEANINGS[name][2], new_folder() / "out.h5"
+        finished = run("run", workload, "--input.data" if workload != "gemm" else "--input.a",
+                       f"{path}:/{name}", *options, "-o", out, env=ON_HOST).expect(0)
+        if "--dry-run" not in options:
+            with h5py.File(out) as file:
+                assert file["input"].attrs.get("not_applied", "") == ", ".join(names), name
+            lines = [line for line in finished.out.splitlines() if "not_applied=" in line]
+            assert lines == ["not_applied=" + ", ".join(names)][:len(names)], finished
+        said = [line for line in finished.err.splitlines() if "as stored" in line]
+        assert len(said) == min(len(names), 1), finished
+        for line in said:
+            expect_words(line, [f"{path}:/{name}", *names], finished)
+    fp64 = ("--product.precision", "fp64", "--input.type", "f64")
+    products = [] if why_no_products() else [
+        ("gemm", "packed", "--input.b", "uniform", "--gemm.n", 2, *fp64),
+        ("gram", "unsigned", *fp64), ("covariance", "eos", *fp64),
+        ("correlation", "plain", *fp64)]
+    each([*(("reduce", name) for name in MEANINGS), ("reduce", "packed", "--dry-run"), *products],
+         check)
 
 
 # ---------------------------------------------------------------- what a run may replace

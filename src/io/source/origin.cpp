@@ -22,6 +22,7 @@
 #include "io/hdf5/lookup.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
+#include "io/hdf5/value_attributes.hpp"
 #include "io/source/virtual_mapping.hpp"
 
 namespace shardstream::io {
@@ -39,11 +40,16 @@ bool is_same_file(const InputFile& file, const struct stat& status) {
   return file.device == status.st_dev && file.inode == status.st_ino;
 }
 
-// ---------------------------------------------------------------- what HDF5 tells
+/// "a, b, c and 2 more"
+std::string listed(const std::vector<std::string>& words) {
+  constexpr std::size_t max_words = 8;
+  const std::size_t shown = std::min(words.size(), max_words);
+  const std::size_t left = words.size() - shown;
+  return join(std::span(words).first(shown), ", ") +
+         (left > 0 ? fmt::format(" and {} more", left) : "");
+}
 
-/// Attributes of the netCDF conventions that change the meaning of stored values.
-constexpr std::array conventions = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
-                                    "valid_range", "valid_min",     "valid_max"};
+// ---------------------------------------------------------------- what HDF5 tells
 
 /// Holds every number of a data set that HDF5 can convert to an element type exactly.
 using Number = long double;
@@ -59,24 +65,6 @@ Number fill_number(const hdf5::Dataset& dataset) {
   Number number = 0;
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
-}
-
-std::optional<double> number_of(hid_t dataset, const char* name) {
-  const auto [attribute, type] = hdf5::ScalarAttribute(dataset, name);
-  double value = 0;
-  if (!type.valid() || !natural_type(type.get()) ||
-      H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-/// Whether the attribute changes values: scaling by 1 and adding 0 do not.
-bool changes_values(hid_t dataset, std::string_view name) {
-  if (H5Aexists(dataset, name.data()) <= 0) return false;
-  if (name == "scale_factor") return number_of(dataset, name.data()) != 1.0;
-  if (name == "add_offset") return number_of(dataset, name.data()) != 0.0;
-  return true;
 }
 
 /// The size of all elements of a data set in bytes.
@@ -101,6 +89,7 @@ class Tracer {
 
  private:
   void add(const fs::path& file, const std::string& dataset);
+  void visit_attributes(const hdf5::Dataset& dataset, const std::string& name);
   void visit_storage(const hdf5::Dataset& dataset, const fs::path& file, const std::string& name);
   void visit_sources(const hdf5::Dataset& dataset, hid_t creation, const fs::path& file,
                      const std::string& name);
@@ -116,7 +105,7 @@ class Tracer {
   Origin origin_;
   std::vector<std::string> way_;            // FILE:/PATH of the data sets that are being visited
   std::map<std::string, Extents> visited_;  // many mappings can share a source
-  std::set<std::string> conventions_;
+  std::set<std::string> not_applied_;
   std::vector<std::string> gaps_;  // what was never written
   std::optional<Number> fill_;     // the fill value of the data set whose files are traced
 };
@@ -154,12 +143,21 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
   }
   way_.push_back(identity);
   if (way_.size() == 1) fill_ = fill_number(dataset);
-  for (const char* const attribute : conventions) {
-    if (changes_values(dataset.get(), attribute)) conventions_.insert(attribute);
-  }
+  visit_attributes(dataset, name);
   visit_storage(dataset, holder, name);
   way_.pop_back();
   return visited_[name] = extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
+}
+
+void Tracer::visit_attributes(const hdf5::Dataset& dataset, const std::string& name) {
+  try {
+    for (auto& attribute : value_attributes(dataset)) not_applied_.insert(std::move(attribute));
+  } catch (const Error& error) {
+    origin_.warnings.push_back(
+        fmt::format("the values of {} are taken as stored, since its attributes, which may change "
+                    "their meaning, cannot be read: {}",
+                    name, error.what()));
+  }
 }
 
 void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
@@ -323,13 +321,6 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
 }
 
 Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
-  const auto listed = [](const auto& words) {
-    constexpr std::size_t max_words = 8;
-    std::vector<std::string_view> some(words.begin(), words.end());
-    const std::size_t left = some.size() - std::min(some.size(), max_words);
-    some.resize(some.size() - left);
-    return join(some, ", ") + (left > 0 ? fmt::format(" and {} more", left) : "");
-  };
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
         "{}: write the missing elements, or pass --input.unwritten fill to use the fill value",
@@ -339,10 +330,11 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
     origin_.warnings.push_back(fmt::format(
         "{}: the fill value is used (--input.unwritten error makes this an error)", listed(gaps_)));
   }
-  if (!conventions_.empty()) {
+  origin_.not_applied.assign(not_applied_.begin(), not_applied_.end());
+  if (!not_applied_.empty()) {
     origin_.warnings.push_back(fmt::format(
         "the values of {} are taken as stored: {} of it, or of a source of it, is not applied",
-        name, listed(conventions_)));
+        name, not_applied_text(origin_)));
   }
   return std::move(origin_);
 }
@@ -353,11 +345,18 @@ void add(Origin& to, const Origin& from) {
   for (const InputFile& file : from.files) {
     if (std::ranges::find(to.files, file) == to.files.end()) to.files.push_back(file);
   }
-  for (const std::string& warning : from.warnings) {
-    if (std::ranges::find(to.warnings, warning) == to.warnings.end()) {
-      to.warnings.push_back(warning);
+  const auto add_missing = [](std::vector<std::string>& all, const auto& more) {
+    for (const std::string& each : more) {
+      if (std::ranges::find(all, each) == all.end()) all.push_back(each);
     }
-  }
+  };
+  add_missing(to.warnings, from.warnings);
+  add_missing(to.not_applied, from.not_applied);
+  to.may_have_gaps = to.may_have_gaps || from.may_have_gaps;
+}
+
+std::string not_applied_text(const Origin& origin) {
+  return listed(origin.not_applied);
 }
 
 InputFile state_of(const fs::path& path, const std::string& dataset) {

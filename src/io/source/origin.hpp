@@ -27,6 +27,8 @@ struct Origin {
   std::vector<InputFile> files;  ///< pairs of file and data set without duplicates, named one first
   std::string layout;            ///< of the named data set: "chunks 64x64, 1 filter, f32"
   std::vector<std::string> warnings;  ///< sentences for the user
+  /// The attributes that change what the values mean, which are not applied.
+  std::vector<std::string> not_applied;
   /// Whether there are elements that were never written, or only reading can tell.
   bool may_have_gaps = false;
 };
@@ -37,8 +39,11 @@ enum class Unwritten {
   reject  ///< an error
 };
 
-/// Adds the files and warnings that `to` does not have yet.
+/// Adds the files, warnings and attributes that `to` does not have yet.
 void add(Origin& to, const Origin& from);
+
+/// Origin::not_applied as text: "_FillValue, scale_factor". Of many names, only some are listed.
+std::string not_applied_text(const Origin& origin);
 
 /// The current state of a file. Throws UsageError if it does not exist or cannot be accessed.
 InputFile state_of(const std::filesystem::path& path, const std::string& dataset = {});

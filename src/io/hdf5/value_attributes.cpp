@@ -1,0 +1,219 @@
+#include "io/hdf5/value_attributes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <set>
+
+#include "core/text.hpp"
+#include "io/hdf5/stored_type.hpp"
+
+namespace shardstream::io {
+namespace {
+
+// ---------------------------------------------------------------- names
+
+using Words = std::vector<std::string>;
+using Some = std::set<std::string_view>;
+
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+
+/// The words of a name, in lower case and without digits: "scale", "factor" of SCALE_FACTOR,
+/// ScaleFactor and "scale factor".
+Words words_of(std::string_view name) {
+  Words words;
+  bool is_inside = false;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i], before = i > 0 ? name[i - 1] : '\0';
+    const char after = i + 1 < name.size() ? name[i + 1] : '\0';
+    if (!is_upper(c) && !is_lower(c)) {
+      is_inside = false;
+      continue;
+    }
+    const bool begins_word =
+        is_upper(c) && (is_lower(before) || (is_upper(before) && is_lower(after)));
+    if (!is_inside || begins_word) words.emplace_back();
+    words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    is_inside = true;
+  }
+  return words;
+}
+
+bool has_any(const Words& words, const Some& some) {
+  return std::ranges::any_of(words, [&](const std::string& word) { return some.contains(word); });
+}
+
+bool has_all(const Words& words, std::initializer_list<std::string_view> all) {
+  return std::ranges::all_of(
+      all, [&](std::string_view each) { return std::ranges::find(words, each) != words.end(); });
+}
+
+// Words that say something about an attribute of another name, or about a count of values.
+const Some descriptions = {"unit",   "units", "err",         "error",     "errors",
+                           "name",   "names", "description", "comment",   "comments",
+                           "note",   "notes", "type",        "dtype",     "uncertainty",
+                           "method", "label", "class",       "reference", "version"};
+const Some counts = {"count", "counts",   "number", "num",   "percent", "percentage",
+                     "pct",   "fraction", "ratio",  "total", "time",    "flag"};
+
+const Some markers = {"fill",    "fillvalue",    "fillvalues",    "fillval",    "missing",
+                      "missval", "missingvalue", "missingvalues", "nodata",     "missingval",
+                      "undef",   "undefined",    "nodatavalue",   "novalue",    "undetect",
+                      "blank",   "badvalue",     "nullvalue",     "undefvalue", "missingdata",
+                      "invalid", "nodataval"};
+const Some bounds = {"min",    "max",   "range", "minimum", "maximum", "limit",
+                     "limits", "lower", "upper", "value",   "values"};
+const Some glued_bounds = {"validmin", "validmax", "validrange"};
+
+const Some factors = {"scale",  "scales", "scaling",    "scalefactor", "scalefac",
+                      "slope",  "slopes", "gain",       "gains",       "scalingfactor",
+                      "bscale", "tscal",  "conversion", "multiplier",  "scalefactors"};
+const Some kinds_of_factor = {"calibration", "cal", "multiplication", "multiplicative", "packing"};
+/// Scales of other things than the values: of a plot, a length, a dimension.
+const Some other_scales = {
+    "gray",  "grey",    "log",  "color",  "colour", "time",  "length", "dim",       "display",
+    "plot",  "axis",    "font", "line",   "map",    "pixel", "plate",  "height",    "bar",
+    "depth", "spatial", "grid", "system", "title",  "voxel", "screen", "dimension", "dimensions"};
+
+const Some addends = {"offset",     "offsets",    "addoffset", "intercept",
+                      "intercepts", "addoffsets", "bzero",     "bias"};
+/// Offsets in a file, in time or in space.
+const Some other_offsets = {
+    "time",  "utc",    "timezone", "tz",       "zone",      "byte",     "bytes",     "bit",
+    "file",  "row",    "col",      "column",   "line",      "pixel",    "x",         "y",
+    "z",     "lat",    "lon",      "latitude", "start",     "phase",    "longitude", "clock",
+    "gps",   "frame",  "sample",   "index",    "chunk",     "position", "spatial",   "data",
+    "image", "origin", "tile",     "block",    "frequency", "axis",     "dim",       "dimension"};
+
+// ---------------------------------------------------------------- values
+
+/// The content of an attribute as far as it is known.
+struct Content {
+  std::optional<std::vector<double>> numbers;  ///< also of a text that is a number
+  bool is_text = false;
+  std::string text = {};
+
+  bool all(const auto& condition) const {
+    return numbers && !numbers->empty() && std::ranges::all_of(*numbers, condition);
+  }
+};
+
+/// An attribute of more bytes is not read.
+constexpr std::size_t max_bytes = 4096;
+
+std::optional<std::vector<double>> parse(const std::string& text) {
+  const std::string trimmed(trim(text));
+  if (trimmed.empty()) return std::nullopt;
+  char* end = nullptr;
+  const double number = std::strtod(trimmed.c_str(), &end);
+  if (*end != '\0') return std::nullopt;
+  return std::vector<double>{number};
+}
+
+/// The numbers of an attribute. Those of an enumeration, such as h5py's booleans, count as well.
+std::optional<std::vector<double>> numbers_of(hid_t attribute, hid_t type, std::size_t count) {
+  const hdf5::Type base(H5Tget_class(type) == H5T_ENUM ? H5Tget_super(type) : H5Tcopy(type));
+  const std::size_t size = H5Tget_size(type);
+  if (!base.valid() || !natural_type(base.get()) || !bits_fit(base.get())) return std::nullopt;
+  if (count > max_bytes / std::max(size, sizeof(double))) return std::nullopt;
+  std::vector<double> numbers(count * std::max(size, sizeof(double)) / sizeof(double) + 1);
+  if (H5Aread(attribute, type, numbers.data()) < 0 ||
+      H5Tconvert(base.get(), H5T_NATIVE_DOUBLE, count, numbers.data(), nullptr, H5P_DEFAULT) < 0) {
+    return std::nullopt;
+  }
+  numbers.resize(count);
+  return numbers;
+}
+
+Content content_of(hid_t dataset, const std::string& name) {
+  const hdf5::Attribute attribute(H5Aopen(dataset, name.c_str(), H5P_DEFAULT));
+  if (!attribute.valid()) return {};
+  const hdf5::Space space(H5Aget_space(attribute.get()));
+  const hdf5::Type type(H5Aget_type(attribute.get()));
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (!type.valid() || count < 0) return {};
+  if (H5Tget_class(type.get()) == H5T_STRING) {
+    const bool is_short = H5Tis_variable_str(type.get()) > 0 || H5Tget_size(type.get()) < max_bytes;
+    Content content{.numbers = std::nullopt, .is_text = true};
+    if (count == 1 && is_short) content.text = hdf5::read_text_attribute(dataset, name);
+    content.numbers = parse(content.text);
+    return content;
+  }
+  return {.numbers = numbers_of(attribute.get(), type.get(), static_cast<std::size_t>(count))};
+}
+
+/// Whether `_Unsigned` says what the type of the data set says anyway.
+bool agrees_with_sign(const Content& content, hid_t stored) {
+  if (H5Tget_class(stored) != H5T_INTEGER) return true;
+  std::string text = content.text;
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool is_unsigned = H5Tget_sign(stored) == H5T_SGN_NONE;
+  const auto is = [&](double number) { return content.all([=](double n) { return n == number; }); };
+  return is_unsigned ? text == "true" || is(1) : text == "false" || is(0);
+}
+
+/// Whether an attribute with this content certainly leaves the values as they are stored.
+bool changes_nothing(ValueMeaning meaning, const Content& content, hid_t stored) {
+  static const Some nothing = {"", "none", "None", "null", "n/a", "N/A", "NA"};
+  switch (meaning) {
+    case ValueMeaning::marker:
+      return content.all([](double n) { return std::isnan(n); }) ||
+             (content.is_text && !content.numbers && nothing.contains(trim(content.text)));
+    case ValueMeaning::limit:
+      return false;
+    case ValueMeaning::factor:  // a text that is no number describes something
+      return content.all([](double n) { return n == 1; }) || (content.is_text && !content.numbers);
+    case ValueMeaning::addend:
+      return content.all([](double n) { return n == 0; }) || (content.is_text && !content.numbers);
+    case ValueMeaning::signedness:
+      return agrees_with_sign(content, stored);
+    case ValueMeaning::no_values:
+      return content.all([](double n) { return n == 0; });
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ValueMeaning> value_meaning(std::string_view name) {
+  const Words words = words_of(name);
+  if (words.empty() || descriptions.contains(words.back())) return std::nullopt;
+  if (words == Words{"matlab", "empty"}) return ValueMeaning::no_values;
+  if (has_any(words, {"unsigned"})) return ValueMeaning::signedness;
+  if (has_any(words, glued_bounds) || (has_any(words, {"valid"}) && has_any(words, bounds))) {
+    return ValueMeaning::limit;
+  }
+  const bool marks = has_any(words, markers) || has_all(words, {"no", "data"}) ||
+                     has_all(words, {"no", "value"}) || has_all(words, {"bad", "value"}) ||
+                     has_all(words, {"null", "value"}) || has_all(words, {"mask", "value"});
+  if (marks && !has_any(words, counts)) return ValueMeaning::marker;
+  const bool multiplies =
+      has_any(words, factors) || (has_any(words, {"factor"}) && has_any(words, kinds_of_factor));
+  if (multiplies && !has_any(words, other_scales)) return ValueMeaning::factor;
+  const bool adds = has_any(words, addends) || has_all(words, {"zero", "point"});
+  if (adds && !has_any(words, other_offsets)) return ValueMeaning::addend;
+  return std::nullopt;
+}
+
+std::vector<std::string> value_attributes(const hdf5::Dataset& dataset) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of a data set");
+  std::vector<std::string> found;
+  for (const std::string& name : hdf5::attribute_names(dataset.get())) {
+    const auto meaning = value_meaning(name);
+    if (!meaning) continue;
+    if (!changes_nothing(*meaning, content_of(dataset.get(), name), stored.get())) {
+      found.push_back(printable(name));
+    }
+  }
+  return found;
+}
+
+}  // namespace shardstream::io

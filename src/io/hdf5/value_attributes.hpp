@@ -1,0 +1,34 @@
+// Attributes that change what the stored values of a data set mean: missing values, valid ranges,
+// packing, signs. The program does not apply them; it says which ones there are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+
+namespace shardstream::io {
+
+/// What such an attribute says about the values.
+enum class ValueMeaning : std::uint8_t {
+  marker,      ///< a value that stands for "no value"
+  limit,       ///< bounds of the valid values
+  factor,      ///< values are to be multiplied by it
+  addend,      ///< it is to be added to values
+  signedness,  ///< integers have a sign or not, unlike their type
+  no_values    ///< the values are a shape, not data
+};
+
+/// What an attribute means by its name: those of netCDF, HDF-EOS, MATLAB, FITS and CDF, and others
+/// that look like them, in any case and with any separators. Nothing for other names.
+std::optional<ValueMeaning> value_meaning(std::string_view name);
+
+/// The names of a data set's attributes that change what its values mean, or may do so, in
+/// alphabetical order and printable. Those that certainly change nothing are left out, such as a
+/// factor of 1 and a marker NaN. Needs the lock. Throws Error if the attributes cannot be listed.
+std::vector<std::string> value_attributes(const hdf5::Dataset& dataset);
+
+}  // namespace shardstream::io
