@@ -3,14 +3,13 @@ resizing, links, names and attributes. h5py writes them, and reads them again fo
 
 import itertools
 import math
-import random
+import pathlib
 
 import h5py
 import numpy as np
 
-ENDIANS = ["<", "<", "<", ">"]
-WHOLE = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
-REAL = ["f2", "f4", "f8"]
+from drawn_values import draw_type, draw_values
+
 LZF = 32000
 UNLIMITED = h5py.h5s.UNLIMITED
 ATTRIBUTES = {  # name: values, the first of which changes what the elements mean
@@ -22,110 +21,6 @@ HARMLESS = {"units": "m", "long_name": "height above sea", "_Netcdf4Dimid": 3, "
 
 class NotPossible(Exception):
     """HDF5 makes no such file, as with some filters and values."""
-
-
-class Draw:
-    """Random choices from one seed; `said` tells what they were."""
-
-    def __init__(self, seed):
-        self.seed, self.said = seed, {}
-        self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
-
-    def chance(self, probability):
-        return self.random.random() < probability
-
-    def below(self, bound):
-        return self.random.randrange(bound)
-
-    def of(self, what, choices, weights=None):
-        chosen = self.random.choices(choices, weights)[0]
-        self.said[what] = chosen
-        return chosen
-
-
-# ---------------------------------------------------------------- types and values
-
-def draw_type(draw):
-    """(numpy's type, HDF5's type); kinds that are no numbers must be rejected."""
-    kind = draw.of("kind", ["whole", "real", "packed", "long", "no number"], [50, 40, 5, 1, 4])
-    if kind == "no number":
-        dtype = draw.of("type", [np.dtype(bool), np.dtype("S5"), h5py.string_dtype(),
-                                 np.dtype([("a", "i4"), ("b", "f8")]), np.dtype("c16"),
-                                 h5py.enum_dtype({"RED": 0, "GREEN": 1}, "i4"), np.dtype("V3")])
-        return dtype, h5py.h5t.py_create(dtype, logical=True)
-    if kind == "long":
-        return np.dtype("g"), h5py.h5t.py_create(np.dtype("g"))
-    name = draw.of("endian", ENDIANS) + draw.of("type", REAL if kind == "real" else WHOLE)
-    dtype = np.dtype(name)
-    stored = h5py.h5t.py_create(dtype)
-    if kind == "packed":
-        stored = stored.copy()
-        precision = 1 + dtype.kind.count("i") + draw.below(8 * dtype.itemsize - 2)
-        stored.set_precision(precision)
-        stored.set_offset(draw.below(8 * dtype.itemsize - precision + 1))
-        draw.said["precision"] = precision
-    return dtype, stored
-
-
-def limits_of(dtype, stored):
-    bits = stored.get_precision()
-    return (-2**(bits - 1), 2**(bits - 1) - 1) if dtype.kind == "i" else (0, 2**bits - 1)
-
-
-def draw_values(draw, what, shape, dtype, stored):
-    """An array of the native byte order."""
-    count = math.prod(shape)
-    native = dtype.newbyteorder("=")
-    if dtype.kind not in "iuf":
-        return np.zeros(shape, native) if dtype.kind in "bicV" else np.full(shape, b"a", native)
-    if dtype.kind == "f":
-        return draw_reals(draw, what, count, native).reshape(shape)
-    least, most = limits_of(dtype, stored)
-    way = draw.of(what, ["full", "small", "constant", "extremes", "huge and near", "2^53"],
-                  [3, 5, 1, 2, 2, 1])
-    if way == "full":
-        return draw.numbers.integers(least, most, shape, native, endpoint=True)
-    if way == "small":
-        low, high = max(least, -100), min(most, 100)
-    elif way == "constant":
-        low = high = draw.random.choice([0, least, most, min(most, 7)])
-    elif way == "extremes":
-        return draw.numbers.choice(np.array([least, most, 0, most // 2, most // 3], native), shape)
-    else:
-        base = 2**53 if way == "2^53" else most // 3 * 2
-        low = max(min(base - 3, most - 10), least)
-        high = min(low + 10, most)
-    return draw.numbers.integers(low, high, shape, native, endpoint=True)
-
-
-def draw_reals(draw, what, count, native):
-    way = draw.of(what, ["normal", "whole", "wide", "constant", "near", "tiny", "huge", "NaN",
-                         "infinite", "zeros"], [5, 4, 3, 1, 2, 1, 2, 2, 1, 1])
-    about = np.finfo(native)
-    numbers = draw.numbers
-    with np.errstate(all="ignore"):
-        if way == "whole":
-            return numbers.integers(-100, 100, count).astype(native)
-        if way == "wide":
-            most = min(native.itemsize**2, 60)
-            return (numbers.standard_normal(count) * 10.0**numbers.integers(-most, most, count)
-                    ).astype(native)
-        if way == "constant":
-            return np.full(count, draw.random.choice([0.1, -3.0, about.max, about.tiny]), native)
-        if way == "near":
-            return (1000 + numbers.standard_normal(count) * 1e-3).astype(native)
-        if way == "tiny":
-            return (numbers.integers(-9, 9, count) * about.smallest_subnormal).astype(native)
-        if way == "huge":
-            return numbers.choice(np.array([about.max, about.min, about.max / 2], native), count)
-        values = numbers.standard_normal(count).astype(native)
-        if way == "zeros":
-            return numbers.choice(np.array([0.0, -0.0], native), count)
-        if way in ("NaN", "infinite") and count:
-            odd = [math.nan] if way == "NaN" else [[math.inf], [-math.inf, math.inf]][draw.below(2)]
-            places = numbers.integers(0, count, 1 + draw.below(max(count // 2, 1)))
-            values[places] = numbers.choice(np.array(odd, native), len(places))
-        return values
 
 
 # ---------------------------------------------------------------- shapes and layouts
@@ -221,8 +116,10 @@ class Drawn:
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise NotPossible(f"{draw.said}: {error}") from error
         self.argument = f"{self.file}:{self.path}"
+        if self.draw.said["link"] == "none" and self.draw.said["layout"] != "virtual":
+            self.argument = self.draw.of("argument", [self.argument, str(self.file)], [5, 1])
         if not self.is_number:
-            self.reject = [self.path]
+            self.reject = [self.path] if self.argument != str(self.file) else [str(self.file)]
         self.read()
 
     def write(self):
@@ -310,12 +207,16 @@ class Drawn:
         for part in range(parts):
             bytes_here = left if part == parts - 1 else left // 2
             raw = self.folder / f"raw {part}"
-            raw.write_bytes(bytes(self.draw.below(100)) + bytes(max(bytes_here, 1)))
-            creation.set_external(str(raw).encode(), self.draw.below(2) * 7, max(bytes_here, 1))
+            offset = self.draw.below(2) * 7
+            raw.write_bytes(bytes(max(offset + bytes_here, 1) + self.draw.below(100)))
+            creation.set_external(str(raw).encode(), offset, max(bytes_here, 1))
             left -= bytes_here
         self.external = True
         dataset = self.make(holder, name, creation)
         self.fill_in(dataset)
+        if self.shape and bytes_here > 1 and self.draw.chance(0.05):
+            raw.write_bytes(raw.read_bytes()[:offset + bytes_here // 2])
+            self.reject = [str(raw)]
         return dataset
 
     def make_chunked(self, holder, name):
@@ -356,31 +257,57 @@ class Drawn:
         draw = self.draw
         if not self.shape or 0 in self.shape or not self.is_number:
             return self.make_contiguous(holder, name)
-        extent, parts = self.shape[0], 1 + draw.below(3)
+        self.stored = h5py.h5t.py_create(self.dtype)
+        if draw.chance(0.1):
+            return self.make_of_numbered_files(holder, name)
         layout = h5py.VirtualLayout(self.shape, self.dtype)
+        extent, parts = self.shape[0], 1 + draw.below(3)
         cuts = sorted({0, extent, *(draw.below(extent + 1) for _ in range(parts))})
         for number, (first, end) in enumerate(zip(cuts, cuts[1:])):
             if draw.chance(0.25):
                 continue  # a gap
-            shape = (end - first, *self.shape[1:])
-            values = draw_values(draw, "values", shape, self.dtype, self.dtype_id())
-            how = draw.of("source", [{}, {"chunks": True}, {"chunks": True, "compression": "gzip"}])
-            own = draw.chance(0.3)
-            source = self.folder / f"source {number}.h5"
-            if own:
-                holder.file.create_dataset(f"source {number}", data=values, **how)
-            else:
-                with h5py.File(source, "w") as file:
-                    file.create_dataset(f"source {number}", data=values, **how)
-            layout[first:end] = h5py.VirtualSource(
-                "." if own else source.name if draw.chance(0.5) else str(source),
-                f"source {number}", shape)
-        self.stored = self.dtype_id()
+            layout[first:end] = self.virtual_source(
+                holder.file, f"source {number}", (end - first, *self.shape[1:]), 0)
         fill = draw_values(draw, "fill value", (1,), self.dtype, self.stored)[0]
         return holder.create_virtual_dataset(name, layout, fillvalue=fill)
 
-    def dtype_id(self):
-        return h5py.h5t.py_create(self.dtype)
+    def virtual_source(self, file, name, shape, depth):
+        """A data set in this file or another one, itself virtual at times."""
+        draw = self.draw
+        if depth < 2 and draw.chance(0.15):
+            inner = h5py.VirtualLayout(shape, self.dtype)
+            inner[:] = self.virtual_source(file, f"{name} inside", shape, depth + 1)
+            with h5py.File(self.folder / f"{name} between.h5", "w") as between:
+                between.create_virtual_dataset(name, inner)
+            return h5py.VirtualSource(f"{name} between.h5", name, shape)
+        dtype = draw.random.choice([self.dtype, self.dtype, self.dtype.newbyteorder("S")])
+        how = draw.of("source", [{}, {"chunks": True}, {"chunks": True, "compression": "gzip"}])
+        if own := draw.chance(0.3):
+            data = file.create_dataset(name, shape, dtype, **how)
+        else:
+            other = h5py.File(self.folder / f"{name}.h5", "w")
+            data = other.create_dataset(name, shape, dtype, **how)
+        data[...] = draw_values(draw, "values", shape, self.dtype, self.stored)
+        if own:
+            return h5py.VirtualSource(f"./{pathlib.Path(file.filename).name}", name, shape)
+        other.close()
+        return h5py.VirtualSource(
+            draw.random.choice([f"{name}.h5", str(self.folder / f"{name}.h5")]), name, shape)
+
+    def make_of_numbered_files(self, holder, name):
+        """As many of them as there are make up the extent."""
+        files = self.draw.of("numbered files", [1, 2, 3])
+        rows, rest = self.shape[0], self.shape[1:]
+        for number in range(files):
+            with h5py.File(self.folder / f"part {number}.h5", "w") as file:
+                file["p"] = draw_values(self.draw, "values", self.shape, self.dtype, self.stored)
+        ones, zeros = (1,) * len(rest), (0,) * len(rest)
+        space = h5py.h5s.create_simple((files * rows, *rest), (UNLIMITED, *rest))
+        space.select_hyperslab((0, *zeros), (UNLIMITED, *ones), (rows, *ones), self.shape)
+        creation = self.creation()
+        creation.set_virtual(space, b"part %b.h5", b"p", h5py.h5s.create_simple(self.shape))
+        self.shape = (files * rows, *rest)
+        return self.make(holder, name, creation, (UNLIMITED, *rest))
 
     def add_attributes(self, dataset):
         draw = self.draw
@@ -418,8 +345,9 @@ class Drawn:
             return dataset.id.get_num_chunks() < math.prod(
                 -(-extent // chunk) for extent, chunk in zip(self.shape, self.chunks))
         if self.virtual:
-            mapped = sum(each.vspace.get_select_npoints() for each in dataset.virtual_sources())
-            return mapped < dataset.size
+            sources = dataset.virtual_sources()
+            return "numbered files" not in self.draw.said and dataset.size > sum(
+                source.vspace.get_select_npoints() for source in sources)
         return not (self.external or self.compact) and (
             dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED)
 
@@ -432,6 +360,10 @@ class Drawn:
         return buffer
 
     def converted(self, dtype):
-        """The elements in another type of numbers, as HDF5 converts them."""
+        """The elements in another type of numbers, as HDF5 converts them; 1.10 does not give whole
+        numbers right that were 16-bit floats."""
+        if self.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
+            with np.errstate(all="ignore"):
+                return self.values.astype(dtype)
         with h5py.File(self.file) as file:
             return self.delivered(file[self.path], np.dtype(dtype))
