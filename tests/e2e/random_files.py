@@ -272,7 +272,7 @@ class Case:
             got = found[row, column]
             told = f"C[{row}, {column}] is {got!r}, not {float_of(values[i][j])!r}"
             if not math.isfinite(got):
-                assert abs(values[i][j]) * 100 + errors[i][j] * 1e18 >= LARGEST, told
+                assert abs(values[i][j]) * 100 + errors[i][j] * 10**18 >= LARGEST, told
             else:
                 assert abs(fraction(got) - values[i][j]) <= errors[i][j], told
         assert not np.isfinite(found[bad]).any() and not np.isfinite(found[:, bad]).any(), found
@@ -294,8 +294,10 @@ def one(seed, with_products):
         shutil.rmtree(folder)
         raise
     except Exception as error:  # pylint: disable=broad-except
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
-        return f"seed {seed}, line {line}, {type(error).__name__}: {error}\n  drawn: {draw.said}"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if frame.filename == __file__]
+        return (f"seed {seed}, line {lines[-1]}, {type(error).__name__}: {error}\n"
+                f"  drawn: {draw.said}")
     if ONLY is None:
         shutil.rmtree(folder)
     return None
