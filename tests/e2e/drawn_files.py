@@ -107,7 +107,8 @@ class Drawn:
         self.file = folder / draw.of("file", ["in.h5", "in put.h5", "in:put.nc", "eingäbe%b"])
         self.reject, self.gaps, self.by_hdf5, self.ignored = None, False, False, []
         self.chunks, self.external, self.compact, self.virtual = None, False, False, False
-        self.path = draw.of("path", ["/x", "/a group/x y", "/größe/ÿ %s", "/g/h:i/-", "/'\"/\\n"])
+        self.path = draw.of("path", ["/x", "/a group/x y", "/größe/ÿ %s", "/g/h:i/-",
+                                     "/'\"/\\n"])
         self.dtype, self.stored = draw_type(draw)
         self.shape = draw_shape(draw)
         self.is_number = self.draw.said["kind"] != "no number"

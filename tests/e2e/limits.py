@@ -101,7 +101,8 @@ def test_files_behind_a_virtual_data_set():
             expect_complaint(finished, 2, [path, "ulimit -n", 200])
         else:
             assert finished.expect(0).values["sum"] == str(files), finished
-    each([("-n", "/v", 1), ("-n", "/numbered", 2), ("-Sn", "/v", 2), ("-Sn", "/numbered", 1)], check)
+    each([("-n", "/v", 1), ("-n", "/numbered", 2), ("-Sn", "/v", 2), ("-Sn", "/numbered", 1)],
+         check)
 
 
 # ---------------------------------------------------------------- ulimit -v and -u
