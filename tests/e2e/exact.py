@@ -57,9 +57,11 @@ class Statistics:
         """Squared deviations from a leaf's mean m + e add up to those from m and n e^2. Two nodes
         are joined with w delta^2, w being at most half of their elements: e changes that by
         w (2 |delta| e + e^2), and the sum of w delta^2 over a level is at most that of the squared
-        deviations. A mean of whole numbers is taken from one of them, so that its error depends
-        on their range and not on their size."""
-        size = self.most - self.least if self.is_whole else max(abs(self.least), abs(self.most))
+        deviations. A mean of whole numbers is a whole number and a rest if it is 2^32 or more,
+        so that its error depends on their range and not on their size."""
+        size = max(abs(self.least), abs(self.most))
+        if self.is_whole:
+            size = self.most - self.least + min(size, 2**32)
         e = Fraction(101, 100) * (self.depth + 4) * UNIT * size
         deviation = fraction(root_above(self.variance))
         joined = self.levels * (2 * e * deviation + e * e)
