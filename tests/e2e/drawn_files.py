@@ -319,7 +319,10 @@ class Drawn:
                 values = ATTRIBUTES[name]
                 at = draw.below(len(values))
                 dataset.attrs[name] = values[at]
-                if at == 0:
+                changes = at == 0
+                if name == "_Unsigned":
+                    changes = self.dtype.kind == ("i" if values[at] == "true" else "u")
+                if changes:
                     self.ignored.append(name)
             draw.said["ignored attributes"] = self.ignored
 
