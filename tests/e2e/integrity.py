@@ -96,6 +96,45 @@ def test_files_behind_files_are_not_replaced():
     assert inputs.contents() == before
 
 
+def test_files_that_lead_back_to_one_another():
+    """HDF5 opens each of these files twice at a time, and takes a file that it cannot open for
+    missing: its elements would be fill values."""
+    folder = new_folder()
+    with h5py.File(folder / "b.h5", "w") as file:
+        back = h5py.VirtualLayout((ROWS, COLUMNS), "f8")
+        back[:] = h5py.VirtualSource("a.h5", "x", (ROWS, COLUMNS))
+        file.create_virtual_dataset("v", back)
+        file["l"] = h5py.ExternalLink("a.h5", "/group/chunked")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["x"] = values()
+        for name, data in (("group/chunked", values()), ("other", values(5))):
+            file.create_dataset(name, data=data, chunks=(7, 9))
+        for name, source in (("own", ("./a.h5", "x")), ("v", ("b.h5", "v")), ("l", ("b.h5", "l"))):
+            layout = h5py.VirtualLayout((ROWS, COLUMNS), "f8")
+            layout[:] = h5py.VirtualSource(*source, (ROWS, COLUMNS))
+            file.create_virtual_dataset(f"virtual {name}", layout, fillvalue=-7)
+        file["link"] = h5py.ExternalLink("b.h5", "/l")
+        file["soft"] = h5py.SoftLink("/link")
+    with h5py.File(folder / "c.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("a.h5", "/virtual own")
+        file["x"] = h5py.SoftLink("/link")
+        file["group"] = file["other"] = h5py.SoftLink("/soft")
+        file["soft"] = h5py.ExternalLink("a.h5", "/group/chunked")
+    least = repr(values().min())
+
+    def check(name):
+        out = new_folder() / "out.h5"
+        finished = reduce(folder / name, out, "--reduce.ops", "min")
+        assert finished.values["min"] == least and finished.err == "", finished
+        with h5py.File(out) as file:
+            for row in file["input/files"][:]:
+                with h5py.File(row["path"]) as behind:
+                    assert row["dataset"] in behind, row
+    each([(name,) for name in ("a.h5:/virtual own", "a.h5:/virtual v", "a.h5:/virtual l",
+                               "a.h5:/link", "a.h5:/soft", "c.h5:/link", "c.h5:/x", "c.h5:/group",
+                               "c.h5:/other", "c.h5:/soft")], check)
+
+
 def test_files_are_in_the_result():
     inputs = Inputs()
     out = new_folder() / "out.h5"

@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 
+import h5py
+
 from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, expect_words, finish,
                      main, new_folder, part_files, skip_part)
 
@@ -71,6 +73,36 @@ def test_tables_beyond_the_file_size():
         expect_words(errors[0], ["ulimit -f", "5000 KiB"])
         assert list(folder.iterdir()) == [], finished
     each([(ranks,) for ranks in RANKS], check)
+
+
+# ---------------------------------------------------------------- ulimit -n
+
+def test_files_behind_a_virtual_data_set():
+    """HDF5 keeps all of them open, and takes one that it cannot open for missing."""
+    folder, files = new_folder(), 220
+    layout = h5py.VirtualLayout((files,), "i4")
+    for number in range(files):
+        with h5py.File(folder / f"{number}.h5", "w") as file:
+            file["x"] = [1]
+        layout[number:number + 1] = h5py.VirtualSource(f"{number}.h5", "x", (1,))
+    with h5py.File(folder / "in.h5", "w") as file:
+        file.create_virtual_dataset("v", layout, fillvalue=-7)
+        source = h5py.h5s.create_simple((1,))
+        space = h5py.h5s.create_simple((files,), (h5py.h5s.UNLIMITED,))
+        space.select_hyperslab((0,), (h5py.h5s.UNLIMITED,), (1,), (1,))
+        creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        creation.set_virtual(space, b"%b.h5", b"x", source)
+        h5py.h5d.create(file.id, b"numbered", h5py.h5t.NATIVE_INT32, space, creation)
+
+    def check(limit, path, ranks):
+        reduce = ["run", "reduce", "--input.data", f"in.h5:{path}", "-o", f"{new_folder()}/out.h5"]
+        finished = run_within(f"ulimit {limit} 200", reduce, ranks, folder)
+        if limit == "-n":
+            expect_complaint(finished, 2, [path, "ulimit -n", 200])
+        else:
+            assert finished.expect(0).values["sum"] == str(files), finished
+    each([("-n", "/v", 1), ("-n", "/numbered", 2), ("-Sn", "/v", 2), ("-Sn", "/numbered", 1)],
+         check)
 
 
 # ---------------------------------------------------------------- ulimit -v and -u

@@ -156,6 +156,52 @@ bool link_exists(hid_t file, const std::string& path) {
       near.empty() ? "its data sets are " + joined(paths) : fmt::format("did you mean {}?", near)));
 }
 
+/// The path by which HDF5 has reached an object.
+std::string name_of_object(hid_t object) {
+  constexpr auto what = "cannot get the path of a data set";
+  const auto length = hdf5::check(H5Iget_name(object, nullptr, 0), what);
+  std::string path(static_cast<std::size_t>(length) + 1, '\0');
+  hdf5::check(H5Iget_name(object, path.data(), path.size()), what);
+  path.pop_back();
+  return path;
+}
+
+#if H5_VERSION_GE(1, 12, 0)
+H5O_info2_t info_of(hid_t object) {
+  H5O_info2_t info{};
+  hdf5::check(H5Oget_info3(object, &info, H5O_INFO_BASIC), "cannot identify an object");
+  return info;
+}
+
+bool is_same_object(hid_t a, hid_t b) {
+  const H5O_info2_t one = info_of(a), other = info_of(b);
+  int order = 0;
+  hdf5::check(H5Otoken_cmp(a, &one.token, &other.token, &order), "cannot compare objects");
+  return one.fileno == other.fileno && order == 0;
+}
+
+/// Opens an object of the file by its address.
+hdf5::Object open_again(hid_t file, hid_t object) {
+  return hdf5::Object(H5Oopen_by_token(file, info_of(object).token), "cannot open an object again");
+}
+#else
+H5O_info_t info_of(hid_t object) {
+  H5O_info_t info{};
+  hdf5::check(H5Oget_info(object, &info), "cannot identify an object");
+  return info;
+}
+
+bool is_same_object(hid_t a, hid_t b) {
+  const H5O_info_t one = info_of(a), other = info_of(b);
+  return one.fileno == other.fileno && one.addr == other.addr;
+}
+
+/// Opens an object of the file by its address.
+hdf5::Object open_again(hid_t file, hid_t object) {
+  return hdf5::Object(H5Oopen_by_addr(file, info_of(object).addr), "cannot open an object again");
+}
+#endif
+
 bool holds_numbers(const hdf5::File& file, const std::string& path) {
   const hdf5::Dataset dataset(H5Dopen2(file.get(), path.c_str(), H5P_DEFAULT));
   if (!dataset.valid()) return false;
@@ -171,6 +217,10 @@ hdf5::File open_input_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   expect_readable_file(name);
   const auto access = hdf5::posix_access(true);
+  // As HDF5 opens the files of external links and virtual data sets: it takes this file for missing
+  // if they lead back to it and the degrees differ.
+  hdf5::check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK),
+              "cannot set how files are closed");
   hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!opened.valid()) fail_to_open(name);
   return opened;
@@ -247,11 +297,15 @@ std::string file_of(const hdf5::Dataset& dataset) {
 
 std::string path_of(const hdf5::Dataset& dataset) {
   constexpr auto what = "cannot get the path of a data set";
-  const auto length = hdf5::check(H5Iget_name(dataset.get(), nullptr, 0), what);
-  std::string path(static_cast<std::size_t>(length) + 1, '\0');
-  hdf5::check(H5Iget_name(dataset.get(), path.data(), path.size()), what);
-  path.pop_back();
-  return path;
+  std::string path = name_of_object(dataset.get());
+  const hdf5::File file(H5Iget_file_id(dataset.get()), what);
+  const hdf5::Properties access = access_without_external_links();
+  const hdf5::Object there(H5Oopen(file.get(), path.c_str(), access.get()));
+  if (there.valid() && is_same_object(there.get(), dataset.get())) return path;
+  // A soft link to an external link: HDF5 gives the path in the file of the soft link. It searches
+  // for the name of an object that was not opened by name.
+  const hdf5::Object object = open_again(file.get(), dataset.get());
+  return name_of_object(object.get());
 }
 
 }  // namespace shardstream::io

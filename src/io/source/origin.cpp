@@ -15,6 +15,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/fill_value.hpp"
@@ -390,11 +391,32 @@ std::string change_of(const InputFile& file) {
   return fmt::format("the input '{}' has changed during the run ({})", file.path.string(), change);
 }
 
+namespace {
+
+/// HDF5 keeps all files behind a virtual data set open. It takes one that it cannot open for
+/// missing and uses the fill value, without an error.
+void expect_openable(const Origin& origin, const std::string& name) {
+  constexpr std::uint64_t others = 128;  // results, connections of MPI, descriptors of readers
+  std::set<std::pair<dev_t, ino_t>> files;
+  for (const InputFile& each : origin.files) files.emplace(each.device, each.inode);
+  if (files.size() + others <= openable_files()) return;
+  throw UsageError(fmt::format(
+      "the virtual data set {} takes data from {} files, which HDF5 opens all at once, and a "
+      "process may not open as many ({}): raise that limit by {}, or merge files",
+      name, files.size() - 1, open_files_limit(), files.size() + others - openable_files()));
+}
+
+}  // namespace
+
 Origin trace_origin(const fs::path& file, const std::string& path, Unwritten unwritten) {
   const hdf5::Lock lock;
+  raise_open_files_limit();
+  const std::string name = file.string() + ":" + path;
   Tracer tracer;
   tracer.visit(file, path);
-  return std::move(tracer).finish(file.string() + ":" + path, unwritten);
+  Origin origin = std::move(tracer).finish(name, unwritten);
+  if (origin.layout.starts_with("virtual")) expect_openable(origin, name);
+  return origin;
 }
 
 void protect_inputs(const fs::path& path, std::span<const InputFile> inputs) {

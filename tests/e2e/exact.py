@@ -1,0 +1,119 @@
+"""Statistics and products in exact arithmetic, and how far doubles may be from them.
+
+u is 2^-53. A sum of n doubles in which each element takes part in d additions is wrong by less than
+1.01 d u sum|x| (Higham, Accuracy and Stability, section 4.2).
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from harness import LEAF
+
+UNIT = Fraction(1, 2**53)
+TINY = Fraction(1, 2**1074)
+LARGEST = Fraction(np.finfo("f8").max)
+LANES = 512
+
+
+def fraction(value):
+    return Fraction(value if isinstance(value, int) else float(value))
+
+
+class Statistics:
+    """Of a flat array without NaN or infinity, not empty: exact sums, and bounds of the errors."""
+
+    def __init__(self, values):
+        self.count = len(values)
+        if values.dtype.kind == "f":
+            mantissas, exponents = np.frexp(values.astype("f8"))
+            scale = int(exponents.min()) - 53
+            whole = [int(m) << e for m, e in zip((mantissas * 2.0**53).tolist(),
+                                                 (exponents - 53 - scale).tolist())]
+            unit = Fraction(2)**scale
+        else:
+            whole, unit = values.tolist(), Fraction(1)
+        total, squares = sum(whole), sum(x * x for x in whole)
+        self.sum = total * unit
+        self.size = sum(map(abs, whole)) * unit  # of the absolute values
+        self.mean = self.sum / self.count
+        self.variance = (self.count * squares - total * total) * unit * unit / self.count**2
+        self.least, self.most = min(whole) * unit, max(whole) * unit
+        self.is_whole = values.dtype.kind != "f"
+        levels = max(-(-self.count // LEAF) - 1, 0).bit_length()
+        leaf = min(self.count, LEAF)
+        self.depth = -(-leaf // LANES) + (LANES - 1).bit_length() + levels + 1
+        self.levels = levels
+
+    def sum_error(self):
+        return 0 if self.is_whole else Fraction(101, 100) * self.depth * UNIT * self.size
+
+    def mean_error(self):
+        """One division; a sum of whole numbers is rounded, too, in two halves."""
+        return self.sum_error() / self.count + 4 * UNIT * abs(self.mean) + TINY
+
+    def variance_error(self):
+        """Squared deviations from a leaf's mean m + e add up to those from m and n e^2. Two nodes
+        are joined with w delta^2, w being at most half of their elements: e changes that by
+        w (2 |delta| e + e^2), and the sum of w delta^2 over a level is at most that of the squared
+        deviations. A mean of whole numbers is a whole number and a rest if it is 2^32 or more,
+        so that its error depends on their range and not on their size."""
+        size = max(abs(self.least), abs(self.most))
+        if self.is_whole:
+            size = self.most - self.least + min(size, 2**32)
+        e = Fraction(101, 100) * (self.depth + 4) * UNIT * size
+        deviation = fraction(root_above(self.variance))
+        joined = self.levels * (2 * e * deviation + e * e)
+        return ((self.depth + 8) * UNIT * self.variance + joined + e * e + 4 * e * UNIT * deviation
+                + 8 * TINY)
+
+    def overflows(self):
+        """Whether some double on the way to a result may be infinite."""
+        spread = max(self.most - self.least, abs(self.most), abs(self.least))
+        return (self.size >= LARGEST or
+                4 * self.count * spread * spread >= LARGEST and not self.is_whole)
+
+
+def root_above(value):
+    """A fraction at least the root of `value`, and hardly more."""
+    if value == 0:
+        return Fraction(0)
+    shift = max(0, 128 - value.numerator.bit_length() + value.denominator.bit_length())
+    shift += shift % 2
+    scaled = (value.numerator << shift) // value.denominator + 1
+    return Fraction(math.isqrt(scaled) + 1, 1 << shift // 2)
+
+
+def extreme(values, op):
+    """(value, first index) of the minimum or maximum; -0 is less than +0; no NaN."""
+    keys = values.astype(values.dtype)
+    best = keys.min() if op == "min" else keys.max()
+    places = np.flatnonzero(keys == best)
+    if best == 0 and values.dtype.kind == "f":
+        signs = np.signbit(values[places])
+        wanted = signs.any() if op == "min" else signs.all()
+        places = places[signs == wanted]
+    return values[places[0]], int(places[0])
+
+
+def products(matrix, center):
+    """The sums of products of the columns of a matrix, exact, as a list of rows; with `center` of
+    their deviations from the mean, divided by n - 1. Also the bound of each: k u |x||y| for any
+    order of k additions, of the largest deviations if they are centred."""
+    rows = len(matrix)
+    columns = [[fraction(x) for x in column] for column in matrix.T.tolist()]
+    if center:
+        means = [sum(column) / rows for column in columns]
+        columns = [[x - mean for x in column] for column, mean in zip(columns, means)]
+    divisor = rows - 1 if center else 1
+    values = [[sum(x * y for x, y in zip(a, b)) / divisor for b in columns] for a in columns]
+    if center:
+        largest = [max(map(abs, column)) for column in columns]
+        # The shift may be as far from the mean as any sample is: values up to twice as large.
+        errors = [[100 * (rows + 20) * UNIT * a * b * rows / divisor for b in largest]
+                  for a in largest]
+    else:
+        errors = [[2 * (rows + 2) * UNIT * sum(abs(x * y) for x, y in zip(a, b)) + 2 * TINY
+                   for b in columns] for a in columns]
+    return values, errors
