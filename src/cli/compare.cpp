@@ -12,16 +12,18 @@
 namespace shardstream::cli {
 namespace {
 
-/// A fraction from "2%" or "0.5 %".
-double parse_threshold(std::string_view text) {
+/// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
+double percentage(const CommandLine& line, const std::string& name, std::string_view fallback) {
+  const auto found = line.settings.find(name);
+  const std::string_view text = found == line.settings.end() ? fallback : found->second;
   double percent = 0;
   try {
     if (!text.ends_with('%')) throw UsageError("the sign % is missing");
     percent = parse_number(trim(text.substr(0, text.size() - 1)));
     if (!(percent > 0 && percent < 100)) throw UsageError("it is not above 0% and below 100%");
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--threshold {} is not possible ({}): pass for example 2%",
-                                 excerpt(text), error.what()));
+    throw UsageError(fmt::format("--{} {} is not possible ({}): pass for example {}", name,
+                                 excerpt(text), error.what(), fallback));
   }
   return percent / 100;
 }
@@ -30,7 +32,7 @@ double parse_threshold(std::string_view text) {
 
 int compare(const Arguments& arguments, const char* const*) {
   constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 1> settings = {"threshold"};
+  constexpr std::array<std::string_view, 2> settings = {"threshold", "launch-noise"};
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line = none.parse_command_line(arguments, switches, settings);
   reject_json_file(line);
@@ -40,10 +42,10 @@ int compare(const Arguments& arguments, const char* const*) {
                     "shardstream compare --help",
                     line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
-  const auto threshold = line.settings.find("threshold");
   const report::ComparisonReport report = report::make_comparison(
       line.words[0], line.words[1],
-      parse_threshold(threshold == line.settings.end() ? "2%" : threshold->second));
+      {.threshold = percentage(line, "threshold", "2%"),
+       .launch_noise = percentage(line, "launch-noise", "5%")});
   print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
   return exit_code(report);
 }

@@ -212,7 +212,7 @@ std::string report_help(const Arguments&) {
 }
 
 std::string compare_help(const Arguments&) {
-  return "shardstream compare OLD NEW [--threshold 2%] [--json]\n"
+  return "shardstream compare OLD NEW [--threshold 2%] [--launch-noise 5%] [--json]\n"
          "\n"
          "  shardstream compare old-results/ new-results/\n"
          "\n"
@@ -229,8 +229,17 @@ std::string compare_help(const Arguments&) {
          "3 launches on each side, or 6 repetitions in each launch. The column change has the\n"
          "ratio in percent, or ~ without a significant difference.\n"
          "\n"
-         "  --threshold   the largest change to ignore, above 0% and below 100% (default: 2%)\n"
-         "  --json        writes one JSON object to standard output instead of text\n"
+         "One launch on each side does not show how much launches scatter. Then the interval "
+         "assumes\n"
+         "--launch-noise: with 5%, a point is slower from about 17 % on. Three launches per side\n"
+         "measure their scatter and find smaller differences.\n"
+         "\n"
+         "  --threshold     the largest change to ignore, above 0% and below 100% (default: 2%)\n"
+         "  --launch-noise  the standard deviation between launches of one program, relative to "
+         "their\n"
+         "                  time, if each side has one launch; above 0% and below 100% (default: "
+         "5%)\n"
+         "  --json          writes one JSON object to standard output instead of text\n"
          "\n"
          "Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file "
          "is\n"

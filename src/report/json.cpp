@@ -48,6 +48,18 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
   return point;
 }
 
+/// The launches that are far from the others of their size.
+Json of_outliers(const StudyReport& study) {
+  Json list = Json::array();
+  for (const study::Outlier& each : study.outliers) {
+    const RunFile& run = study.runs[each.launch];
+    list.push_back({{"file", run.path.string()},
+                    {"ranks", run.ranks},
+                    {"factor", number(each.factor)}});
+  }
+  return list;
+}
+
 /// What the law expects at twice the largest size; null without a law.
 Json expected(const StudyReport& study) {
   const int ranks = 2 * study.table.sizes.back().ranks;
@@ -83,7 +95,8 @@ Json of_study(const StudyReport& study) {
                  {"workload", study.workload},
                  {"mode", study.is_strong() ? "strong" : "weak"},
                  {"device", study.device},
-                 {"unit", study.unit}};
+                 {"unit", study.unit},
+                 {"reference_ranks", study.table.anchor}};
   object["law"] = study.is_strong() ? "Amdahl" : "Gustafson";
   const study::Fit* fit = nullptr;
   if (study.amdahl) {
@@ -109,6 +122,7 @@ Json of_study(const StudyReport& study) {
   }
   object["expected"] = expected(study);
   object["contradiction"] = study.contradiction;
+  object["outliers"] = of_outliers(study);
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
   object["missing"] = study.missing;

@@ -226,6 +226,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
   study.drift = study::find_drift(study.table);
+  study.outliers = study::find_outliers(study.table);
   study.contradiction = find_contradiction(study);
   return study;
 }

@@ -15,6 +15,7 @@
 #include "study/amdahl.hpp"
 #include "study/drift.hpp"
 #include "study/gustafson.hpp"
+#include "study/outliers.hpp"
 #include "study/scalability.hpp"
 #include "study/sizes.hpp"
 
@@ -54,6 +55,7 @@ struct StudyReport {
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;
   study::Result<study::Drift> drift;
+  std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;  ///< excluded files of this study
   /// Describes a contradiction between results; empty if they agree or have no checksum.
   std::string contradiction;

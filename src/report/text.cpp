@@ -73,11 +73,23 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   return seconds;
 }
 
+/// The ideal time of a size relative to the smallest one: with its work, shared by its ranks.
+double ideal_share(const study::Study& table, const study::Size& size) {
+  const study::Size& small = table.sizes.front();
+  return size.work / small.work * small.ranks / size.ranks;
+}
+
 /// "the time on 1 rank divided by 4": the ideal time of a repetition on the largest size.
 std::string ideal_of(const StudyReport& study) {
-  const int small = study.table.anchor, large = study.table.sizes.back().ranks;
+  const study::Size& size = study.table.sizes.back();
+  const int small = study.table.anchor, large = size.ranks;
   const std::string base = fmt::format("the time on {}", counted(small, "rank"));
-  if (!study.is_strong()) return base;
+  if (!study.is_strong()) {
+    const double share = ideal_share(study.table, size);
+    return std::abs(share - 1) < 0.0005
+               ? base
+               : fmt::format("{} times {:.4g}, the ratio of the work per rank", base, share);
+  }
   return large % small == 0 ? fmt::format("{} divided by {}", base, large / small)
                             : fmt::format("{} times {}/{}", base, small, large);
 }
@@ -90,7 +102,7 @@ std::string of_serial_part(const StudyReport& study) {
   const study::Size& small = study.table.sizes.front();
   const study::Size& large = study.table.sizes.back();
   if (small.ranks == large.ranks) return {};
-  const double share = study.is_strong() ? static_cast<double>(small.ranks) / large.ranks : 1;
+  const double share = ideal_share(study.table, large);
   const auto before = phases_on(study, small.ranks);
   std::vector<std::pair<double, std::string>> grown;
   for (const auto& [phase, seconds] : phases_on(study, large.ranks)) {
@@ -119,10 +131,9 @@ std::string of_amdahl(const StudyReport& study) {
   const study::Amdahl& law = *study.amdahl;
   const int largest = study.table.sizes.back().ranks;
   std::string text = fmt::format(
-      "Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on one rank{}. {}\n",
+      "Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on {}. {}\n",
       with_interval(law.serial_share), with_interval(law.serial_seconds),
-      law.serial_seconds.value + law.parallel_seconds.value,
-      law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
+      law.serial_seconds.value + law.parallel_seconds.value, counted(law.reference, "rank"),
       words_of(law.law.fit, law.law.residuals));
   if (law.law.residuals.size() > 2) {  // every law fits two points exactly
     text +=
@@ -138,7 +149,8 @@ std::string of_amdahl(const StudyReport& study) {
         2 * largest, with_interval(next->seconds), with_interval(next->speedup),
         with_interval(next->efficiency),
         next->seconds.interval
-            ? fmt::format(" These intervals are for {}.", launch_of_bounds(study.table))
+            ? fmt::format(" These intervals are for {}.",
+                          launch_of_bounds(study.table, 2 * largest))
             : "");
   }
   return text;
@@ -153,15 +165,16 @@ std::string of_gustafson(const StudyReport& study) {
                   with_interval(law.serial_share), words_of(law.fit, law.residuals));
   if (share >= 0 && share <= 1) {
     text += fmt::format(
-        "One rank would need longer for the work of {} ranks. The same serial time is {:.3g} of "
-        "that longer time (Amdahl's s).\n",
-        largest, study::share_of_one_rank(share, largest));
+        "{} would need longer for the work of {} ranks. The same serial time is {:.3g} of that "
+        "longer time (Amdahl's s).\n",
+        counted(law.reference, "rank"), largest,
+        study::share_of_reference(share, static_cast<double>(largest) / law.reference));
   }
   const Estimate next = law.predict_efficiency(2 * largest);
   return text + fmt::format("Extrapolated to {} ranks, the law predicts an efficiency of {}.{}\n",
                             2 * largest, with_interval(next),
                             next.interval ? fmt::format(" This interval is for {}.",
-                                                        launch_of_bounds(study.table))
+                                                        launch_of_bounds(study.table, 2 * largest))
                                           : "");
 }
 
@@ -222,6 +235,9 @@ std::string of_warnings(const StudyReport& study) {
         fmt::format("Times changed by {:+.2g} % from the first launch to the last (p = {:.2g}).\n",
                     100 * study.drift->total, study.drift->p_value);
   }
+  for (const std::string& outlier : words_on_outliers(study)) {
+    text += fmt::format("Outlier: {}.\n", printable(outlier));
+  }
   if (throttled > 0) {
     text += fmt::format(
         "A GPU lowered its clock because of power or temperature in {} of {}. These launches are "
@@ -265,8 +281,8 @@ std::string of_intervals(const StudyReport& study) {
       "Times: a launch counts as the median of its {}, a size as the geometric mean of its "
       "launches.",
       repetitions_of(study.facts));
-  if (study.table.sizes.size() > 1) {
-    text += fmt::format(" Speed-ups refer to {}.", counted(study.table.anchor, "rank"));
+  if (const std::string reference = words_on_reference(study.table); !reference.empty()) {
+    text += ' ' + reference;
   }
   text += "\nIntervals: " + words_on_intervals(study.table, "!");
   const bool is_bounded = std::ranges::any_of(

@@ -10,8 +10,22 @@
 namespace shardstream::report {
 namespace {
 
-std::string percent(const study::Noise& noise) {
-  return fmt::format("{:.2g} %", 100 * std::sqrt(noise.variance));
+std::string percent(double variance) {
+  return fmt::format("{:.2g} %", 100 * std::sqrt(variance));
+}
+
+/// "1.2 %", or "0.51 % on 1 rank to 1.6 % on 8 ranks" if the scatter of these sizes differs.
+std::string scatter_of(const study::Study& table) {
+  const study::Size *least = nullptr, *most = nullptr;
+  for (const study::Size& size : table.sizes) {
+    if (size.noisier) continue;
+    if (least == nullptr || size.noise.variance < least->noise.variance) least = &size;
+    if (most == nullptr || size.noise.variance > most->noise.variance) most = &size;
+  }
+  const std::string low = percent(least->noise.variance), high = percent(most->noise.variance);
+  if (low == high) return low;
+  return fmt::format("{} on {} to {} on {}", low, counted(least->ranks, "rank"), high,
+                     counted(most->ranks, "rank"));
 }
 
 }  // namespace
@@ -42,6 +56,12 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
     case study::Verdict::cannot_tell:
       break;
   }
+  if (std::isfinite(fit.p_value)) {
+    return fmt::format(
+        "Whether the law fits is unknown: a size is {} off, but the launches scatter so much that "
+        "this may be chance ({}).",
+        error, test);
+  }
   return "The law cannot be tested: that needs three sizes and several launches of each.";
 }
 
@@ -62,31 +82,53 @@ std::string marked_sizes(const study::Study& table) {
 }
 
 std::string words_on_intervals(const study::Study& table, std::string_view mark) {
-  if (table.noise.df == 0) return "none, since no size has several launches.";
-  std::string text =
-      fmt::format("95 %, Student's t over launches. The standard deviation between launches is {}",
-                  percent(table.noise));
-  if (table.sizes.size() > 1) text += ", pooled over all sizes";
+  if (!table.has_intervals()) return "none, since no size has several launches.";
+  std::string text = fmt::format(
+      "95 %, Student's t over launches. The standard deviation between launches is {}",
+      scatter_of(table));
+  if (table.sizes.size() > 1) {
+    text += ": that of the launches of a size, moderated by the trend of all sizes";
+  }
   const std::string marked = marked_sizes(table);
   if (marked.empty()) return text + '.';
   std::vector<std::string> scatter;
   for (const study::Size& size : table.sizes) {
-    if (size.noisier) scatter.push_back(percent(size.noise));
+    if (size.noisier) scatter.push_back(percent(size.noise.variance));
   }
   return text + fmt::format(
-                    " except {}{}. There it is {}, at least three times as much, and the "
-                    "intervals there use it instead.",
+                    " except {}{}. There it is {}, at least three times as much as at the others, "
+                    "and comes from the launches there alone.",
                     marked, mark.empty() ? "" : fmt::format(" (marked {})", mark),
                     join_and({scatter.begin(), scatter.end()}));
 }
 
-std::string launch_of_bounds(const study::Study& table) {
-  const std::string marked = marked_sizes(table);
-  return marked.empty() ? "one new launch, if the law holds"
-                        : fmt::format(
-                              "one new launch, if the law holds and the launch does not scatter as "
-                              "much as those on {}",
-                              marked);
+std::string words_on_reference(const study::Study& table) {
+  if (table.sizes.size() < 2) return {};
+  std::string text = fmt::format("Speed-ups, efficiencies and laws refer to {}",
+                                 counted(table.anchor, "rank"));
+  if (table.anchor > 1) {
+    text += fmt::format(
+        ", the smallest size: it counts as a speed-up of {} and an efficiency of 1, and serial "
+        "shares are parts of its time",
+        table.anchor);
+  }
+  return text + '.';
+}
+
+std::string launch_of_bounds(const study::Study& table, double ranks) {
+  return fmt::format("one new launch, if the law holds and launches scatter by {} there",
+                     percent(table.scatter.of(table.scatter.of_launch(ranks)).variance));
+}
+
+std::vector<std::string> words_on_outliers(const StudyReport& study) {
+  std::vector<std::string> sentences;
+  for (const study::Outlier& outlier : study.outliers) {
+    const RunFile& run = study.runs[outlier.launch];
+    sentences.push_back(fmt::format(
+        "{} took {:.2g} times the time of the other launches on {}; it counts in all numbers",
+        run.path.string(), outlier.factor, counted(run.ranks, "rank")));
+  }
+  return sentences;
 }
 
 std::string words_on_shares(const std::vector<SizeFacts>& sizes) {

@@ -24,8 +24,15 @@ std::string marked_sizes(const study::Study& table);
 /// `mark` is the sign of a marked size in the table of sizes, if it has one.
 std::string words_on_intervals(const study::Study& table, std::string_view mark = "");
 
-/// The launch that the bounds of an extrapolated law are for, as the end of a sentence.
-std::string launch_of_bounds(const study::Study& table);
+/// A sentence on the size that speed-ups and laws refer to; empty for a study of one size.
+std::string words_on_reference(const study::Study& table);
+
+/// The launch on `ranks` ranks that the bounds of an extrapolated law are for, as the end of a
+/// sentence. The study has intervals.
+std::string launch_of_bounds(const study::Study& table, double ranks);
+
+/// For each outlier, a sentence without a full stop that names the file. Its path may hold any text.
+std::vector<std::string> words_on_outliers(const StudyReport& study);
 
 /// A sentence on shares of a limit above 1; empty if no size has one.
 std::string words_on_shares(const std::vector<SizeFacts>& sizes);

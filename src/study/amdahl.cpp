@@ -3,31 +3,33 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 
 namespace shardstream::study {
 
 Result<AmdahlPrediction> Amdahl::predict(int ranks) const {
   expect(ranks >= 1, "a prediction is for one rank or more");
-  const double p = ranks;
-  const double one = law.values[0] + law.values[1];
-  const double seconds = law.values[0] + law.values[1] / p;
-  if (!(seconds > 0) || !(one > 0)) {
-    return Result<AmdahlPrediction>::none(
-        fmt::format("T = a + b/p is not positive on {} ranks", ranks));
-  }
   AmdahlPrediction prediction;
   prediction.ranks = ranks;
-  prediction.seconds = seconds_of_launch(p);
-  const double speedup = one / seconds;
-  const std::array<double, 3> gradient = {speedup * (1 / one - 1 / seconds),
-                                          speedup * (1 / one - 1 / (p * seconds))};
-  prediction.speedup = law.estimate_launch(speedup, gradient);
-  prediction.efficiency = law.estimate_launch(speedup / p, {gradient[0] / p, gradient[1] / p});
+  prediction.seconds = seconds_of_launch(ranks);
+  const double seconds = prediction.seconds.value;
+  if (!(seconds > 0)) {
+    return Result<AmdahlPrediction>::none(
+        fmt::format("T = a + b/q is not positive on {}", counted(ranks, "rank")));
+  }
+  const double speedup = reference * reference_seconds.value / seconds;
+  std::vector<double> changes = law.changes({1, static_cast<double>(reference) / ranks});
+  for (double& each : changes) each *= -speedup / seconds;
+  changes.front() += speedup;  // the smallest size is the numerator, too
+  prediction.speedup = law.estimate(speedup, changes, ranks);
+  for (double& each : changes) each /= ranks;
+  prediction.efficiency = law.estimate(speedup / ranks, changes, ranks);
   return Result<AmdahlPrediction>::of(prediction);
 }
 
-Estimate Amdahl::seconds_of_launch(double ranks, const Noise& own) const {
-  return law.estimate_launch(law.values[0] + law.values[1] / ranks, {1, 1 / ranks}, own);
+Estimate Amdahl::seconds_of_launch(double ranks) const {
+  const double share = reference / ranks;
+  return law.estimate(law.values[0] + law.values[1] * share, law.changes({1, share}), ranks);
 }
 
 Result<Amdahl> fit_amdahl(const Study& study) {
@@ -42,8 +44,8 @@ Result<Amdahl> fit_amdahl(const Study& study) {
   Amdahl amdahl;
   amdahl.law = fit_linear({.parameters = 2,
                            .basis =
-                               [](double p) {
-                                 return std::array<double, 3>{1, 1 / p};
+                               [](double q) {
+                                 return std::array<double, 3>{1, 1 / q};
                                },
                            .quantity = [](const Launch& launch) { return launch.seconds; }},
                           study);
@@ -51,7 +53,8 @@ Result<Amdahl> fit_amdahl(const Study& study) {
   amdahl.serial_seconds = amdahl.law.estimate(a, {1, 0});
   amdahl.parallel_seconds = amdahl.law.estimate(b, {0, 1});
   amdahl.serial_share = amdahl.law.estimate(a / sum, {b / (sum * sum), -a / (sum * sum)});
-  amdahl.extrapolated_to_one = study.anchor > 1;
+  amdahl.reference = study.anchor;
+  amdahl.reference_seconds = study.sizes.front().seconds;
   return Result<Amdahl>::of(amdahl);
 }
 

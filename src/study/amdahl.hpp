@@ -6,31 +6,31 @@
 namespace shardstream::study {
 
 /// The fitted law's expectation for one new launch at another number of ranks. The intervals
-/// contain the uncertainty of the law and the noise of a launch, which is pooled over the sizes
-/// that are not marked.
+/// contain the uncertainty of the law and the noise of a launch there (Scatter::of_launch()).
 struct AmdahlPrediction {
   int ranks = 0;
   Estimate seconds;
-  Estimate speedup;     ///< against the law's T(1)
+  Estimate speedup;     ///< as that of a Size: p0 T(p0) / T, with the measured T(p0)
   Estimate efficiency;  ///< speed-up / ranks
 };
 
-/// Amdahl, "Validity of the single processor approach", AFIPS 1967, as T = a + b/p, so that the
-/// measured T(1) is one point among the others.
+/// Amdahl, "Validity of the single processor approach", AFIPS 1967, as T = a + b/q, where q = p/p0
+/// is the number of ranks relative to the smallest size p0. So T(p0) is one point among the others,
+/// and the law refers to the size that speed-ups and the Karp-Flatt metric refer to.
 struct Amdahl {
   Estimate serial_seconds;    ///< a
-  Estimate parallel_seconds;  ///< b, on one rank
-  /// s = a / (a + b), a share of the run on one rank. Never clamped: s < 0 means superlinear
+  Estimate parallel_seconds;  ///< b, on p0 ranks
+  /// s = a / (a + b), a share of the run on p0 ranks. Never clamped: s < 0 means superlinear
   /// speed-up.
   Estimate serial_share;
-  bool extrapolated_to_one = false;  ///< the study has no run on one rank: a + b is extrapolated
-  LinearFit law;                     ///< with residuals and the verdict whether the law fits
+  LinearFit law;  ///< with residuals and the verdict whether the law fits
+  int reference = 1;         ///< p0
+  Estimate reference_seconds;  ///< measured on p0 ranks
 
   /// At `ranks` >= 1. No value if the law gives no positive time there.
   Result<AmdahlPrediction> predict(int ranks) const;
-  /// The time of one new launch on `ranks` ranks, which need not be a whole number. `own` is that
-  /// of LinearFit::estimate_launch().
-  Estimate seconds_of_launch(double ranks, const Noise& own = {}) const;
+  /// The time of one new launch on `ranks` ranks, which need not be a whole number.
+  Estimate seconds_of_launch(double ranks) const;
 };
 
 /// Least squares with weights 1/T^2, intervals by the delta method. No value for a weak study or

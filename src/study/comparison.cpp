@@ -12,6 +12,8 @@
 namespace shardstream::study {
 namespace {
 
+constexpr double normal_95 = 1.959964;  // 95 % of a normal distribution lie within this deviation
+
 Sampling sampling_of(std::span<const Repetitions> launches) {
   Sampling sampling{.launches = launches.size(),
                     .repetitions = std::ranges::min(launches, {}, &Repetitions::size).size()};
@@ -23,8 +25,7 @@ Sampling sampling_of(std::span<const Repetitions> launches) {
 }
 
 /// Two sizes of a study with the same work: `before` with one rank, `after` with two. So the
-/// interval of their ratio, and the decision to pool their variances, are the same as for a
-/// speed-up.
+/// interval of their ratio is that of a speed-up.
 Study as_study(std::span<const Repetitions> before, std::span<const Repetitions> after) {
   std::vector<Launch> launches;
   const auto add = [&](int ranks, const Repetitions& repetitions) {
@@ -37,7 +38,7 @@ Study as_study(std::span<const Repetitions> before, std::span<const Repetitions>
   };
   for (const Repetitions& each : before) add(1, each);
   for (const Repetitions& each : after) add(2, each);
-  return tabulate(Mode::strong, std::move(launches));
+  return tabulate(Mode::strong, std::move(launches), Trend::none);
 }
 
 Estimate inverse(const Estimate& estimate) {
@@ -49,12 +50,27 @@ Estimate inverse(const Estimate& estimate) {
   return inverse;
 }
 
-/// The interval of the ratio of two medians; nothing for fewer than six repetitions.
-std::optional<Interval> interval_of_medians(const Repetitions& before, const Repetitions& after) {
+/// The factor by which the autocorrelation of repetitions widens the interval of their median.
+double widening(const Repetitions& repetitions) {
+  constexpr double max = 0.9;  // few repetitions cannot tell more from a drift
+  const double estimate = autocorrelation(repetitions);
+  if (!std::isfinite(estimate)) return 1;  // all are equal
+  const auto n = static_cast<double>(repetitions.size());
+  const double a = std::clamp(estimate + (1 + 3 * estimate) / n, 0.0, max);
+  return std::sqrt((1 + a) / (1 - a));
+}
+
+/// The interval of the ratio of two launches; nothing for fewer than six repetitions.
+std::optional<Interval> interval_of_launches(const Repetitions& before, const Repetitions& after,
+                                             double launch_noise) {
   const Summary a = summarize(before), b = summarize(after);
   if (!std::isfinite(a.ci_lo) || !std::isfinite(b.ci_lo)) return std::nullopt;
-  const double down = std::hypot(std::log(b.median / b.ci_lo), std::log(a.ci_hi / a.median));
-  const double up = std::hypot(std::log(b.ci_hi / b.median), std::log(a.median / a.ci_lo));
+  const double wide_a = widening(before), wide_b = widening(after);
+  const double between = normal_95 * std::sqrt(2) * launch_noise;
+  const double down = std::hypot(wide_b * std::log(b.median / b.ci_lo),
+                                 wide_a * std::log(a.ci_hi / a.median), between);
+  const double up = std::hypot(wide_b * std::log(b.ci_hi / b.median),
+                               wide_a * std::log(a.median / a.ci_lo), between);
   const double ratio = b.median / a.median;
   return Interval{ratio * std::exp(-down), ratio * std::exp(up)};
 }
@@ -83,9 +99,10 @@ const char* word_of(Change change) {
 }
 
 Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
-                   double threshold) {
+                   double threshold, double launch_noise) {
   expect(!before.empty() && !after.empty(), "a comparison has a launch on each side");
   expect(threshold > 0 && threshold < 1, "a threshold lies between 0 and 1");
+  expect(launch_noise >= 0, "noise is not negative");
   const Study study = as_study(before, after);
   Comparison comparison;
   comparison.before = study.sizes[0].seconds.value;
@@ -95,7 +112,8 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
   comparison.sampling_before = sampling_of(before);
   comparison.sampling_after = sampling_of(after);
   if (before.size() == 1 && after.size() == 1) {
-    comparison.ratio.interval = interval_of_medians(before.front(), after.front());
+    comparison.ratio.interval = 
+        interval_of_launches(before.front(), after.front(), launch_noise);
     if (comparison.ratio.interval) comparison.basis = Basis::repetitions;
   }
   if (comparison.sampling_before.is_enough() && comparison.sampling_after.is_enough()) {

@@ -26,7 +26,8 @@ const char* word_of(Change change);
 /// The noise that the interval of a ratio contains.
 enum class Basis {
   launches,     ///< the noise between launches and between repetitions
-  repetitions,  ///< only the noise between repetitions, since each side has one launch
+  repetitions,  ///< the noise between repetitions and an assumed one between launches, since each
+                ///< side has one launch
   nothing       ///< there is no interval
 };
 
@@ -43,6 +44,10 @@ struct Sampling {
   bool is_enough() const { return missing_launches == 0; }
 };
 
+/// The standard deviation between launches of one program, relative to their time, that a
+/// comparison of one launch a side assumes: a part of such launches scatters more, most do less.
+inline constexpr double default_launch_noise = 0.05;
+
 struct Comparison {
   double before = 0, after = 0;  ///< geometric means of the launches' medians
   Estimate ratio;                ///< after / before
@@ -56,23 +61,26 @@ struct Comparison {
 ///
 /// A launch counts once, as the median of its repetitions: repetitions of one process are
 /// correlated. With a side of several launches the 95 % interval is Student's t on the difference
-/// of the means of log medians, with the variance pooled over both sides and df = launches - 2. If
-/// the sides' variances differ as tabulate() states it, each side's own variance counts, with the
-/// degrees of freedom of Welch and Satterthwaite.
+/// of the means of log medians, with the variances and degrees of freedom of a Scatter without a
+/// trend, so that the sides may differ in their scatter and in their number of launches.
 ///
 /// With one launch a side, the interval combines those of the two medians, which are order
-/// statistics of the repetitions (core/statistics.hpp), on the log scale: with medians m and
-/// intervals l..u, log r = log m2 - log m1 lies between
-///   log r - sqrt((log m2 - log l2)^2 + (log u1 - log m1)^2) and
-///   log r + sqrt((log u2 - log m2)^2 + (log m1 - log l1)^2)
+/// statistics of the repetitions (core/statistics.hpp), and the noise between launches, on the log
+/// scale: with medians m and intervals l..u, log r = log m2 - log m1 lies between
+///   log r - sqrt((c2 log(m2 / l2))^2 + (c1 log(u1 / m1))^2 + n^2) and
+///   log r + sqrt((c2 log(u2 / m2))^2 + (c1 log(m1 / l1))^2 + n^2)
 /// (Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
-/// Statistics in Medicine 27, 2008). There is none for fewer than six repetitions.
+/// Statistics in Medicine 27, 2008). n = 1.96 sqrt(2) `launch_noise` is the difference that two
+/// launches of equal programs do not exceed in 95 % of all cases. c = sqrt((1 + a) / (1 - a)), at
+/// least 1, widens the interval of a median for the lag-1 autocorrelation a of its repetitions,
+/// whose estimate from n of them is too small by (1 + 3 a) / n (Marriott and Pope, Biometrika 41,
+/// 1954). There is no interval for fewer than six repetitions.
 ///
 /// The verdict is unclear if a side has fewer than min_launches launches and fewer than
 /// min_repetitions repetitions, whatever the interval. Throws UsageError if a value is not positive
 /// and finite, and ContractError without launches or repetitions.
 Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
-                   double threshold);
+                   double threshold, double launch_noise = default_launch_noise);
 
 /// More launches per side are not worth their time.
 inline constexpr std::size_t max_launches_to_decide = 50;

@@ -5,30 +5,37 @@
 
 namespace shardstream::study {
 
-/// Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988). s' is a share of the parallel run; do
-/// not mix it with Amdahl's s. From counted work, a constant serial time is invisible in S: s'
-/// shows the growth of overhead.
+/// Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988), relative to the smallest size p0: with
+/// q = p / p0, S / p0 = q - s'(q - 1). s' is a share of the parallel run; do not mix it with
+/// Amdahl's s. From counted work, a constant serial time is invisible in S: s' shows the growth of
+/// overhead.
 struct Gustafson {
   Estimate serial_share;  ///< s', never clamped
   /// S(measured) - S(law), divided by S(measured), at each size
   std::vector<Residual> residuals;
-  Fit fit;        ///< whether the rate W/T grows linearly with p, as the law says
-  Noise noise;    ///< of a launch, pooled over the sizes that are not marked
-  double df = 0;  ///< degrees of freedom of s'
+  Fit fit;            ///< whether the rate W/T grows linearly with p, as the law says
+  int reference = 1;  ///< p0
 
-  /// The efficiency that the law expects of one new launch at `ranks` >= 1: S/p. The interval
-  /// contains the uncertainty of s' and the noise of the launch, which is `own` if it is on a
-  /// marked size (see own_noise()). Student's t has the smaller degrees of freedom of the two.
-  Estimate predict_efficiency(int ranks, const Noise& own = {}) const;
+  /// The efficiency S/p that the law expects of one new launch on `ranks` >= p0. The interval
+  /// contains the uncertainty of s' and the noise of a launch there (Scatter::of_launch()).
+  Estimate predict_efficiency(double ranks) const;
+
+ private:
+  friend Result<Gustafson> fit_gustafson(const Study& study);
+
+  std::vector<double> changes_;  ///< of s' if the log time of a size grows
+  std::vector<double> launches_;  ///< of each size
+  Scatter scatter_;
+  double inflation_ = 1;  ///< of LinearFit, for the line W/T
 };
 
-/// s' = sum (p-1)(p-S) / sum (p-1)^2. The interval is the delta method's, and takes into account
-/// that all speed-ups share the time at p = 1; df = runs - sizes. No value for a strong study, for
-/// fewer than two sizes, or without p = 1.
+/// s' = sum (q-1)(q - S/p0) / sum (q-1)^2. The interval is the delta method's, and takes into
+/// account that all speed-ups share the time of the smallest size. No value for a strong study or
+/// for fewer than two sizes.
 Result<Gustafson> fit_gustafson(const Study& study);
 
-/// The share of the run on one rank, s = s' / (s' + p (1 - s')), that the share s' of a run on
-/// `ranks` ranks corresponds to.
-double share_of_one_rank(double share, int ranks);
+/// The share of the run on p0 ranks, s = s' / (s' + q (1 - s')), that the share s' of a run on q
+/// times as many ranks corresponds to.
+double share_of_reference(double share, double q);
 
 }  // namespace shardstream::study

@@ -19,13 +19,11 @@ double dot(const Vector& a, const Vector& b) {
 }
 
 /// The part of one size in the fit. Quantities are divided by `scale`, the standard deviation of a
-/// launch in units of the study's relative scatter.
+/// launch.
 struct Group {
   const Size* size;
   Vector basis;
-  double scale = 0;
-  double n = 0, mean = 0;
-  double pure_squares = 0;  ///< of launches around the mean, scaled
+  double n = 0, mean = 0, scale = 0;
 };
 
 std::vector<Group> grouped(const LinearLaw& law, const Study& study) {
@@ -34,19 +32,14 @@ std::vector<Group> grouped(const LinearLaw& law, const Study& study) {
     quantities[launch.ranks].push_back(law.quantity(launch));
   }
   std::vector<Group> groups;
-  for (const Size& size : study.sizes) {
+  for (std::size_t i = 0; i < study.sizes.size(); ++i) {
+    const Size& size = study.sizes[i];
     const std::vector<double>& values = quantities[size.ranks];
-    Group group{.size = &size, .basis = law.basis(size.ranks)};
+    const double q = static_cast<double>(size.ranks) / study.anchor;
+    Group group{.size = &size, .basis = law.basis(q)};
     group.n = static_cast<double>(values.size());
     for (const double value : values) group.mean += value / group.n;
-    group.scale = group.mean;
-    if (size.noisier) {
-      const double floor = min_scatter * min_scatter;
-      group.scale *= std::sqrt(size.noise.variance / std::max(study.noise.variance, floor));
-    }
-    for (const double value : values) {
-      group.pure_squares += std::pow((value - group.mean) / group.scale, 2);
-    }
+    group.scale = group.mean * std::sqrt(study.scatter.fitted_at(i));
     groups.push_back(group);
   }
   return groups;
@@ -91,20 +84,6 @@ Vector back_substitute(const Matrix& r, Vector y, int parameters) {
   return y;
 }
 
-/// (R^T R)^-1
-Matrix inverse_gram(const Matrix& r, int parameters) {
-  Matrix gram{};
-  for (int k = 0; k < parameters; ++k) {
-    Vector unit{};
-    unit[k] = 1;
-    const Vector column = back_substitute(r, unit, parameters);
-    for (int i = 0; i < parameters; ++i) {
-      for (int j = 0; j < parameters; ++j) gram[i][j] += column[i] * column[j];
-    }
-  }
-  return gram;
-}
-
 Estimate around(double value, double standard_error, double t) {
   const double half = t * standard_error;
   return {.value = value,
@@ -112,37 +91,49 @@ Estimate around(double value, double standard_error, double t) {
           .interval = Interval{value - half, value + half}};
 }
 
-Fit lack_of_fit(double lack, double lack_df, double pure, double pure_df,
-                std::span<const Residual> residuals) {
+double largest(std::span<const Residual> residuals) {
+  double largest = 0;
+  for (const Residual& each : residuals) largest = std::max(largest, std::abs(each.relative));
+  return largest;
+}
+
+/// `lack` is the sum of squares of the sizes' means around the law, in units of their variance.
+Fit judge(double lack, double lack_df, double pure_df, std::span<const Residual> residuals) {
   if (lack_df <= 0 || pure_df <= 0) return {};
-  const double error = std::max(pure / pure_df, min_scatter * min_scatter);
   Fit fit;
-  fit.f = lack / lack_df / error;
+  fit.f = lack / lack_df;
   fit.p_value = fisher_f_p_value(fit.f, lack_df, pure_df);
-  const bool is_relevant = std::ranges::any_of(
-      residuals, [](const Residual& each) { return std::abs(each.relative) > min_relevant; });
-  fit.verdict = fit.p_value < test_level && is_relevant ? Verdict::does_not_fit : Verdict::fits;
+  const double off = largest(residuals);
+  if (fit.p_value < test_level && off > min_relevant) {
+    fit.verdict = Verdict::does_not_fit;
+  } else if (off <= max_judged) {
+    fit.verdict = Verdict::fits;
+  }
   return fit;
 }
 
 }  // namespace
 
-double LinearFit::variance_of(const std::array<double, 3>& gradient) const {
-  double squares = 0;
-  for (int k = 0; k < parameters; ++k) squares += gradient[k] * dot(covariance[k], gradient);
-  return squares;
-}
-
 Estimate LinearFit::estimate(double value, const std::array<double, 3>& gradient) const {
-  return df == 0 ? Estimate{.value = value} : around(value, std::sqrt(variance_of(gradient)), t);
+  return estimate(value, changes(gradient));
 }
 
-Estimate LinearFit::estimate_launch(double value, const std::array<double, 3>& gradient,
-                                    const Noise& own) const {
-  if (df == 0) return {.value = value};
-  const double relative = own.df > 0 ? own.variance : variance;
-  return around(value, std::sqrt(variance_of(gradient) + relative * value * value),
-                own.df > 0 ? students_t_95(std::min(df, own.df)) : t);
+std::vector<double> LinearFit::changes(const std::array<double, 3>& gradient) const {
+  std::vector<double> changes;
+  for (const Vector& gain : gains_) changes.push_back(dot(gain, gradient));
+  return changes;
+}
+
+Estimate LinearFit::estimate(double value, std::span<const double> changes,
+                             std::optional<double> launch_on) const {
+  std::vector<double> weights(changes.size());
+  if (launch_on) weights = scatter_.of_launch(*launch_on);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = inflation * (weights[i] * value * value + changes[i] * changes[i] / launches_[i]);
+  }
+  const Noise noise = scatter_.of(weights);
+  if (noise.df == 0) return {.value = value};
+  return around(value, std::sqrt(noise.variance), students_t_95(noise.df));
 }
 
 LinearFit fit_linear(const LinearLaw& law, const Study& study) {
@@ -150,32 +141,29 @@ LinearFit fit_linear(const LinearLaw& law, const Study& study) {
          "a law needs as many sizes as parameters");
   const std::vector<Group> groups = grouped(law, study);
   const Factors factors = factorize(groups, law.parameters);
-  Vector projected{};
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    const double y = groups[i].mean * std::sqrt(groups[i].n) / groups[i].scale;
-    for (int k = 0; k < law.parameters; ++k) projected[k] += factors.q[i][k] * y;
-  }
   LinearFit fit;
   fit.parameters = law.parameters;
-  fit.values = back_substitute(factors.r, projected, law.parameters);
-  double lack = 0, pure = 0;
-  for (const Group& group : groups) {
-    const double off = group.mean - dot(fit.values, group.basis);
-    fit.residuals.push_back({group.size->ranks, off / group.mean});
-    lack += group.n * off * off / (group.scale * group.scale);
-    pure += group.pure_squares;
+  fit.scatter_ = study.scatter;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    Vector scaled = factors.q[i];
+    for (double& each : scaled) each *= groups[i].mean * std::sqrt(groups[i].n) / groups[i].scale;
+    fit.gains_.push_back(back_substitute(factors.r, scaled, law.parameters));
+    fit.launches_.push_back(groups[i].n);
+    for (int k = 0; k < law.parameters; ++k) fit.values[k] += fit.gains_[i][k];
   }
-  const auto runs = static_cast<double>(study.launches.size());
-  const auto sizes = static_cast<double>(groups.size());
-  fit.fit = lack_of_fit(lack, sizes - law.parameters, pure, runs - sizes, fit.residuals);
-  if (runs == sizes) return fit;  // no launch is repeated: the noise is unknown
-  fit.df = runs - law.parameters;
-  fit.variance = (lack + pure) / fit.df;
-  fit.t = students_t_95(fit.df);
-  fit.covariance = inverse_gram(factors.r, law.parameters);
-  for (Vector& row : fit.covariance) {
-    for (double& entry : row) entry *= fit.variance;
+  double lack = 0, spread = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Group& group = groups[i];
+    const double off = (group.mean - dot(fit.values, group.basis)) / group.mean;
+    fit.residuals.push_back({group.size->ranks, off});
+    const double fitted = study.scatter.fitted_at(i), own = group.size->noise.variance;
+    lack += group.n * off * off / std::max(fitted, own);
+    spread += group.n * off * off / std::max(own, min_scatter * min_scatter);
   }
+  const double lack_df = static_cast<double>(groups.size()) - law.parameters;
+  const double pure_df = static_cast<double>(study.launches.size() - groups.size());
+  fit.fit = judge(lack, lack_df, pure_df, fit.residuals);
+  if (pure_df > 0) fit.inflation = std::max(1.0, (spread + pure_df) / (pure_df + lack_df));
   return fit;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,23 +11,27 @@
 
 namespace shardstream::study {
 
-/// A law that is linear in its parameters: the sum of parameter k times `basis(p)[k]` equals the
-/// `quantity` of a launch (its time, its rate, ...). The quantity is positive and has the same
-/// relative noise as the time.
+/// A law that is linear in its parameters: the sum of parameter k times `basis(q)[k]` equals the
+/// `quantity` of a launch (its time, its rate, ...), where q is its number of ranks divided by that
+/// of the smallest size. The quantity is positive and has the same relative noise as the time.
 struct LinearLaw {
   int parameters = 0;  ///< 2 or 3
-  std::array<double, 3> (*basis)(double ranks) = nullptr;
+  std::array<double, 3> (*basis)(double q) = nullptr;
   double (*quantity)(const Launch&) = nullptr;
 };
+
+/// A law that is further off at a size is not said to fit, whatever the scatter explains.
+inline constexpr double max_judged = 0.1;
 
 enum class Verdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
   does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
-  cannot_tell    ///< no more sizes than parameters, or one launch per size
+  cannot_tell    ///< no more sizes than parameters, one launch per size, or so much scatter that
+                 ///< the test cannot see that a size is more than max_judged off
 };
 
-/// The lack-of-fit F test: mean square of the sizes' means around the law against the mean square
-/// of launches around their size's mean (Draper and Smith, Applied Regression Analysis, 3rd
+/// The lack-of-fit F test: mean square of the sizes' means around the law, each in units of its
+/// variance, with the degrees of freedom of launches around their size's mean (Draper and Smith, Applied Regression Analysis, 3rd
 /// edition, section 2.1).
 struct Fit {
   Verdict verdict = Verdict::cannot_tell;
@@ -44,29 +48,34 @@ struct Residual {
 struct LinearFit {
   int parameters = 0;
   std::array<double, 3> values{};
-  std::array<std::array<double, 3>, 3> covariance{};  ///< of the values; 0 without an interval
-  double variance = 0;  ///< of a launch's relative residual, with df degrees of freedom
-  double df = 0;        ///< runs - parameters; 0 if no interval can be stated
-  double t = 0;         ///< Student's t for 95 %
   std::vector<Residual> residuals;
   Fit fit;
+  /// The factor, 1 or more, by which variances grow since the law fits worse than the scatter
+  /// explains: (lack + df) / (df + sizes - parameters), where lack is the sum of squares of the
+  /// sizes' means around the law, in units of their variance, and df = runs - sizes.
+  double inflation = 1;
 
   /// An estimate for `value`, a function of the parameters with this gradient (delta method).
   Estimate estimate(double value, const std::array<double, 3>& gradient) const;
-  /// The same for `value` in one new launch, whose noise is added to the uncertainty of the law.
-  /// The launch scatters like the residuals or, if it is on a marked size, with that size's `own`
-  /// noise (see own_noise()). Student's t then has the degrees of freedom of the law or of the
-  /// size, whichever are fewer.
-  Estimate estimate_launch(double value, const std::array<double, 3>& gradient,
-                           const Noise& own = {}) const;
+  /// The change of a function of the parameters with this gradient if the mean quantity of each
+  /// size grows by its own amount.
+  std::vector<double> changes(const std::array<double, 3>& gradient) const;
+  /// An estimate for `value`, which has these changes. With `launch_on`, it is for one new launch
+  /// on that number of ranks, whose noise is added to the uncertainty of the law.
+  Estimate estimate(double value, std::span<const double> changes,
+                    std::optional<double> launch_on = {}) const;
 
  private:
-  double variance_of(const std::array<double, 3>& gradient) const;
+  friend LinearFit fit_linear(const LinearLaw& law, const Study& study);
+
+  std::vector<std::array<double, 3>> gains_;  ///< of the values, for each size as in changes()
+  std::vector<double> launches_;              ///< of each size
+  Scatter scatter_;
 };
 
-/// Fits `law` with weights 1/y^2, y being the mean of the quantity at the launch's size; marked
-/// sizes weigh less by the ratio of variances. The residual variance is taken over launches, with
-/// df = runs - parameters, and states intervals only if a size has several launches.
+/// Fits `law` with weights 1/y^2, y being the mean of the quantity at the launch's size, divided by
+/// the variance that Scatter fits to the size. Intervals use the variances of Scatter, multiplied
+/// by `inflation`. There are intervals only if a size has several launches.
 /// The study must have at least as many sizes as the law has parameters.
 LinearFit fit_linear(const LinearLaw& law, const Study& study);
 

@@ -7,11 +7,11 @@
 namespace shardstream::study {
 namespace {
 
-Result<double> peak(double contention, double coherency) {
+Result<double> peak(double contention, double coherency, double reference) {
   if (!(coherency > 0)) return Result<double>::none("kappa is not positive: the rate has no peak");
   if (!(contention < 1))
     return Result<double>::none("sigma is not below 1: no rank adds to the rate");
-  return Result<double>::of(std::sqrt((1 - contention) / coherency));
+  return Result<double>::of(reference * std::sqrt((1 - contention) / coherency));
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ Result<Scalability> fit_scalability(const Study& study) {
   found.law = fit_linear(
       {.parameters = 3,
        .basis =
-           [](double p) {
-             return std::array<double, 3>{1, p - 1, p * (p - 1)};
+           [](double q) {
+             return std::array<double, 3>{1, q - 1, q * (q - 1)};
            },
        .quantity =
            [](const Launch& launch) { return launch.ranks * launch.seconds / launch.work; }},
@@ -37,7 +37,7 @@ Result<Scalability> fit_scalability(const Study& study) {
   found.rate_of_one = found.law.estimate(gamma, {-gamma * gamma, 0, 0});
   found.contention = found.law.estimate(sigma, {-sigma * gamma, gamma, 0});
   found.coherency = found.law.estimate(kappa, {-kappa * gamma, 0, gamma});
-  found.peak_ranks = peak(sigma, kappa);
+  found.peak_ranks = peak(sigma, kappa, study.anchor);
   return Result<Scalability>::of(found);
 }
 

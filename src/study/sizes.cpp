@@ -65,34 +65,11 @@ Size measured(int ranks, std::span<const Launch> launches) {
   return size;
 }
 
-/// The pooled variance of the sizes that `use` accepts.
-template <typename Use>
-Noise pooled(std::span<const Size> sizes, Use use) {
-  double squares = 0, df = 0;
-  for (const Size& size : sizes) {
-    if (!use(size)) continue;
-    squares += size.noise.df * size.noise.variance;
-    df += size.noise.df;
-  }
-  return df > 0 ? Noise{squares / df, df} : Noise{};
-}
-
-void mark_noisier(std::span<Size> sizes) {
-  for (Size& size : sizes) {
-    Noise others = pooled(sizes, [&](const Size& other) { return &other != &size; });
-    if (size.noise.df == 0 || others.df == 0) continue;
-    others.variance = std::max(others.variance, min_scatter * min_scatter);
-    const double f = size.noise.variance / others.variance;
-    size.noisier = f >= 9 && fisher_f_p_value(f, size.noise.df, others.df) <
-                                 0.01 / static_cast<double>(sizes.size());
-  }
-}
-
 /// exp of a log estimate with its interval.
-Estimate from_log(double value, const Noise& noise, double t) {
+Estimate from_log(double value, const Noise& noise) {
   Estimate estimate{.value = value};
   if (noise.df == 0) return estimate;
-  const double error = std::sqrt(noise.variance);
+  const double error = std::sqrt(noise.variance), t = students_t_95(noise.df);
   estimate.standard_error = value * error;
   estimate.interval = {value * std::exp(-t * error), value * std::exp(t * error)};
   return estimate;
@@ -118,26 +95,17 @@ Estimate karp_flatt(const Estimate& speedup, double ranks) {
   return estimate;
 }
 
-/// Student's t, calculated once for the pooled degrees of freedom.
-class Quantile {
- public:
-  explicit Quantile(double df) : df_(df), t_(df > 0 ? students_t_95(df) : 0) {}
-  double of(double df) const { return df == df_ || df == 0 ? t_ : students_t_95(df); }
-
- private:
-  double df_, t_;
-};
-
-void compare_with_anchor(const Study& study, Size& size, const Quantile& t) {
+void compare_with_anchor(const Study& study, std::size_t index, Size& size) {
   const Size& anchor = study.sizes.front();
   const double p0 = anchor.ranks;
   double ratio = anchor.seconds.value / size.seconds.value;
   if (study.mode == Mode::weak) ratio *= size.work / anchor.work;
   Estimate relative{.value = ratio};  // at the anchor itself: 1, without an interval
-  if (&size != &anchor) {
-    const LogTerm terms[] = {{&anchor, 1}, {&size, -1}};
-    const Noise noise = noise_of(study, terms);
-    relative = from_log(ratio, noise, t.of(noise.df));
+  if (index > 0) {
+    std::vector<double> factors(study.sizes.size());
+    factors.front() = 1;
+    factors[index] = -1;
+    relative = from_log(ratio, noise_of(study, factors));
     if (study.mode == Mode::strong) size.karp_flatt = karp_flatt(relative, size.ranks / p0);
   }
   size.speedup = scaled(relative, p0);
@@ -146,30 +114,15 @@ void compare_with_anchor(const Study& study, Size& size, const Quantile& t) {
 
 }  // namespace
 
-Noise own_noise(const Study& study, int ranks) {
-  const auto size = std::ranges::find(study.sizes, ranks, &Size::ranks);
-  return size != study.sizes.end() && size->noisier ? size->noise : Noise{};
-}
-
-Noise noise_of(const Study& study, std::span<const LogTerm> terms) {
-  double shared = 0, own = 0, own_squares_by_df = 0;
-  for (const auto& [size, factor] : terms) {
-    const double part =
-        factor * factor * size->noise.variance / static_cast<double>(size->launches);
-    if (size->noisier) {
-      own += part;
-      own_squares_by_df += part * part / size->noise.df;
-    } else {
-      shared += part;
-    }
+Noise noise_of(const Study& study, std::span<const double> factors) {
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    weights.push_back(factors[i] * factors[i] / static_cast<double>(study.sizes[i].launches));
   }
-  if (own == 0) return study.noise.df > 0 ? Noise{shared, study.noise.df} : Noise{};
-  const double total = shared + own;
-  // A pool without its own degrees of freedom adds nothing: sizes are marked against a known pool.
-  return {total, total * total / (own_squares_by_df + shared * shared / study.noise.df)};
+  return study.scatter.of(weights);
 }
 
-Study tabulate(Mode mode, std::vector<Launch> launches) {
+Study tabulate(Mode mode, std::vector<Launch> launches, Trend trend) {
   if (launches.empty()) throw UsageError("a study needs at least one launch that succeeded");
   const auto groups = by_ranks(launches);
   check_work(mode, groups);
@@ -178,16 +131,21 @@ Study tabulate(Mode mode, std::vector<Launch> launches) {
   study.launches = std::move(launches);
   study.anchor = groups.begin()->first;
   for (const auto& [ranks, group] : groups) study.sizes.push_back(measured(ranks, group));
-  mark_noisier(study.sizes);
-  study.noise = pooled(study.sizes, [](const Size& size) { return !size.noisier; });
-  const Quantile t(study.noise.df);
-  for (Size& size : study.sizes) {
-    if (!size.noisier) size.noise = study.noise;
-    const LogTerm alone[] = {{&size, 1}};
-    const Noise noise = noise_of(study, alone);
-    size.seconds = from_log(size.seconds.value, noise, t.of(noise.df));
+  std::vector<SizeNoise> noises;
+  for (const Size& size : study.sizes) {
+    noises.push_back({static_cast<double>(size.ranks), size.noise});
   }
-  for (Size& size : study.sizes) compare_with_anchor(study, size, t);
+  study.scatter = Scatter(noises, trend);
+  for (std::size_t i = 0; i < study.sizes.size(); ++i) {
+    Size& size = study.sizes[i];
+    size.noise = study.scatter.at(i);
+    size.noisier = study.scatter.is_marked(i);
+    const Noise of_mean{size.noise.variance / static_cast<double>(size.launches), size.noise.df};
+    size.seconds = from_log(size.seconds.value, of_mean);
+  }
+  for (std::size_t i = 0; i < study.sizes.size(); ++i) {
+    compare_with_anchor(study, i, study.sizes[i]);
+  }
   return study;
 }
 

@@ -131,7 +131,10 @@ def test_verdicts_and_exit_codes():
           (three(1, 0.1), three(1, 0.1), "unclear", UNCLEAR),
           (three(1), three(1.1), "same", SAME, "--threshold", "20%"),
           (three(1), three(1.01), "slower", SLOWER, "--threshold", "0.5 %"),
-          ([six], [six], "same", SAME),
+          ([six], [six], "unclear", UNCLEAR),
+          ([six], [six], "same", SAME, "--launch-noise", "0.1%"),
+          ([six], [[1.1 * time for time in six]], "unclear", UNCLEAR),
+          ([six], [[1.1 * time for time in six]], "slower", SLOWER, "--launch-noise", "1 %"),
           ([six], [[2 * time for time in six]], "slower", SLOWER),
           ([six[:5]], [[2 * time for time in six[:5]]], "unclear", UNCLEAR),
           ([[1], [1]], [[2], [2]], "unclear", UNCLEAR)], check)
@@ -194,9 +197,36 @@ def test_ratios_against_almost_nothing():
 
 
 def test_one_launch_a_side_is_marked():
-    told = compare(side("old", [1] * 6), side("new", [1] * 6), code=SAME)
-    assert told["points"][0]["time"]["basis"] == "repetitions", told
-    assert len(told["points"][0]["warnings"]) == 1, told
+    """The assumed noise between launches is in the interval, in the JSON and in the warning."""
+    def check(percent, code, *options):
+        told = compare(side("old", [1] * 6), side("new", [1] * 6), *options, code=code)
+        time = told["points"][0]["time"]
+        assert time["basis"] == "repetitions" and told["launch_noise"] == percent / 100, told
+        assert abs(np.log(time["ratio_hi"]) / (1.959964 * 2 ** 0.5 * percent / 100) - 1) < 1e-6, time
+        warning, = told["points"][0]["warnings"]
+        expect_words(warning, [f"{percent:g} %", "--launch-noise", 3])
+    check(5, UNCLEAR)
+    check(0.25, SAME, "--launch-noise", "0.25%")
+
+
+def test_one_launch_a_side_rarely_calls_equal_programs_slower():
+    """3 % between launches, and repetitions that resemble the previous one: 40 pairs of equal
+    programs. Without the noise between launches in the interval, every fifth one is slower."""
+    random = np.random.default_rng(7)
+
+    def times():
+        launched, state, found = np.exp(random.normal(0, 0.03)), random.normal(), []
+        for _ in range(10):
+            found.append(launched * (1 + 0.003 * state))
+            state = 0.6 * state + 0.8 * random.normal()
+        return found
+    pairs = [(times(), times()) for _ in range(40)]
+
+    def check(old, new):
+        finished = run("compare", side("old", old), side("new", new), env=NO_MPI)
+        assert finished.code == UNCLEAR, finished
+    runs()
+    each(pairs, check)
 
 
 def test_the_slowest_point_decides():
@@ -280,6 +310,8 @@ def test_bad_commands():
           ([text, new], text), ([old, other], other),
           *[([old, new, "--threshold", bad], "threshold", bad)
             for bad in ("0", "0%", "-1%", "2", "100%", "x", "nan%", "1e999%", "%")],
+          ([old, new, "--launch-noise", "5"], "launch-noise", "5"),
+          ([old, new, "--launch-noise", "100%"], "launch-noise", "100%"),
           ([old, new, "--treshold", "2%"], "treshold", "threshold"),
           ([old, new, "--json=yes"], "json", "yes"),
           ([old, new, "--csv", "x"], "csv")], check)

@@ -1,8 +1,17 @@
 #!/usr/bin/python3
-"""Studies of the workload `model`, whose laws are known: `scale` and `report` must find them."""
+"""Studies of the workload `model`, whose laws are known: `scale` and `report` must find them. And
+studies whose times are set, so that every statement of `report` can be checked."""
+
+import functools
+import re
+import shutil
+import uuid
+
+import h5py
+import numpy as np
 
 from harness import each, expect_words, main, new_folder, run
-from studies import only_study, study
+from studies import QUICK, only_study, study
 
 
 def check_study(check, *arguments, attempts=3):
@@ -51,6 +60,117 @@ def test_overhead_does_not_fit_the_law():
         expect_words(run("report", folder).expect(0).out, ["does not fit"])
     check_study(check, "--model.work", "200ms", "--model.serial", 0, "--model.overhead", "100ms",
                 "--scale.ranks", "1,2,4")
+
+
+# ---------------------------------------------------------------- studies with set times
+
+@functools.cache
+def runs():
+    """{ranks: FILE}: a run on each number of ranks, for copies."""
+    folder = new_folder()
+    for ranks in (1, 2, 4, 8):
+        run("run", "model", "--model.work", "20ms", *QUICK[:4], "--device.backend", "host",
+            "-o", folder / f"{ranks}.h5", ranks=ranks).expect(0)
+    return {ranks: folder / f"{ranks}.h5" for ranks in (1, 2, 4, 8)}
+
+
+def made_up(times, works=None):
+    """A folder with a launch for each of {ranks: [TIME...]}, a weak study if it has {ranks: WORK}."""
+    folder = new_folder() / "made-up"
+    folder.mkdir()
+    for ranks, launches in times.items():
+        for number, seconds in enumerate(launches):
+            path = folder / f"p{ranks}-r{number + 1}.h5"
+            shutil.copy(runs()[ranks], path)
+            with h5py.File(path, "r+") as file:
+                file.attrs["run_uuid"] = np.bytes_(str(uuid.uuid4()))
+                reps = file["timing/reps"][:]
+                reps["wall"] = seconds
+                if works:
+                    reps["work"] = works[ranks]
+                    file["config"].attrs["study.name"] = np.bytes_("weak")
+                    file["config"].attrs["study.mode"] = np.bytes_("weak")
+                file["timing/reps"][:] = reps
+    return folder
+
+
+def texts_of(folder):
+    """The text and the page of a report."""
+    page = folder.parent / "page.html"
+    run("report", folder, "-o", page).expect(0)
+    return run("report", folder).expect(0).out, page.read_text()
+
+
+def near(a, b, relative=1e-3):
+    return abs(a / b - 1) < relative
+
+
+def test_everything_refers_to_the_smallest_size():
+    """T = 1 + 4 / p on 2, 4 and 8 ranks, and 5 % more on 2: also where the law is wrong."""
+    def check(more):
+        laws = {p: 1 + 4 / p for p in (2, 4, 8)}
+        laws[2] *= more
+        folder = made_up({p: [seconds] * 2 for p, seconds in laws.items()})
+        found = only_study(folder)
+        assert found["reference_ranks"] == 2, found
+        points, expected = found["points"], found["expected"]
+        for point in (*points, expected):
+            assert near(point["speedup"] * point["time"], 2 * laws[2]), (point, found)
+            assert near(point["efficiency"] * point["ranks"], point["speedup"]), point
+        assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
+        if more == 1:  # the serial share is a part of the run on 2 ranks
+            assert near(found["serial"], 1 / 3) and near(found["serial_seconds"], 1), found
+            for point in points[1:]:
+                assert near(point["karp_flatt"], 1 / 3), point
+            for text in texts_of(folder):
+                expect_words(text, ["refer to 2 ranks", "on 2 ranks"])
+                assert "one rank" not in text.split('id="terms"')[0], text
+    each([(1,), (1.05,)], check, workers=1)
+
+
+def test_weak_studies_without_one_rank():
+    """s' = 1/4 relative to 2 ranks."""
+    laws = {p: p / (p - 0.5 * (p / 2 - 1)) for p in (2, 4, 8)}
+    found = only_study(made_up({p: [seconds] * 2 for p, seconds in laws.items()},
+                               {p: float(p) for p in laws}))
+    assert near(found["serial"], 0.25) and found["reference_ranks"] == 2, found
+    assert near(found["expected"]["efficiency"], 1 - 0.25 * 7 / 8), found
+
+
+def test_a_size_should_take_what_its_work_takes():
+    """On 2 ranks with three times the work of 1 rank, 1.5 s instead of 1 s are ideal."""
+    times, works = {1: [1, 1], 2: [1.8, 1.8]}, {1: 1.0, 2: 3.0}
+    text, _ = texts_of(made_up(times, works))
+    found = re.search(r"On 2 ranks, a repetition should take (\S+) s .*It takes (\S+) ms", text)
+    assert found and found.groups() == ("1.5", "300"), text
+
+
+def test_an_outlier_is_named_and_its_law_is_not_called_fitting():
+    times = {p: [scale / p for scale in (0.98, 1, 1.02)] for p in (1, 2, 4)}
+    times[4][2] *= 3
+    folder = made_up(times)
+    found = only_study(folder)
+    assert found["law_fits"] == "unclear" and found["p_value"] > 0.05, found
+    outlier, = found["outliers"]
+    assert outlier["file"].endswith("p4-r3.h5") and outlier["ranks"] == 4, outlier
+    assert near(outlier["factor"], 3 * 1.02 / 0.99, 0.01), outlier
+    assert found["points"][2]["launches"] == 3 and found["excluded"] == [], found
+    for text in texts_of(folder):
+        assert "The law fits" not in text, text
+        expect_words(text, ["Outlier", "p4-r3.h5"])
+    times[4][2] /= 3
+    calm = only_study(made_up(times))
+    assert calm["law_fits"] == "yes" and calm["outliers"] == [], calm
+
+
+def test_scatter_that_grows_widens_the_intervals():
+    """Scatter of 1, 2, 4 and 8 %: a new launch on 16 ranks scatters by more than that."""
+    times = {p: [np.exp(z * 0.01 * p) / p for z in (-1, 0, 1)] for p in (1, 2, 4, 8)}
+    found = only_study(made_up(times))
+    scatter = [point["scatter"] for point in found["points"]]
+    assert scatter == sorted(scatter) and scatter[0] < 0.015 and scatter[3] > 0.07, scatter
+    half = (found["expected"]["time_hi"] - found["expected"]["time_lo"]) / 2
+    assert half / found["expected"]["time"] > 0.2, found["expected"]
 
 
 if __name__ == "__main__":

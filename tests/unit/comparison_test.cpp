@@ -56,17 +56,45 @@ TEST(Comparison, UnequalScatterIsNotPooled) {
 }
 
 TEST(Comparison, IntervalOfOneLaunchASideByHand) {
-  const Repetitions before = {1.00, 1.01, 1.02, 1.03, 1.04, 1.05};  // six: from least to greatest
-  const Repetitions after = {2.00, 2.01, 2.02, 2.04, 2.06, 2.10};
-  const Comparison found = compare(Launches{before}, Launches{after}, 0.02);
+  // Six repetitions, from the smallest to the greatest, in an order without autocorrelation
+  const Repetitions before = {1.03, 1.05, 1.00, 1.01, 1.04, 1.02};
+  const Repetitions after = {2.04, 2.10, 2.00, 2.01, 2.06, 2.02};
   const double ratio = 2.03 / 1.025;
-  EXPECT_NEAR(found.ratio.value, ratio, 1e-12);
-  EXPECT_NEAR(found.ratio.interval->lo,
-              ratio * std::exp(-std::hypot(std::log(2.03 / 2.00), std::log(1.05 / 1.025))), 1e-12);
-  EXPECT_NEAR(found.ratio.interval->hi,
-              ratio * std::exp(std::hypot(std::log(2.10 / 2.03), std::log(1.025 / 1.00))), 1e-12);
-  EXPECT_EQ(found.basis, Basis::repetitions);
-  EXPECT_EQ(found.change, Change::slower);
+  for (const double noise : {0.0, 0.01, 0.05}) {
+    const Comparison found = compare(Launches{before}, Launches{after}, 0.02, noise);
+    const double between = 1.959964 * std::sqrt(2) * noise;
+    EXPECT_NEAR(found.ratio.value, ratio, 1e-12);
+    EXPECT_NEAR(found.ratio.interval->lo,
+                ratio * std::exp(-std::hypot(std::log(2.03 / 2.00), std::log(1.05 / 1.025), between)),
+                1e-12);
+    EXPECT_NEAR(found.ratio.interval->hi,
+                ratio * std::exp(std::hypot(std::log(2.10 / 2.03), std::log(1.025 / 1.00), between)),
+                1e-12);
+    EXPECT_EQ(found.basis, Basis::repetitions);
+    EXPECT_EQ(found.change, Change::slower);
+  }
+}
+
+TEST(Comparison, OneLaunchASideIsUnclearWithinTheNoiseOfLaunches) {
+  const Repetitions before(6, 1.0), after(6, 1.1);
+  const auto verdict = [&](double noise) {
+    return compare(Launches{before}, Launches{after}, 0.02, noise).change;
+  };
+  EXPECT_EQ(verdict(default_launch_noise), Change::unclear);
+  EXPECT_EQ(verdict(0.01), Change::slower);
+  EXPECT_EQ(compare(Launches{before}, Launches{before}, 0.02).change, Change::unclear);
+  EXPECT_EQ(compare(Launches{before}, Launches{before}, 0.02, 0.005).change, Change::same);
+  EXPECT_EQ(compare(Launches{before}, Launches{Repetitions(6, 1.2)}, 0.02).change, Change::slower);
+}
+
+TEST(Comparison, CorrelatedRepetitionsWidenTheInterval) {
+  const Repetitions mixed = {1.03, 1.05, 1.00, 1.01, 1.04, 1.02};
+  const Repetitions drifting = {1.00, 1.01, 1.02, 1.03, 1.04, 1.05};
+  const auto width = [](const Repetitions& side) {
+    const auto ratio = compare(Launches{side}, Launches{side}, 0.02, 0).ratio;
+    return ratio.interval->hi - ratio.interval->lo;
+  };
+  EXPECT_GT(width(drifting), 2 * width(mixed));
 }
 
 TEST(Comparison, VerdictsLieOnTheSidesOfTheThreshold) {

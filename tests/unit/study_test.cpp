@@ -9,6 +9,7 @@
 #include "study/amdahl.hpp"
 #include "study/drift.hpp"
 #include "study/gustafson.hpp"
+#include "study/outliers.hpp"
 #include "study/prediction.hpp"
 #include "study/scalability.hpp"
 
@@ -70,10 +71,11 @@ TEST(Sizes, PooledIntervalByHand) {
   for (const int p : {2, 4}) {
     for (const double noise : pair) launches.push_back({p, noise * 8 / p, 1});
   }
-  const Study study = tabulate(Mode::strong, launches);
+  const Study study = tabulate(Mode::strong, launches, Trend::none);
   EXPECT_EQ(study.anchor, 2);
-  EXPECT_EQ(study.noise.df, 2);
-  // Each size: log times +-d, variance 2 d^2; the log ratio's error is sqrt(2 d^2) and t(2) 4.3027.
+  EXPECT_EQ(study.scatter.pooled().df, 2);
+  // Each size: log times +-d, variance 2 d^2, as fitted to both; the log ratio's error is
+  // sqrt(2 d^2), with the two degrees of freedom of the study: t(2) is 4.3027.
   const double d = -std::log(0.99);
   EXPECT_NEAR(study.sizes[1].speedup.value, 4, 1e-12);
   EXPECT_NEAR(study.sizes[1].speedup.interval->hi, 4 * std::exp(4.30265273 * std::sqrt(2) * d),
@@ -89,7 +91,7 @@ TEST(Sizes, ANoisierSizeIsMarked) {
   }
   const Study study = tabulate(Mode::strong, launches);
   for (const Size& size : study.sizes) EXPECT_EQ(size.noisier, size.ranks == 4) << size.ranks;
-  EXPECT_NEAR(std::sqrt(study.noise.variance), 0.01, 1e-9);
+  EXPECT_NEAR(std::sqrt(study.scatter.pooled().variance), 0.01, 1e-9);
   EXPECT_GT(study.sizes[2].speedup.interval->hi, 4 * 1.2);
   EXPECT_LT(study.sizes[3].speedup.interval->hi, 8 * 1.03);
 }
@@ -151,22 +153,108 @@ TEST(Laws, ANewLaunchOnAMarkedSizeScattersLikeIt) {
     return (estimate.interval->hi - estimate.interval->lo) / 2;
   };
   const Study strong = noisy_on_four(Mode::strong);
-  EXPECT_EQ(own_noise(strong, 2).df, 0);
-  EXPECT_EQ(own_noise(strong, 3).df, 0);
-  const Noise own = own_noise(strong, 4);
-  EXPECT_EQ(own.df, 2);
   const auto amdahl = fit_amdahl(strong);
-  const Estimate pooled = amdahl->seconds_of_launch(4), marked = amdahl->seconds_of_launch(4, own);
-  EXPECT_LT(half(pooled), 0.04 * pooled.value);
+  const Estimate quiet = amdahl->seconds_of_launch(2), marked = amdahl->seconds_of_launch(4);
+  EXPECT_LT(half(quiet), 0.06 * quiet.value);
   EXPECT_NEAR(half(marked) / (t * 0.2 * marked.value), 1, 0.01);
   EXPECT_LT(marked.interval->lo, strong.sizes[2].seconds.interval->lo);
   EXPECT_GT(marked.interval->hi, strong.sizes[2].seconds.interval->hi);
+  EXPECT_LT(half(amdahl->seconds_of_launch(16)), half(marked) / 4);  // as on 8 ranks
 
-  const Study weak = noisy_on_four(Mode::weak);
-  const auto gustafson = fit_gustafson(weak);
-  const Estimate efficiency = gustafson->predict_efficiency(4, own_noise(weak, 4));
+  const auto gustafson = fit_gustafson(noisy_on_four(Mode::weak));
+  const Estimate efficiency = gustafson->predict_efficiency(4);
   EXPECT_NEAR(half(efficiency) / (t * 0.2 * efficiency.value), 1, 0.05);
   EXPECT_LT(half(gustafson->predict_efficiency(16)), half(efficiency));
+}
+
+TEST(Laws, ALaunchBeyondALargestSizeThatIsMarkedScattersLikeIt) {
+  std::vector<Launch> launches;
+  for (const int p : {1, 2, 4}) {
+    for (const double z : {-1, 0, 1}) {
+      launches.push_back({p, std::exp(z * (p == 4 ? 0.2 : 0.01)) / p, 1});
+    }
+  }
+  const auto law = fit_amdahl(tabulate(Mode::strong, launches));
+  const auto relative = [&](double p) {
+    const Estimate seconds = law->seconds_of_launch(p);
+    return (seconds.interval->hi - seconds.interval->lo) / 2 / seconds.value;
+  };
+  EXPECT_GT(relative(8), 0.8);  // 4.3 times 0.2
+  EXPECT_GT(relative(8) / relative(4), 0.95);
+  EXPECT_LT(relative(8) / relative(4), 1.5);  // the scatter may grow
+  EXPECT_GT(relative(3), relative(2));
+  EXPECT_LT(relative(3), relative(4));
+}
+
+/// Three launches on each size of T = 2 + 8 / p, from four ranks on: 4, 3 and 2.5 s.
+TEST(Laws, ReferToTheSmallestSize) {
+  std::vector<Launch> launches;
+  for (const int p : {4, 8, 16}) {
+    for (const double z : {-1, 0, 1}) launches.push_back({p, std::exp(z * 1e-4) * (2 + 8.0 / p), 1});
+  }
+  const Study strong = tabulate(Mode::strong, launches);
+  const auto amdahl = fit_amdahl(strong);
+  EXPECT_NEAR(strong.sizes[2].speedup.value, 4 * 4 / 2.5, 1e-6);
+  const auto measured = amdahl->predict(16), next = amdahl->predict(32);
+  EXPECT_NEAR(measured->speedup.value, strong.sizes[2].speedup.value, 1e-5);
+  EXPECT_NEAR(next->speedup.value, 4 * 4 / 2.25, 1e-5);
+  EXPECT_NEAR(next->efficiency.value, 4 * 4 / 2.25 / 32, 1e-6);
+  EXPECT_NEAR(amdahl->serial_share.value, 0.5, 1e-6);
+  for (const int size : {1, 2}) EXPECT_NEAR(strong.sizes[size].karp_flatt->value, 0.5, 1e-6);
+
+  // The rate of four ranks is 1; s' = 1/4 of the run on more ranks.
+  std::vector<Launch> weak;
+  for (const double q : {1, 2, 4}) {
+    const double work = q * (q == 2 ? 1.5 : 1);  // whatever the work, the rate counts
+    weak.push_back({static_cast<int>(4 * q), work / (q - 0.25 * (q - 1)), work});
+  }
+  const Study scaled = tabulate(Mode::weak, weak);
+  const auto gustafson = fit_gustafson(scaled);
+  EXPECT_NEAR(gustafson->serial_share.value, 0.25, 1e-12);
+  EXPECT_NEAR(gustafson->predict_efficiency(16).value, scaled.sizes[2].efficiency.value, 1e-12);
+  EXPECT_NEAR(gustafson->predict_efficiency(32).value, 1 - 0.25 * 7 / 8, 1e-12);
+}
+
+TEST(Laws, AMeasuredTimeOfTheSmallestSizeIsTheReference) {
+  // 5 % above the law on two ranks, which does not fit then.
+  const Study study = tabulate(Mode::strong, {{2, 1.05, 1}, {4, 0.5, 1}, {8, 0.25, 1}});
+  const auto next = fit_amdahl(study)->predict(16);
+  EXPECT_NEAR(next->speedup.value * next->seconds.value, 2 * 1.05, 1e-12);
+}
+
+TEST(Laws, AnOutlierDoesNotMakeALawFit) {
+  std::vector<Launch> launches;
+  for (const int p : {1, 2, 4}) {
+    for (const double z : {-1, 0, 1}) {
+      const bool is_outlier = p == 4 && z == 1;
+      launches.push_back({p, std::exp(z * 0.02) / p * (is_outlier ? 3 : 1), 1});
+    }
+  }
+  const Study study = tabulate(Mode::strong, launches);
+  const Fit fit = fit_amdahl(study)->law.fit;
+  EXPECT_GT(fit.p_value, test_level);
+  EXPECT_EQ(fit.verdict, Verdict::cannot_tell);
+  const std::vector<Outlier> outliers = find_outliers(study);
+  ASSERT_EQ(outliers.size(), 1);
+  EXPECT_EQ(outliers[0].launch, 8);
+  EXPECT_NEAR(outliers[0].factor, 3, 0.1);
+}
+
+TEST(Outliers, OrdinaryScatterHasNone) {
+  std::vector<Launch> launches;
+  for (const int p : {1, 2, 4}) {
+    for (const double z : {-1.0, 0.1, 1.0}) launches.push_back({p, std::exp(z * 0.3) / p, 1});
+  }
+  launches.push_back({8, 1, 1});  // alone
+  EXPECT_TRUE(find_outliers(tabulate(Mode::strong, launches)).empty());
+  // Two launches of one size: the slower one is named.
+  const auto two = find_outliers(tabulate(Mode::strong, {{1, 1, 1}, {1, 2, 1}}));
+  ASSERT_EQ(two.size(), 1);
+  EXPECT_EQ(two[0].launch, 1);
+  // Fast ones, too
+  const auto fast = find_outliers(tabulate(Mode::strong, {{1, 1, 1}, {1, 0.3, 1}, {1, 1.01, 1}}));
+  ASSERT_EQ(fast.size(), 1);
+  EXPECT_LT(fast[0].factor, 0.31);
 }
 
 TEST(Laws, OneSizeGivesAReason) {
@@ -183,7 +271,7 @@ TEST(Gustafson, ExactLawIsFound) {
   const Study study = tabulate(Mode::weak, {{1, 1, 1}, {2, 8.0 / 7, 2}, {4, 16.0 / 13, 4}});
   EXPECT_NEAR(fit_gustafson(study)->serial_share.value, 0.25, 1e-14);
   EXPECT_NEAR(fit_gustafson(study)->predict_efficiency(8).value, 1 - 0.25 * 7 / 8, 1e-14);
-  EXPECT_DOUBLE_EQ(share_of_one_rank(0.5, 3), 0.25);
+  EXPECT_DOUBLE_EQ(share_of_reference(0.5, 3), 0.25);
 }
 
 TEST(Scalability, ExactLawIsFoundFromSixSizes) {

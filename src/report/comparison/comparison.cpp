@@ -44,12 +44,12 @@ std::vector<Repetitions> times_to_result(const Point& point, bool with_launcher)
 }
 
 std::optional<study::Comparison> compare_to_result(const Point& before, const Point& after,
-                                                   double threshold) {
+                                                   const Judgement& judgement) {
   const bool with_launcher = knows_launcher(before) && knows_launcher(after);
   const auto first = times_to_result(before, with_launcher);
   const auto second = times_to_result(after, with_launcher);
   if (first.empty() || second.empty()) return std::nullopt;
-  return study::compare(first, second, threshold);
+  return study::compare(first, second, judgement.threshold, judgement.launch_noise);
 }
 
 // ---------------------------------------------------------------- phases
@@ -78,7 +78,7 @@ std::vector<Repetitions> as_launches(const std::vector<double>& seconds) {
 
 PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& before,
                               const std::vector<double>& after, const PointComparison& point,
-                              double threshold) {
+                              const Judgement& judgement) {
   const auto& [track, phase, kind] = name;
   PhaseComparison result{.track = track,
                          .phase = phase,
@@ -90,14 +90,16 @@ PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& 
   if (std::ranges::all_of(before, is_positive) && std::ranges::all_of(after, is_positive) &&
       result.before >= min_phase_share * point.time.before &&
       result.after >= min_phase_share * point.time.after) {
-    result.times = study::compare(as_launches(before), as_launches(after), threshold);
+    result.times = study::compare(as_launches(before), as_launches(after), judgement.threshold,
+                                  judgement.launch_noise);
     result.before = result.times->before;  // means of launches, whose ratio is the one printed
     result.after = result.times->after;
   }
   return result;
 }
 
-std::vector<PhaseComparison> compare_phases(const PointComparison& point, double threshold) {
+std::vector<PhaseComparison> compare_phases(const PointComparison& point,
+                                            const Judgement& judgement) {
   constexpr double noteworthy = 0.01;  // of the time of a repetition
   const PhaseTimes before = phases_of(*point.before), after = phases_of(*point.after);
   if (before.empty() || after.empty()) return {};
@@ -110,7 +112,7 @@ std::vector<PhaseComparison> compare_phases(const PointComparison& point, double
   std::vector<PhaseComparison> phases;
   for (const auto& [name, unused] : all) {
     PhaseComparison phase = compare_phase(name, times(before, name, *point.before),
-                                          times(after, name, *point.after), point, threshold);
+                                          times(after, name, *point.after), point, judgement);
     if (phase.before > noteworthy * point.time.before ||
         phase.after > noteworthy * point.time.after) {
       phases.push_back(std::move(phase));
@@ -187,13 +189,15 @@ void add_warnings(const ComparisonReport& report, PointComparison& point) {
     warnings.push_back(
         fmt::format("the verdict is unclear: {} per side would suffice with the same scatter",
                     counted(*point.launches_to_decide, "launch")));
-  } else if (point.time.change == Change::unclear) {
+  } else if (point.time.change == Change::unclear && point.time.basis != study::Basis::repetitions) {
     warnings.push_back(fmt::format("the verdict is unclear: {}; raise --threshold",
                                    point.launches_to_decide.why_not));
   }
   if (point.time.basis == study::Basis::repetitions) {
-    warnings.push_back(
-        "one launch per side: the interval does not contain the noise between launches");
+    warnings.push_back(fmt::format(
+        "one launch per side: the interval assumes that launches of one program scatter by {:g} % "
+        "(--launch-noise); {} per side measure it",
+        100 * report.judgement.launch_noise, counted(study::min_launches, "launch")));
   }
   warn_of_side(report.before, *point.before, warnings);
   warn_of_side(report.after, *point.after, warnings);
@@ -209,11 +213,13 @@ PointComparison compare_point(const ComparisonReport& report, const Pair& pair) 
   PointComparison point;
   point.before = pair.first;
   point.after = pair.second;
-  point.time = study::compare(times_of(*point.before), times_of(*point.after), report.threshold);
-  point.launches_to_decide = study::launches_to_decide(point.time, report.threshold);
+  const Judgement& judgement = report.judgement;
+  point.time = study::compare(times_of(*point.before), times_of(*point.after), judgement.threshold,
+                              judgement.launch_noise);
+  point.launches_to_decide = study::launches_to_decide(point.time, judgement.threshold);
   point.rate = study::of_rates(point.time, point.before->first().work);
-  point.to_result = compare_to_result(*point.before, *point.after, report.threshold);
-  point.phases = compare_phases(point, report.threshold);
+  point.to_result = compare_to_result(*point.before, *point.after, judgement);
+  point.phases = compare_phases(point, judgement);
   add_warnings(report, point);
   return point;
 }
@@ -306,12 +312,12 @@ Change ComparisonReport::verdict() const {
 }
 
 ComparisonReport make_comparison(const std::string& before, const std::string& after,
-                                 double threshold) {
+                                 const Judgement& judgement) {
   check_paths(before, after);
   ComparisonReport report;
   report.before = read_side("OLD", before);
   report.after = read_side("NEW", after);
-  report.threshold = threshold;
+  report.judgement = judgement;
   check_distinct(report.before, report.after);
   const std::vector<Pair> pairs = match(report.before, report.after, report.unmatched);
   if (pairs.empty()) {

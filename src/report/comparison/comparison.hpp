@@ -49,13 +49,19 @@ struct SetupChange {
   bool by_calibration = false;       ///< whether the calibration runs of both sides have set it
 };
 
+/// What a verdict depends on besides the results, as fractions: both are those of study::compare().
+struct Judgement {
+  double threshold = 0.02;
+  double launch_noise = study::default_launch_noise;
+};
+
 /// Movable but not copyable, since its points refer to its sides.
 struct ComparisonReport {
   ComparisonReport() = default;
   ComparisonReport(ComparisonReport&&) = default;
 
   Side before, after;
-  double threshold = 0;
+  Judgement judgement;
   std::vector<PointComparison> points;
   std::vector<Unmatched> unmatched;
   std::vector<SetupChange> changes;
@@ -65,11 +71,10 @@ struct ComparisonReport {
   study::Change verdict() const;
 };
 
-/// Compares the results in the two paths. `threshold` is that of study::compare(). Throws
-/// UsageError if a side has no usable result, if both sides have the same result, or if the sides
-/// have no point in common.
+/// Compares the results in the two paths. Throws UsageError if a side has no usable result, if both
+/// sides have the same result, or if the sides have no point in common.
 ComparisonReport make_comparison(const std::string& before, const std::string& after,
-                                 double threshold);
+                                 const Judgement& judgement);
 
 /// Text for a terminal: tables of the points and the phases, and the other differences.
 std::string to_text(const ComparisonReport& report);

@@ -76,7 +76,8 @@ Json of_side(const Side& side) {
 std::string to_json(const ComparisonReport& report) {
   Json object = {{"verdict", study::word_of(report.verdict())},
                  {"exit_code", exit_code(report)},
-                 {"threshold", report.threshold},
+                 {"threshold", report.judgement.threshold},
+                 {"launch_noise", report.judgement.launch_noise},
                  {"old", of_side(report.before)},
                  {"new", of_side(report.after)},
                  {"points", Json::array()},

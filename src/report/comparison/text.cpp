@@ -195,7 +195,7 @@ std::string to_text(const ComparisonReport& report) {
               ? "Nothing else changed: same options, versions, machine and plan.\n"
               : '\n' + shardstream::to_text(changes_table(report)) + '\n';
   return text + fmt::format("Verdict: {} (ratios NEW/OLD with 95 % intervals, threshold {:g} %).\n",
-                            study::word_of(report.verdict()), 100 * report.threshold);
+                            study::word_of(report.verdict()), 100 * report.judgement.threshold);
 }
 
 }  // namespace shardstream::report

@@ -51,6 +51,9 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
           counted(size.ranks, "rank"), 100 * std::sqrt(size.noise.variance)));
     }
   }
+  for (const std::string& outlier : words_on_outliers(study)) {
+    texts.push_back("Outlier: " + outlier);
+  }
   if (study.drift && study.drift->significant) {
     texts.push_back(
         fmt::format("Drift: times changed by {:+.2g} % from the first launch to the "
@@ -154,7 +157,9 @@ std::string methods(const StudyReport& study) {
       "A launch is a fresh start of the program; its time is the median of its {}{}. Intervals: "
       "{} ",
       repetitions_of(study.facts), warm_up, words_on_intervals(study.table));
-  text += fmt::format("Speed-ups refer to {}. ", counted(study.table.anchor, "rank"));
+  if (const std::string reference = words_on_reference(study.table); !reference.empty()) {
+    text += reference + ' ';
+  }
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {
     text += fmt::format("The page cache was {}. ", cache);
   }
@@ -291,15 +296,16 @@ std::string_view terms() {
 <dt>Speed-up</dt><dd>Strong: S = p0 T(p0) / T(p), the same work on more ranks. Weak: S = p0 R(p) / R(p0) with
 the rates R = work / T. The smallest size is p0.</dd>
 <dt>Efficiency</dt><dd>E = S / p.</dd>
-<dt>Karp-Flatt metric</dt><dd>e = (1/S - 1/p) / (1 - 1/p). Karp and Flatt, CACM 33 (1990). S and p
-are relative to the smallest size.</dd>
-<dt>Amdahl's law</dt><dd>T = a + b/p by least squares with weights 1/T²; serial share s = a / (a + b).
-Amdahl, AFIPS 1967.</dd>
-<dt>Gustafson's law</dt><dd>S = p - s' (p - 1); s' is a share of the parallel run. Gustafson, CACM 31
-(1988).</dd>
-<dt>Intervals</dt><dd>95 %, Student's t on logarithms of launch medians, variance pooled over sizes;
-delta method for shares. A size whose launches scatter at least three times as much as the others
-has a separate variance. A law's bounds are those of one new launch.</dd>
+<dt>Karp-Flatt metric</dt><dd>e = (1/S' - 1/q) / (1 - 1/q) with S' = T(p0) / T(p) and q = p / p0: the
+serial share of the run on p0 ranks that would explain S'. Karp and Flatt, CACM 33 (1990).</dd>
+<dt>Amdahl's law</dt><dd>T = a + b/q by least squares with weights 1/T², divided by the variance of a
+launch; serial share s = a / (a + b) of the run on p0 ranks. Amdahl, AFIPS 1967.</dd>
+<dt>Gustafson's law</dt><dd>S/p0 = q - s' (q - 1); s' is a share of the parallel run. Gustafson,
+CACM 31 (1988).</dd>
+<dt>Intervals</dt><dd>95 %, Student's t on logarithms of launch medians; delta method for shares. The
+variance of a size is that of its launches, moderated by a variance fitted to all sizes, which may
+grow with the ranks. A size whose launches scatter at least three times as much as the others has a
+separate variance. A law's bounds are those of one new launch.</dd>
 <dt>Efficiency by cause</dt><dd>With useful seconds U of each rank and the wall time T: balance is
 mean U / max U, busy is max U / T; their product is mean U / T. For devices with K seconds in
 kernels and A seconds with any activity: mean K / max K, max K / max A, max A / T; their product is

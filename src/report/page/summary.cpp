@@ -14,11 +14,9 @@ namespace {
 
 constexpr double good_baseline = 0.5;  // share of its ceiling
 
-bool law_fails(const StudyReport& study) {
-  const study::Fit* const fit = study.amdahl      ? &study.amdahl->law.fit
-                                : study.gustafson ? &study.gustafson->fit
-                                                  : nullptr;
-  return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
+/// The test of the study's law, which it has.
+const study::Fit& fit_of(const StudyReport& study) {
+  return study.amdahl ? study.amdahl->law.fit : study.gustafson->fit;
 }
 
 std::string capitalised(std::string text) {
@@ -28,13 +26,19 @@ std::string capitalised(std::string text) {
 
 /// Describes how reliable the law is beyond the largest size. `has_intervals`: its prediction has.
 std::string caution_of(const StudyReport& study, bool has_intervals) {
-  if (law_fails(study)) {
+  const study::Fit& fit = fit_of(study);
+  if (fit.verdict == study::Verdict::does_not_fit) {
     return "This is extrapolated by a law that does not fit: do not rely on it.";
   }
+  const bool is_unknown = fit.verdict == study::Verdict::cannot_tell && std::isfinite(fit.p_value);
   return fmt::format("This is extrapolated{}.{}",
-                     study.table.sizes.size() > 2 ? "" : " by a law that two sizes cannot test",
+                     is_unknown                         ? " by a law of which it is unknown whether it fits"
+                     : study.table.sizes.size() > 2 ? ""
+                                                    : " by a law that two sizes cannot test",
                      has_intervals
-                         ? fmt::format(" The intervals are for {}.", launch_of_bounds(study.table))
+                         ? fmt::format(" The intervals are for {}.",
+                                       launch_of_bounds(study.table,
+                                                        2 * study.table.sizes.back().ranks))
                          : "");
 }
 
@@ -74,8 +78,9 @@ bool holds_zero(const study::Estimate& estimate) {
 std::string serial_part(const StudyReport& study) {
   if (study.amdahl) {
     return fmt::format(
-        "{} of the time on one rank, {} s (Amdahl){}. {}",
-        estimate_text(study.amdahl->serial_share), estimate_text(study.amdahl->serial_seconds),
+        "{} of the time on {}, {} s (Amdahl){}. {}",
+        estimate_text(study.amdahl->serial_share), counted(study.amdahl->reference, "rank"),
+        estimate_text(study.amdahl->serial_seconds),
         holds_zero(study.amdahl->serial_share) ? ", not distinguishable from zero" : "",
         words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
   }
@@ -233,7 +238,8 @@ std::string summary(const DetailedStudy& detailed) {
   add("Studied", studied(study));
   add("Baseline", baseline(study));
   if (has_sizes) {
-    add("Speed-up", fmt::format("{} on {} ranks.", estimate_text(last.speedup), last.ranks));
+    add("Speed-up", fmt::format("{} on {} ranks. {}", estimate_text(last.speedup), last.ranks,
+                                words_on_reference(study.table)));
     add("Efficiency", fmt::format("{} on {} ranks.", estimate_text(last.efficiency), last.ranks));
   }
   add("Limit", what_bounds(study));

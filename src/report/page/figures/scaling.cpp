@@ -82,12 +82,10 @@ bool has_one_size(const StudyReport& study) {
 }
 
 /// The prediction of the fitted law for one new launch: the time (strong) or the efficiency (weak).
-/// The number of ranks need not be whole. `own` is the noise of a marked size.
-Estimate law_at(const StudyReport& study, double ranks, const study::Noise& own = {}) {
-  if (study.gustafson) {
-    return study.gustafson->predict_efficiency(static_cast<int>(std::lround(ranks)), own);
-  }
-  return study.amdahl->seconds_of_launch(ranks, own);
+/// The number of ranks need not be whole.
+Estimate law_at(const StudyReport& study, double ranks) {
+  return study.gustafson ? study.gustafson->predict_efficiency(ranks)
+                         : study.amdahl->seconds_of_launch(ranks);
 }
 
 /// ranks, value, lower and upper end of a prediction. Times are on a logarithmic axis.
@@ -101,9 +99,7 @@ Rows law_rows(const StudyReport& study, double from, double to) {
   constexpr int steps = 40;
   Rows rows;
   for (int i = 0; i <= steps; ++i) {
-    double ranks = from * std::pow(to / from, static_cast<double>(i) / steps);
-    if (study.gustafson) ranks = std::round(ranks);
-    if (!rows.empty() && rows.back().front() == ranks) continue;
+    const double ranks = from * std::pow(to / from, static_cast<double>(i) / steps);
     const Estimate law = law_at(study, ranks);
     if (!study.gustafson && law.value <= 0) continue;
     rows.push_back(law_row(study, ranks, law));
@@ -111,34 +107,18 @@ Rows law_rows(const StudyReport& study, double from, double to) {
   return rows;
 }
 
-/// The band at the marked sizes, as boxes: x, y, and the ends of both.
-Rows boxes_of_marked(const StudyReport& study) {
-  constexpr double half_width = 1.04;  // on a logarithmic axis
-  Rows boxes;
-  for (const study::Size& size : study.table.sizes) {
-    if (!size.noisier) continue;
-    const auto row = law_row(study, size.ranks, law_at(study, size.ranks, size.noise));
-    boxes.push_back({row[0], row[1], row[0] / half_width, row[0] * half_width, row[2], row[3]});
-  }
-  return boxes;
-}
-
 std::string basis_of_law(const StudyReport& study) {
-  std::string text = counted(study.runs.size(), "launch");
-  if (study.table.noise.df == 0) return text + "; no band, since no size has several launches.";
-  text += "; the band holds 95 % of single new launches, if the law holds";
-  const std::string marked = marked_sizes(study.table);
-  if (marked.empty()) return text + '.';
-  return text + fmt::format(
-                    ". It is for launches that scatter like those of the other sizes; the boxes "
-                    "are for those on {}, which scatter more.",
-                    marked);
+  return fmt::format("{}; {}", counted(study.runs.size(), "launch"),
+                     study.table.has_intervals()
+                         ? "the band holds 95 % of single new launches, if the law holds and "
+                           "launches scatter as much as those at the nearest sizes."
+                         : "no band, since no size has several launches.");
 }
 
 Grid law_grid(const StudyReport& study) {
   Grid grid{{"ranks", study.gustafson ? "efficiency" : "time [s]", "lower end", "upper end", ""}};
   const auto add = [&](int ranks, const char* words) {
-    const Estimate law = law_at(study, ranks, study::own_noise(study.table, ranks));
+    const Estimate law = law_at(study, ranks);
     const auto ends = law.interval.value_or(study::Interval{NAN, NAN});
     grid.rows.push_back({fmt::format("{}", ranks), number_text(law.value, 6),
                          number_text(ends.lo, 6), number_text(ends.hi, 6), words});
@@ -158,7 +138,7 @@ std::vector<int> ranks_of(const StudyReport& study) {
 
 std::string basis_of(const StudyReport& study) {
   return fmt::format("{}; {}.", counted(study.runs.size(), "launch"),
-                     study.table.noise.df > 0
+                     study.table.has_intervals()
                          ? "bars are 95 % intervals over launches (Student's t)"
                          : "no intervals, since no size has several launches");
 }
@@ -170,14 +150,17 @@ Figure time_figure(const StudyReport& study) {
                 has_one_size(study) ? "Lower is better."
                 : study.is_strong()
                     ? "Lower is better. Twice the ranks should halve the time: the dotted line."
-                    : "Flat is ideal: each rank has the same work at every size.",
+                    : "The dotted line is ideal: it follows the work of a rank, and is flat if that "
+                      "is the same at every size.",
                 basis_of(study)};
   const Rows rows = rows_of(study, [](const study::Size& size) { return size.seconds; });
   const Rows launches = launches_of(study);
   Rows ideal;
-  for (const auto& row : {rows.front(), rows.back()}) {
-    const double share = study.is_strong() ? rows.front()[0] / row[0] : 1;
-    ideal.push_back({row[0], rows.front()[1] * share});
+  const study::Size& small = study.table.sizes.front();
+  for (const study::Size& size : study.table.sizes) {
+    const double work = size.work / small.work;
+    ideal.push_back({static_cast<double>(size.ranks),
+                     small.seconds.value * work * small.ranks / size.ranks});
   }
   Script script;
   set_ranks_axis(script, ranks_of(study));
@@ -320,8 +303,6 @@ Figure law_figure(const StudyReport& study) {
   for (const auto& part : {inside, beyond}) {
     for (const double value : values_of(part)) values.push_back(value);
   }
-  const Rows boxes = boxes_of_marked(study);
-  for (const auto& box : boxes) values.insert(values.end(), box.end() - 2, box.end());
   std::vector<int> ranks = ranks_of(study);
   ranks.push_back(2 * ranks.back());
   Script script;
@@ -337,7 +318,6 @@ Figure law_figure(const StudyReport& study) {
       fmt::format("fs transparent solid 0.18 noborder lc rgb '{}'", styles[1].colour);
   script.plot(inside, "using 1:3:4 with filledcurves " + fill);
   script.plot(beyond, "using 1:3:4 with filledcurves " + fill);
-  script.plot(boxes, "using 1:2:3:4:5:6 with boxxyerror " + fill);
   script.plot(inside, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}));
   script.plot(beyond, "using 1:2 with lines " + line_of(styles[1]));
   script.plot(rows, fmt::format("using 1:2:3:4 with yerrorbars {}", points_of(styles[0])));
