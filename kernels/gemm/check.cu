@@ -299,6 +299,7 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
   }
   mine.failures += other.failures;
   mine.unchecked += other.unchecked;
+  mine.overflowed += other.overflowed;
   if (other.detection_threshold > mine.detection_threshold)
     mine.detection_threshold = other.detection_threshold;
 }

@@ -68,18 +68,23 @@ Kernel<AddProductsArgs> add_products_kernel();
 
 /// The result of the check of one row of a tile.
 struct RowVerdict {
-  double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked
+  double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked; or `overflows`
   double bound;
   double squares;  ///< sum of the squares of the row's elements, for the bound
 };
+
+/// RowVerdict::ratio of a row that can't be checked because C's type is too small for it: A and B
+/// are finite, C is not, and sums of their products may exceed the largest number.
+inline constexpr double overflows = -1;
 
 struct TileVerdict {
   double worst;             ///< maximum of |R - Z| / bound over the rows; above 1 is a failure
   std::uint64_t worst_row;  ///< in the tile; the first of several equal ones
   std::uint64_t failures;   ///< number of rows
   /// Number of rows that can't be checked, because values of A or B or their squares are not
-  /// finite, or because C's type is too small for their products.
+  /// finite or too small, or because C's type is too small for their products.
   std::uint64_t unchecked;
+  std::uint64_t overflowed;  ///< the latter ones of them
   /// Twice the maximum bound. An error of one element that is larger than this is detected in every
   /// checked row, as long as the row's rounding errors alone are within the bound.
   double detection_threshold;
@@ -128,8 +133,8 @@ constexpr std::uint64_t slice_depth(std::uint64_t depth, std::uint64_t slices) {
 /// The model of the error R - Z (kernels/README.md).
 struct ErrorModel {
   double variance;
-  double underflow;  ///< the maximum error from subnormal numbers
-  double largest;    ///< the largest finite number of C's type
+  double underflow;   ///< the maximum error from subnormal numbers
+  bool may_overflow;  ///< whether a sum of products may exceed the largest number of C's type
 };
 
 /// The variance for fp32x3, including the parts that splitting leaves out. `c` and `max_square` are
@@ -149,7 +154,7 @@ constexpr double split_variance(double k, double columns, double c, double max_s
 
 constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
                                  double row_squares, double column_squares) {
-  if (precision == Precision::int8) return {0x1p-8, 0, 0x1p31};  // exact: the bound is 1/2
+  if (precision == Precision::int8) return {0x1p-8, 0, false};  // exact: the bound is 1/2
   const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const double v = 0x1p-53;
   const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
@@ -166,9 +171,11 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   const double signed_sum = columns / 6 * (c + max_square / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
   const double terms = precision == Precision::fp32x3 ? 3 * k : k;
-  const double largest = precision == Precision::fp64 ? std::numeric_limits<double>::max()
-                                                      : std::numeric_limits<float>::max();
-  return {product + v * v * (walk + signed_sum), terms * columns * smallest, largest};
+  // No sum is larger than |a| |b|. A half of the largest number leaves room for rounding. With fp64
+  // max_square itself overflows long before the sums do, and the variance is not finite.
+  constexpr double half = std::numeric_limits<float>::max() / 2.0;
+  const bool may_overflow = precision != Precision::fp64 && max_square >= half * half;
+  return {product + v * v * (walk + signed_sum), terms * columns * smallest, may_overflow};
 }
 
 /// Computes RowVerdict::ratio.
@@ -176,17 +183,19 @@ constexpr double ratio_of(double r, double z, const ErrorModel& model, double bo
   const bool finite = z - z == 0 && model.variance <= std::numeric_limits<double>::max();
   // Squares as small as this have lost bits, unless they are zero.
   const bool lost = model.variance < 1e-280 && z != 0;
-  const bool overflows = r - r != 0 && (z > model.largest || -z > model.largest);
   if (finite && r == z) return 0;
-  if (!finite || lost || overflows) return std::numeric_limits<double>::quiet_NaN();
+  if (finite && r - r != 0 && model.may_overflow) return overflows;
+  if (!finite || lost) return std::numeric_limits<double>::quiet_NaN();
   const double error = r < z ? z - r : r - z;
   return error != error ? std::numeric_limits<double>::infinity() : error / bound;
 }
 
 /// Adds the result of row `row` to the verdict of the rows before it.
 constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t row) {
-  if (found.ratio != found.ratio) {
+  const bool overflowed = found.ratio == overflows;
+  if (overflowed || found.ratio != found.ratio) {
     verdict.unchecked += 1;
+    verdict.overflowed += overflowed ? 1 : 0;
     return;
   }
   if (found.ratio > 1) verdict.failures += 1;

@@ -301,6 +301,35 @@ TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongIfTheOperandsAreFinite) {
   }
 }
 
+/// C's type has no room for the products of finite values. This is no error of the hardware, even
+/// if the signs cancel, so that Z is small. An element that is not finite for another reason is
+/// wrong.
+TEST_F(Check, SumsThatOverflowAreUncheckedAndCounted) {
+  const Shape s{20, 40, 30, 20, 30};
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp32x3}) {
+    Values a = whole(s.m * s.k, 1), b = whole(s.k * s.n, 2);
+    for (double& x : b) x = std::ldexp(x, 66);
+    for (std::uint64_t kk = 0; kk < s.k; ++kk) {
+      a[7 * s.k + kk] = 0x1p60;
+      a[8 * s.k + kk] = kk == 0 ? 0x1p60 : 0;
+    }
+    for (std::uint64_t j = 0; j < s.n; ++j) b[j] = sign_of(seed, j) * (j % 2 ? 0x1p69 : -0x1p69);
+    const auto c = product<float>(s, a, b);
+    ASSERT_FALSE(std::isfinite(c[8 * s.n]));
+    const Sides all = sides(s, a, b, precision);
+    ASSERT_EQ(test::from_device(*stream_, all.z)[8 * s.tiles()], 0) << "the signs cancel";
+    const auto found = verdicts(s, c, all, precision);
+    for (const TileVerdict& tile : found) {
+      EXPECT_EQ(tile.failures, 0U) << name_of(precision);
+      EXPECT_EQ(tile.unchecked, 2U);
+      EXPECT_EQ(tile.overflowed, 2U);
+    }
+    auto wrong = c;
+    wrong[3 * s.n] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(verdicts(s, wrong, all, precision)[0].failures, 1U);
+  }
+}
+
 /// Values of the whole range, so that sums are not small.
 TEST_F(Check, DetectsEveryErrorInInt8) {
   const Shape s{130, 150, 400, 64, 128};

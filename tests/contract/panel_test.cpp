@@ -248,6 +248,7 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
             double centred = static_cast<double>(x);
             if (one.shift) centred -= shift[variable];
             if (one.scale) centred *= scale[variable];
+            if (std::isinf(static_cast<double>(x))) centred = std::nan("");
             const bool plain = !one.shift && !one.scale;
             const bool valid = r < one.valid_rows && c < one.valid_columns;
             const long double exact = plain ? static_cast<long double>(x) : centred;

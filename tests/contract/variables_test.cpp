@@ -102,11 +102,20 @@ TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   }
 }
 
+/// The sum of squares tells values that are not finite in the data (NaN) from those beyond the
+/// range of the precision (infinity).
 TEST_F(Variables, SumsThatAreNotFiniteStayInTheirVariable) {
   constexpr std::uint64_t variables = 40, depth = 1100;
   std::vector<float> data(variables * depth, 1);
   data[1099 * variables + 5] = NAN;
   data[39] = HUGE_VALF;
+  data[3 * variables + 7] = data[3 * variables + 5] = 1e6F;
+  for (const Side side : {Side::a, Side::b}) {
+    const Got got = sums(data, Precision::fp16, variables, depth, side, 1);
+    EXPECT_TRUE(std::isnan(got.squares[5]));
+    EXPECT_EQ(got.squares[7], inf);
+  }
+  data[3 * variables + 7] = 1;
   for (const Side side : {Side::a, Side::b}) {
     const Got got = sums(data, Precision::fp32, variables, depth, side, 1);
     for (std::uint64_t v = 0; v < variables; ++v) {
@@ -126,7 +135,8 @@ struct Settled {
 /// Two layers of two segments each. Each segment but the first has 1; the first has the rest.
 Settled settle(device::Device& device, device::Stream& stream, const std::vector<double>& sums,
                const std::vector<double>& squares, const std::vector<double>& scales,
-               double samples, bool center, bool scale, Precision precision) {
+               double samples, bool center, bool scale, Precision precision,
+               const std::vector<std::uint8_t>& lost = {}) {
   const std::size_t count = sums.size(), segment = 2 * count + 3, layer = 2 * segment + 5;
   std::vector<double> parts(2 * layer, 1e300);
   for (std::size_t part = 0; part < 4; ++part) {
@@ -142,9 +152,11 @@ Settled settle(device::Device& device, device::Stream& stream, const std::vector
   const auto total_squares = test::on_device(device, stream, std::vector<double>(count));
   const auto factors = test::on_device(device, stream, std::vector<double>(count));
   const auto unsettled = test::on_device(device, stream, std::vector<std::uint64_t>{100});
-  stream.launch(settle_kernel(), {there.data(), 2, layer, 2, segment, count, count, samples, center,
-                                  scale, precision, device_scales.data(), total.data(),
-                                  total_squares.data(), factors.data(), unsettled.data()});
+  const auto device_lost = test::on_device(device, stream, lost);
+  stream.launch(settle_kernel(),
+                {there.data(), 2, layer, 2, segment, count, count, samples, center, scale,
+                 precision, device_scales.data(), total.data(), total_squares.data(),
+                 factors.data(), unsettled.data(), lost.empty() ? nullptr : device_lost.data()});
   return {test::from_device(stream, total), test::from_device(stream, total_squares),
           test::from_device(stream, factors), test::from_device(stream, unsettled)[0] - 100};
 }
@@ -185,11 +197,26 @@ TEST_F(Variables, VariablesAreUnsettledOnlyIfAnotherShiftWouldHelp) {
   EXPECT_EQ(unsettled(-410, far, false, Precision::fp32), 0U);
   EXPECT_EQ(unsettled(0, 0, true, Precision::fp32), 0U) << "is constant";
   EXPECT_EQ(unsettled(nan, 1, true, Precision::fp32), 0U);
-  EXPECT_EQ(unsettled(1, inf, true, Precision::fp16), 0U);
+  EXPECT_EQ(unsettled(1, nan, true, Precision::fp16), 0U) << "the data are not finite";
+  EXPECT_EQ(unsettled(1, inf, true, Precision::fp16), 300U) << "shift and scale are unsuitable";
+  EXPECT_EQ(unsettled(nan, inf, false, Precision::fp64), 300U);
   EXPECT_EQ(unsettled(0, 0x1p70, true, Precision::fp32), 300U);
   EXPECT_EQ(unsettled(0, 0x1p70, true, Precision::fp64), 0U);
   EXPECT_EQ(unsettled(0, 0x1p30, true, Precision::fp16), 300U);
   EXPECT_EQ(unsettled(0, 0x1p30, true, Precision::bf16), 0U);
+}
+
+/// Variables that are constant do not need another scale. Those whose values have become 0 do.
+TEST_F(Variables, VariablesOfLostValuesAreUnsettled) {
+  std::vector<std::uint8_t> lost(300);
+  lost[0] = lost[7] = lost[299] = 1;
+  const auto unsettled = [&](double squares) {
+    return settle(*device_, *stream_, std::vector(300, squares), std::vector(300, squares),
+                  std::vector(300, 1.0), 100, false, true, Precision::fp16, lost)
+        .unsettled;
+  };
+  EXPECT_EQ(unsettled(0), 3U);
+  EXPECT_EQ(unsettled(100), 0U) << "enough values are left";
 }
 
 // ---------------------------------------------------------------- tiles

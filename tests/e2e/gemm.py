@@ -246,17 +246,12 @@ def test_fewer_slots_than_readers():
          "--pipeline.slots", 1, "--pipeline.readers", 2, env=ON_HOST)
 
 
-def test_norms_of_any_size():
-    """Squares that are subnormal, or overflow."""
+def test_norms_of_small_numbers():
+    """Squares that are subnormal."""
     size = ["--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64]
     small = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp64", "--gemm.alpha",
                  "1e-162", env=ON_HOST)
     assert 0 < float(small.values["c_norm"]) < 1e-150, small
-    large = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp32", "--gemm.alpha",
-                 "1e39",
-                 env=ON_HOST)
-    assert large.values["c_norm"] == "inf", large
-    expect_warning(large, ["C"])
 
 
 def test_non_finite_rows_are_unchecked():

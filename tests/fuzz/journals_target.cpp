@@ -96,10 +96,12 @@ class Journals final : public Target {
                                                   .worst = any_real(random),
                                                   .detection_threshold = any_real(random),
                                                   .unchecked = any_number(random),
-                                                  .constant = any_number(random)};
+                                                  .constant = any_number(random),
+                                                  .overflowed = any_number(random),
+                                                  .infinite = any_number(random)};
       io::FinishedPiece piece = workloads::product::piece_of(tile, random.below(2));
       if (random.one_in(4)) piece.group.reset();
-      if (random.one_in(6)) piece.record.resize(random.below(7));
+      if (random.one_in(6)) piece.record.resize(random.below(9));
       journal.add(piece);
     }
     for (std::uint64_t group = 0; group < 2; ++group) journal.add_group(group);

@@ -64,7 +64,7 @@ double noise(std::uint64_t sample, std::uint64_t variable) {
 }
 
 struct Result {
-  std::uint64_t checksum, renormalized, constant;
+  std::uint64_t checksum, renormalized, constant, passes, unchecked;
 };
 
 struct Normalizing : testing::Test {
@@ -105,9 +105,10 @@ struct Normalizing : testing::Test {
     Normalizer normalizer(runtime_, operands, staging_.readers);
     normalizer.run(product);
     EXPECT_EQ(product.verdict().failure, "");
-    EXPECT_EQ(normalizer.passes(), normalizer.renormalized() > 0 ? 2U : 1U);
+    EXPECT_EQ(normalizer.passes() > 1, normalizer.renormalized() > 0);
     return {session().sum(product.checksum()), normalizer.renormalized(),
-            session().sum(product.verdict().constant)};
+            session().sum(product.verdict().constant), normalizer.passes(),
+            session().sum(product.verdict().unchecked)};
   }
 };
 
@@ -170,7 +171,75 @@ TEST_F(Normalizing, OnlyVariablesThatNeedItAreRenormalized) {
   };
   const Result got = run(function, gemm::Precision::fp32);
   EXPECT_EQ(got.renormalized, 3U);
+  EXPECT_EQ(got.passes, 2U);
   EXPECT_EQ(got.constant, 0U);
+}
+
+/// Values that the first shift and scale bring beyond the range of the precision, or to zero. Zeros
+/// and constants next to them are read once more, but are not renormalized.
+TEST_F(Normalizing, ValuesOutOfRangeAreRenormalizedByTheirExtremes) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    const double x = noise(sample, variable);
+    const bool begins = sample < first_samples;
+    if (variable == 3) return begins ? 0 : x * 1e6 + 1e6;
+    if (variable == 850) return begins ? 0 : x * 1e-9;
+    if (variable == 400) return begins ? x * 1e-30 : x * 1e30;
+    if (variable == 5) return 0.0;
+    if (variable == 860) return 3e7;
+    return x;
+  };
+  for (const bool rows : {false, true}) {
+    const Result got = run(function, gemm::Precision::fp16, rows);
+    EXPECT_EQ(got.renormalized, 3U);
+    EXPECT_EQ(got.passes, 2U);
+    EXPECT_EQ(got.constant, 2U);
+    EXPECT_EQ(got.unchecked, 0U);
+    const auto all = session().gather(std::vector{got.checksum});
+    for (const std::uint64_t each : all) EXPECT_EQ(each, got.checksum);
+  }
+}
+
+/// The extremes of a variable may say little about its mean. Its sums then do.
+TEST_F(Normalizing, AThirdPassFollowsIfTheExtremesMislead) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    if (variable != 7) return noise(sample, variable);
+    return sample < first_samples ? 0 : sample == 4000 ? 1e30 : noise(sample, 7);
+  };
+  const Result got = run(function, gemm::Precision::fp16);
+  EXPECT_EQ(got.renormalized, 1U);
+  EXPECT_EQ(got.passes, 3U);
+  EXPECT_EQ(got.unchecked, 0U);
+}
+
+/// Data that are not finite have no better shift or scale.
+TEST_F(Normalizing, VariablesThatAreNotFiniteNeedNoOtherPass) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    if (variable == 7 && sample == 5000) return std::nan("");
+    if (variable == 8 && sample == 5000) return HUGE_VAL;
+    if (variable == 9 && sample == 5) return -HUGE_VAL;
+    return noise(sample, variable);
+  };
+  for (const gemm::Precision precision : {gemm::Precision::fp64, gemm::Precision::fp16}) {
+    const Result got = run(function, precision);
+    EXPECT_EQ(got.renormalized, 0U);
+    EXPECT_EQ(got.passes, 1U);
+    EXPECT_GT(got.unchecked, 0U);
+  }
+}
+
+TEST(Shifts, OfIntegersKeepWhatDoublesLose) {
+  constexpr std::int64_t large = 1'700'000'000'000'000'001;
+  const Shift near = moved({large, 0.25}, 0.5, true);
+  EXPECT_EQ(near.whole, large + 1);
+  EXPECT_EQ(near.part, -0.25);
+  const Shift small = moved({4, 0.25}, 0.5, true);
+  EXPECT_EQ(static_cast<double>(small.whole) + small.part, 4.75);
+  EXPECT_EQ(moved({0, 0.1}, 0.7, false).part, 0.1 + 0.7);
+  const Shift last = integer_shift(INT64_MAX - 3, 10);
+  EXPECT_EQ(last.whole, INT64_MAX);
+  EXPECT_EQ(last.part, 7);
+  EXPECT_EQ(integer_shift(0, 1e300).whole, INT64_MAX);
+  EXPECT_EQ(integer_shift(-5, -0x1p63).whole, INT64_MIN);
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ const FinishedTile finished = {.tile = 3,
                                .worst = 0.5,
                                .detection_threshold = infinity,
                                .unchecked = 4,
-                               .constant = 2};
+                               .constant = 2,
+                               .overflowed = 3,
+                               .infinite = 1};
 
 TEST(FinishedTiles, SurviveTheirRecord) {
   const io::FinishedPiece piece = piece_of(finished, 2);
@@ -39,6 +41,8 @@ TEST(FinishedTiles, SurviveTheirRecord) {
   EXPECT_EQ(back->detection_threshold, finished.detection_threshold);
   EXPECT_EQ(back->unchecked, finished.unchecked);
   EXPECT_EQ(back->constant, finished.constant);
+  EXPECT_EQ(back->overflowed, finished.overflowed);
+  EXPECT_EQ(back->infinite, finished.infinite);
 }
 
 TEST(FinishedTiles, WithImpossibleValuesDoNotCount) {
@@ -51,7 +55,7 @@ TEST(FinishedTiles, WithImpossibleValuesDoNotCount) {
   EXPECT_FALSE(with(1, -1));
   EXPECT_FALSE(with(3, -1));
   for (const double worst : {-1.0, 2.0, nan}) EXPECT_FALSE(with(2, worst)) << worst;
-  for (const std::size_t size : {0, 5, 7}) {
+  for (const std::size_t size : {0, 6, 7, 9}) {
     io::FinishedPiece piece = piece_of(finished, {});
     piece.record.resize(size);
     EXPECT_FALSE(tile_of(piece)) << size;

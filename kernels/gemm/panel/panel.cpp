@@ -11,6 +11,7 @@
 #include "kernels/gemm/panel/checksum.hpp"
 #include "kernels/gemm/panel/round_elements.hpp"
 #include "kernels/gemm/panel/rounding.hpp"
+#include "kernels/gemm/panel/shifted.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
@@ -93,13 +94,33 @@ void for_transposed(const T* from, std::uint64_t ld, Rows rows, std::uint64_t co
 
 constexpr std::uint64_t centred_at_once = 512;  // doubles in the first-level cache
 
-/// Converts elements to doubles, subtracts the shift and multiplies by the scale; null means none.
-/// `one`: all elements have the same shift and scale; otherwise each has its own.
+/// Converts elements to doubles, after it has subtracted `whole` (null: nothing) from integers.
+/// `one`: all elements have the same one; otherwise each has its own.
 template <class T>
-SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __restrict shift,
+[[gnu::always_inline]] inline void to_doubles(const T* __restrict line,
+                                              const std::int64_t* __restrict whole, bool one,
+                                              std::uint64_t width, double* __restrict out) {
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    if (whole != nullptr) {
+      for (std::uint64_t i = 0; i < width; ++i) out[i] = difference(line[i], whole[one ? 0 : i]);
+      return;
+    }
+  }
+  for (std::uint64_t i = 0; i < width; ++i) {
+    const auto x = static_cast<double>(line[i]);
+    out[i] = std::is_floating_point_v<T> ? finite_or_nan(x) : x;
+  }
+}
+
+/// Converts elements to doubles, subtracts `whole` and the shift, and multiplies by the scale; null
+/// means none. `one`: all elements have the same values of these; otherwise each has its own.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line,
+                                      const std::int64_t* __restrict whole,
+                                      const double* __restrict shift,
                                       const double* __restrict scale, bool one, std::uint64_t width,
                                       double* __restrict out) {
-  for (std::uint64_t i = 0; i < width; ++i) out[i] = static_cast<double>(line[i]);
+  to_doubles(line, whole, one, width, out);
   if (shift != nullptr && one) {
     const double same = *shift;
     for (std::uint64_t i = 0; i < width; ++i) out[i] -= same;
@@ -111,6 +132,23 @@ SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __
     for (std::uint64_t i = 0; i < width; ++i) out[i] *= same;
   } else if (scale != nullptr) {
     for (std::uint64_t i = 0; i < width; ++i) out[i] *= scale[i];
+  }
+}
+
+SHARDSTREAM_VECTOR_CLONES bool any_vanishes(const double* values, std::uint64_t width,
+                                            double limit) {
+  std::uint64_t any = 0;
+  for (std::uint64_t i = 0; i < width; ++i) any |= vanishes(values[i], limit) ? 1 : 0;
+  return any != 0;
+}
+
+/// Marks the variables of values that vanish. Several threads may mark one variable.
+void mark_lost(const double* values, std::uint64_t width, double limit, bool one,
+               std::uint8_t* lost) {
+  if (!any_vanishes(values, width, limit)) return;
+  for (std::uint64_t i = 0; i < width; ++i) {
+    if (!vanishes(values[i], limit)) continue;
+    std::atomic_ref(lost[one ? 0 : i]).store(1, std::memory_order_relaxed);
   }
 }
 
@@ -126,10 +164,14 @@ void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, con
     return;
   }
   double centred[centred_at_once];
-  const std::uint64_t variable = args.side == Side::a ? r : c;
-  centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
-         args.scale != nullptr ? args.scale + variable : nullptr, args.side == Side::a, width,
-         centred);
+  const bool one = args.side == Side::a;
+  const std::uint64_t variable = one ? r : c;
+  centre(line, args.whole != nullptr ? args.whole + variable : nullptr,
+         args.shift != nullptr ? args.shift + variable : nullptr,
+         args.scale != nullptr ? args.scale + variable : nullptr, one, width, centred);
+  if (args.lost != nullptr) {
+    mark_lost(centred, width, vanishing(args.precision), one, args.lost + variable);
+  }
   (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/panel/element.cuh"
 #include "kernels/gemm/panel/rounding.hpp"
+#include "kernels/gemm/panel/shifted.hpp"
 
 namespace shardstream::gemm::cuda {
 namespace {
@@ -58,6 +59,8 @@ struct Rounded {
 template <Precision P>
 struct Centred {
   const double *shift, *scale;
+  const std::int64_t* whole;
+  std::uint8_t* lost;
   Side side;
   std::uint64_t valid_rows, valid_columns;
 
@@ -67,13 +70,25 @@ struct Centred {
     if constexpr (can_round<P, double>) {
       if (shift != nullptr || scale != nullptr) {
         const std::uint64_t variable = side == Side::a ? row : column;
-        auto x = static_cast<double>(stored);
+        double x = without_whole(stored, variable);
         if (shift != nullptr) x -= shift[variable];
         if (scale != nullptr) x *= scale[variable];
+        // All threads that mark a variable write the same value.
+        if (lost != nullptr && vanishes(x, vanishing(P))) lost[variable] = 1;
         return encoded<P>(rounded<P>(x));
       }
     }
     return encoded<P>(rounded<P>(stored));
+  }
+
+ private:
+  template <class T>
+  __device__ double without_whole(T stored, std::uint64_t variable) const {
+    if constexpr (std::is_same_v<T, std::int64_t>) {
+      if (whole != nullptr) return difference(stored, whole[variable]);
+    }
+    const auto x = static_cast<double>(stored);
+    return std::is_floating_point_v<T> ? finite_or_nan(x) : x;
   }
 };
 
@@ -159,9 +174,10 @@ void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
   const bool plain = args.shift == nullptr && args.scale == nullptr &&
                      args.rows <= args.valid_rows && args.columns <= args.valid_columns;
   if (plain) return convert_all<true>(args, raw, panel, Rounded<P>{}, stream);
-  convert_all<false>(
-      args, raw, panel,
-      Centred<P>{args.shift, args.scale, args.side, args.valid_rows, args.valid_columns}, stream);
+  convert_all<false>(args, raw, panel,
+                     Centred<P>{args.shift, args.scale, args.whole, args.lost, args.side,
+                                args.valid_rows, args.valid_columns},
+                     stream);
 }
 
 /// Transposes PerWord words of PerWord elements each: word i gets the i-th element of every word.

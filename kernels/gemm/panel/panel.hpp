@@ -14,10 +14,11 @@ namespace shardstream::gemm {
 
 /// Makes rows x columns of a panel from stored elements, and optionally transposes them. Each
 /// element is rounded once to the precision, to nearest (ties to even; tf32: ties away from zero).
-/// With shift or scale, (x - shift) * scale is computed in double and then rounded. Elements of the
-/// panel have the backend's format, of panel_element_bytes(precision, backend) bytes. Throws
-/// std::logic_error unless takes(precision, from). It is fast if there is no shift, no scale and no
-/// padding, and if the bytes of a row of both matrices are a multiple of 16.
+/// With shift or scale, (x - whole - shift) * scale is computed and then rounded. x - whole is an
+/// integer subtraction (difference()), and the rest is computed in double. An x that is not finite
+/// becomes NaN. Elements of the panel have the backend's format, of panel_element_bytes(precision,
+/// backend) bytes. Throws std::logic_error unless takes(precision, from). It is fast if there is no
+/// shift, no scale and no padding, and if the bytes of a row of both matrices are a multiple of 16.
 struct CanonicalizeArgs {
   const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
   ElementType from;
@@ -33,6 +34,10 @@ struct CanonicalizeArgs {
   Side side = Side::b;
   /// Elements beyond these rows and columns of the panel become zeros, whatever is in `raw`.
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
+  const std::int64_t* whole = nullptr;  ///< like shift; only for i64
+  /// With shift or scale, lost[v] becomes 1 if a value of variable v that is not 0 may become 0:
+  /// see vanishing(). Null: nothing is marked.
+  std::uint8_t* lost = nullptr;
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 

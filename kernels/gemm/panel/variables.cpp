@@ -129,7 +129,9 @@ void settle(const SettleArgs& args, unsigned part, unsigned parts) {
   const Rows variables = rows_of(args.variables, part, parts);
   std::uint64_t unsettled = 0;
   for (std::uint64_t v = variables.begin; v < variables.end; ++v) {
-    unsettled += detail::settle(args, v, [](double x) { return std::sqrt(x); }) ? 0 : 1;
+    const bool lost =
+        args.lost != nullptr && std::atomic_ref(args.lost[v]).load(std::memory_order_relaxed) != 0;
+    unsettled += detail::settle(args, v, lost, [](double x) { return std::sqrt(x); }) ? 0 : 1;
   }
   if (args.unsettled != nullptr && unsettled > 0) {
     std::atomic_ref(*args.unsettled).fetch_add(unsettled, std::memory_order_relaxed);

@@ -87,8 +87,9 @@ __global__ void __launch_bounds__(of_variable) join_sums(VariableSumsArgs args, 
 
 __global__ void __launch_bounds__(of_variable) settle_variables(SettleArgs args) {
   const std::uint64_t v = std::uint64_t{blockIdx.x} * of_variable + threadIdx.x;
-  const bool settled =
-      v >= args.variables || detail::settle(args, v, [](double x) { return sqrt(x); });
+  const bool inside = v < args.variables;
+  const bool lost = inside && args.lost != nullptr && args.lost[v] != 0;
+  const bool settled = !inside || detail::settle(args, v, lost, [](double x) { return sqrt(x); });
   const unsigned unsettled = __popc(__ballot_sync(0xffffffffu, !settled));
   if (threadIdx.x % warp == 0 && unsettled > 0 && args.unsettled != nullptr) {
     atomicAdd(reinterpret_cast<unsigned long long*>(args.unsettled), unsettled);

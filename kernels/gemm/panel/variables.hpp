@@ -19,7 +19,8 @@ inline constexpr std::uint64_t samples_a_sum = 1024;
 /// Sums the elements of each variable v in a panel into sums[v], and their squares into squares[v].
 /// If `first` is set, the sums replace the earlier values; otherwise they are added to them. Sums
 /// are doubles. Their order depends only on the depth and the backend, so it is the same in A's
-/// panel and in B's. If an element is not finite, the sum of squares is not finite either.
+/// panel and in B's. If an element is NaN, the sum of squares is NaN; else, if one is infinite, the
+/// sum of squares is infinite.
 struct VariableSumsArgs {
   const void* panel;
   Precision precision;
@@ -52,8 +53,10 @@ struct SettleArgs {
   double* squares;
   /// An element of C is its corrected product times the factors of its row and its column.
   double* factors;
-  /// Incremented by the number of variables that are not is_settled(); null: not counted.
+  /// Incremented by the number of variables that need another shift or scale: those that are not
+  /// is_settled(), and those whose squares have the sum 0 although lost[v] is 1. Null: not counted.
   std::uint64_t* unsettled;
+  std::uint8_t* lost = nullptr;  ///< CanonicalizeArgs::lost
 };
 Kernel<SettleArgs> settle_kernel();
 
@@ -91,13 +94,16 @@ constexpr int usual_exponent(Precision precision) {
 }
 
 /// Whether shift and scale were suitable for values with these sums, or no others would be better.
+/// If the sum of squares is NaN, a value of the data is not finite, and none are better. If it is
+/// infinite, all values are finite, but shift and scale bring some of them beyond the range.
 /// They are suitable if the mean is at most four standard deviations from the shift, and the
 /// standard deviation is in the range in which its square and its rounding lose nothing. If the
 /// mean is r deviations from the shift, the correction increases the error of the product by a
 /// factor of 1 + r^2.
 constexpr bool is_settled(Precision precision, double sum, double squares, double samples,
                           bool center) {
-  if (!(sum - sum == 0 && squares - squares == 0) || squares == 0) return true;
+  if (squares > std::numeric_limits<double>::max()) return false;
+  if (sum != sum || squares != squares || squares == 0) return true;
   const double about = center ? squares_about_mean(sum, squares, samples) : squares;
   if (center && sum * sum > 16 * samples * about) return false;
   const double variance = about / samples;
@@ -112,9 +118,10 @@ constexpr bool is_settled(Precision precision, double sum, double squares, doubl
 
 namespace detail {
 
-/// Processes variable v and returns is_settled(). `root` computes a square root.
+/// Processes variable v, and returns whether it needs no other shift or scale. `lost`: whether
+/// lost[v] is 1. `root` computes a square root.
 template <class Root>
-constexpr bool settle(const SettleArgs& args, std::uint64_t v, Root root) {
+constexpr bool settle(const SettleArgs& args, std::uint64_t v, bool lost, Root root) {
   double sum = 0, squares = 0;
   for (std::uint64_t layer = 0; layer < args.layers; ++layer) {
     for (std::uint64_t segment = 0; segment < args.segments; ++segment) {
@@ -131,6 +138,7 @@ constexpr bool settle(const SettleArgs& args, std::uint64_t v, Root root) {
   const bool finite = sum - sum == 0 && squares - squares == 0;
   if (!finite) factor = std::numeric_limits<double>::quiet_NaN();
   args.factors[v] = factor;
+  if (squares == 0 && lost) return false;
   return is_settled(args.precision, sum, squares, args.samples, args.center);
 }
 

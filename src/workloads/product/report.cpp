@@ -97,23 +97,56 @@ std::string last_step(const Operands& operands) {
                             : ", before alpha and beta are applied";
 }
 
+/// The largest number of C's type, with its name.
+std::string largest_of(gemm::Precision precision) {
+  return gemm::accumulator_type(precision) == ElementType::f64 ? "the largest f64, 1.8e308"
+                                                               : "the largest f32, 3.4e38";
+}
+
+/// The reasons why rows are not known to be right, each with their number and the remedy.
+std::string reasons_of(const Agreed& agreed, const Operands& operands) {
+  std::string reasons;
+  const auto add = [&](std::uint64_t rows, const std::string& reason) {
+    if (rows == 0) return;
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", counted(rows, "row"), reason);
+  };
+  const bool widest = operands.precision == gemm::Precision::fp64;
+  const char* const smaller =
+      widest ? "scale the data down" : "pass --product.precision fp64, or scale the data down";
+  add(agreed.unchecked - agreed.overflowed,
+      fmt::format(
+          "A or B has values there that are NaN, infinite{}, or that have squares or "
+          "products too small or too large for {}; to find the first NaN of a data set, run "
+          "shardstream run reduce --reduce.nan error{}",
+          operands.precision == gemm::Precision::fp16 ? " or beyond fp16's 65504" : "",
+          name_of(gemm::accumulator_type(operands.precision)),
+          widest ? "; if values are beyond 1e154, scale the data down"
+                 : "; if values are too small or too large, pass --product.precision fp64"));
+  add(agreed.overflowed,
+      fmt::format("A and B are finite, but sums of their products overflow, beyond {}; {}",
+                  largest_of(operands.precision), smaller));
+  add(agreed.infinite,
+      fmt::format("the check has passed, but C overflows in the last step ({}), beyond {}; {}",
+                  operands.normalizes() ? "the removal of the scales"
+                  : operands.symmetric  ? "gram.divisor"
+                                        : "gemm.alpha and gemm.beta",
+                  largest_of(operands.precision), smaller));
+  return reasons;
+}
+
 std::string verdict_of(const Agreed& agreed, const Operands& operands) {
-  constexpr const char* values =
-      "NaN or infinite values, or values whose squares or products are too small or too large for "
-      "C's type";
-  constexpr const char* remedy =
-      "to find the first NaN of a data set, run shardstream run reduce --reduce.nan error";
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
     case Verification::impossible:
-      return fmt::format("none of the {} checks of C was possible, since each involves {}: {}",
-                         agreed.rows, values, remedy);
+      return fmt::format("none of the {} of C's tiles could be verified: {}",
+                         counted(agreed.rows, "row"), reasons_of(agreed, operands));
     case Verification::partly:
       return fmt::format(
-          "{} of {} checks of C (one for each row of each computed tile) were not possible, since "
-          "they involve {}; all others have passed, with max_error {:.2g}{}; {}",
-          agreed.unchecked, agreed.rows, values, agreed.worst, last_step(operands), remedy);
+          "{} of {} of C's tiles could not be verified: {}; all others have passed, with "
+          "max_error {:.2g}{}",
+          agreed.unverified(), counted(agreed.rows, "row"), reasons_of(agreed, operands),
+          agreed.worst, last_step(operands));
     case Verification::passed:
       return fmt::format(
           "every row of each tile of C has passed its check, with max_error {:.2g}{}", agreed.worst,
@@ -157,6 +190,11 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
+  const std::uint64_t overflowed = agreed.overflowed + agreed.infinite;
+  if (overflowed > 0) {
+    number("overflowed_rows", overflowed);
+    outcome.attributes.emplace_back("overflowed_rows", integer(overflowed));
+  }
   outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
   outcome.metrics.push_back(
       {"upload_ratio",
@@ -207,11 +245,12 @@ void count_work(const launch::Session& session, const Operands& operands, const 
 }
 
 /// Prints warnings about a result that is no failure.
-void warn(Log& log, const Operands& operands, const Agreed& agreed) {
-  if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
+void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
+  if (!std::isfinite(agreed.squares) && outcome.verified == Verification::passed) {
     log.warn(
-        "C, or the sum of its squares, overflows: check the data for huge values, such as fill "
-        "values; scale the data down, or pass a wider --product.precision");
+        "c_norm is not finite, since the sum of the squares of C's elements overflows or input.c "
+        "is "
+        "not finite: scale the data down if you need the norm");
   }
   if (operands.scale && agreed.constant > 0) {
     log.warn(fmt::format(
@@ -231,7 +270,9 @@ Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mi
              .rows = rows_of_tiles(plan),
              .unchecked = session.sum(mine.unchecked),
              .checksum = session.sum(mine.checksum),
-             .constant = session.sum(mine.constant)};
+             .constant = session.sum(mine.constant),
+             .overflowed = session.sum(mine.overflowed),
+             .infinite = session.sum(mine.infinite)};
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
   }
@@ -251,7 +292,7 @@ void conclude(const runtime::Runtime& runtime, const Operands& operands, const s
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
   outcome.verdict = verdict_of(agreed, operands);
-  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed);
+  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed, outcome);
   resolve(operands, plan, staging, outcome);
   outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));
   if (operands.normalizes()) {

@@ -24,11 +24,14 @@ struct Agreed {
   std::uint64_t rows = 0;                     ///< number of rows of all computed tiles
   std::uint64_t unchecked = 0, checksum = 0;  ///< sums of those in Verdict
   std::uint64_t constant = 0;  ///< number of variables with zero variance, if data are normalized
+  std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those in Verdict
 
+  /// Number of rows of tiles that are not known to be right.
+  std::uint64_t unverified() const { return unchecked + infinite; }
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;
-    if (unchecked == 0) return Verification::passed;
-    return unchecked < rows ? Verification::partly : Verification::impossible;
+    if (unverified() == 0) return Verification::passed;
+    return unverified() < rows ? Verification::partly : Verification::impossible;
   }
 };
 

@@ -42,9 +42,10 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
       if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
       const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
-      // A record with more unchecked or constant rows than a tile has is invalid.
-      here.whole =
-          finished && std::max(finished->unchecked, finished->constant) <= plan.problem.tile.m;
+      // A record with more unchecked, infinite or constant rows than a tile has is invalid.
+      here.whole = finished && finished->overflowed <= finished->unchecked &&
+                   std::max({finished->unchecked, finished->constant, finished->infinite}) <=
+                       plan.problem.tile.m;
       if (!here.whole) break;
       here.tiles.push_back({tiles[i], found->second->run, *finished});
     }
@@ -216,7 +217,8 @@ io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t
   return {.number = tile.tile,
           .group = group,
           .record = {tile.weighted, bits(tile.squares), bits(tile.worst),
-                     bits(tile.detection_threshold), tile.unchecked, tile.constant}};
+                     bits(tile.detection_threshold), tile.unchecked, tile.constant, tile.overflowed,
+                     tile.infinite}};
 }
 
 std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
@@ -228,7 +230,9 @@ std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
                           .worst = std::bit_cast<double>(record[2]),
                           .detection_threshold = std::bit_cast<double>(record[3]),
                           .unchecked = record[4],
-                          .constant = record[5]};
+                          .constant = record[5],
+                          .overflowed = record[6],
+                          .infinite = record[7]};
   // The sum of squares may be infinite or NaN, but not negative.
   const bool possible =
       tile.worst >= 0 && tile.worst <= 1 && !(tile.detection_threshold < 0) && !(tile.squares < 0);

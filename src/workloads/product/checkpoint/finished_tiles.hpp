@@ -28,10 +28,15 @@ struct FinishedTile {
   double squares = 0, worst = 0, detection_threshold = 0;
   std::uint64_t unchecked = 0;  ///< number of rows that could not be checked
   std::uint64_t constant = 0;   ///< number of zeros on C's diagonal, if C is centred or scaled
+  /// Number of unchecked rows whose products of finite factors overflow C's type.
+  std::uint64_t overflowed = 0;
+  /// Number of checked rows that are not finite after the last step: alpha and beta, or the
+  /// corrections for means and scales.
+  std::uint64_t infinite = 0;
 };
 
 /// The length of the record of a tile: io::FinishedPiece::record.
-inline constexpr std::size_t tile_record = 6;
+inline constexpr std::size_t tile_record = 8;
 
 /// The record of a tile for the journal. `group`: as in io::FinishedPiece.
 io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group);

@@ -96,6 +96,15 @@ void Engine::normalize(const Normalization& normalization) {
   final_ = normalization.final;
 }
 
+std::vector<std::uint8_t> Engine::lost_variables() {
+  const device::Buffer<std::uint8_t>& lost = panels_.lost();
+  std::vector<std::uint8_t> copy(lost.size());
+  if (copy.empty()) return copy;
+  ring_.compute().download(copy.data(), lost.data(), lost.bytes());
+  ring_.compute().synchronize();
+  return copy;
+}
+
 void Engine::run() {
   device::Stream& stream = ring_.compute();
   waiting_ = {};
@@ -152,7 +161,7 @@ void Engine::compute(device::Stream& stream, std::uint64_t number) {
     multiply_present(stream);
     exchange(stream, super_number);
   } else {
-    if (tiles_of(number) > 0) variables_.settle(stream, super_number, panels_.scales());
+    if (tiles_of(number) > 0) variables_.settle(stream, super_number, panels_);
     finish_super_tile(stream);
   }
   tiles_.finish_group(stream, super_number, panels_, variables_.unsettled(super_number));
@@ -367,7 +376,7 @@ void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
   if (super_tile.tiles.empty()) return;
   gather_check(stream);
-  variables_.settle(stream, super_number, panels_.scales());
+  variables_.settle(stream, super_number, panels_);
   for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
     for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
       exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));

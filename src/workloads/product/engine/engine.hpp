@@ -39,6 +39,8 @@ class Engine {
   void normalize(const Normalization& normalization);
   /// The sums of all variables in the last run.
   VariableSums::Totals variable_totals() { return variables_.totals(ring_.compute()); }
+  /// A copy of Panels::lost() after the last run.
+  std::vector<std::uint8_t> lost_variables();
   /// Computes the whole product once. When it returns, C has left the device.
   void run();
   /// The result of the checks in the last run.

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "core/parallel.hpp"
 #include "core/shard.hpp"
+#include "kernels/gemm/panel/shifted.hpp"
 #include "kernels/gemm/panel/variables.hpp"
+#include "workloads/product/engine/variable_ranges.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -17,26 +22,54 @@ double power_of_two(int exponent) {
   return std::ldexp(1.0, std::clamp(exponent, -1000, 1000));
 }
 
-/// The power of two for which deviation * power lies between 0.5 and 1 times 2^usual_exponent(); 1
-/// if there is no deviation.
-double power_for(double deviation, gemm::Precision precision) {
+/// The power of two for which deviation * power lies between 0.5 and 1 times 2^exponent; 1 if there
+/// is no deviation.
+double power_for(double deviation, int exponent) {
   if (!(deviation > 0) || !std::isfinite(deviation)) return 1;
-  int exponent = 0;
-  (void)std::frexp(deviation, &exponent);
-  return power_of_two(gemm::usual_exponent(precision) - exponent);
+  int own = 0;
+  (void)std::frexp(deviation, &own);
+  return power_of_two(exponent - own);
 }
 
-/// The root of the mean square of x - from. Differences are divided by the largest one before they
-/// are squared, so that no square overflows or underflows.
+/// The binary exponent of the largest distance from the middle, if a variable's extremes determine
+/// its scale. The deviation is smaller by at most the root of the number of samples. So fp16, which
+/// has few exponents below usual_exponent(), gets a larger one.
+int largest_exponent(gemm::Precision precision) {
+  return precision == gemm::Precision::fp16 ? 7 : gemm::usual_exponent(precision);
+}
+
+/// The number that is subtracted from samples before they become doubles: 0, unless they are
+/// integers that doubles do not hold. Then it is the first one.
 template <class T>
-double deviation_of(const T* x, std::uint64_t samples, std::uint64_t pitch, double from) {
+T origin_of(const T* x, std::uint64_t samples, std::uint64_t pitch) {
+  constexpr std::int64_t exact = std::int64_t{1} << 53;
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    for (std::uint64_t s = 0; s < samples; ++s) {
+      if (x[s * pitch] < -exact || x[s * pitch] > exact) return x[0];
+    }
+  }
+  return T{};
+}
+
+double from_origin(std::int64_t x, std::int64_t origin) {
+  return gemm::difference(x, origin);
+}
+template <class T>
+double from_origin(T x, T) {
+  return static_cast<double>(x);
+}
+
+/// The root of the mean square of value(s) - from. Differences are divided by the largest one
+/// before they are squared, so that no square overflows or underflows.
+template <class Value>
+double deviation_of(std::uint64_t samples, const Value& value, double from) {
   double largest = 0, squares = 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    largest = std::max(largest, std::abs(static_cast<double>(x[s * pitch]) - from));
+    largest = std::max(largest, std::abs(value(s) - from));
   }
   if (!(largest > 0) || !std::isfinite(largest)) return 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    const double part = (static_cast<double>(x[s * pitch]) - from) / largest;
+    const double part = (value(s) - from) / largest;
     squares += part * part;
   }
   return largest * std::sqrt(squares / static_cast<double>(samples));
@@ -52,18 +85,57 @@ double rounded_shift(double first, double mean, double deviation) {
   return first + std::nearbyint(mean / unit) * unit;
 }
 
+/// The mean of value(s) - first. If only the sum overflows, it is taken as 0. The shift is then
+/// unsuitable, but a number.
+template <class Value>
+double mean_from(double first, std::uint64_t samples, const Value& value) {
+  double sum = 0;
+  bool are_finite = true;
+  for (std::uint64_t s = 0; s < samples; ++s) {
+    sum += value(s) - first;
+    are_finite = are_finite && std::isfinite(value(s));
+  }
+  return are_finite && !std::isfinite(sum) ? 0 : sum / static_cast<double>(samples);
+}
+
 /// Normalizes one variable. `pitch`: elements from one sample to the next. `shift` null: nothing is
 /// subtracted.
 template <class T>
 void normalize(const T* x, std::uint64_t samples, std::uint64_t pitch, gemm::Precision precision,
-               double* shift, double& scale) {
-  const auto first = static_cast<double>(x[0]);
-  double sum = 0;
-  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * pitch]) - first;
-  const double mean = sum / static_cast<double>(samples);
-  const double deviation = deviation_of(x, samples, pitch, shift != nullptr ? first + mean : 0);
-  if (shift != nullptr) *shift = rounded_shift(first, mean, deviation);
-  scale = power_for(deviation, precision);
+               Shift* shift, double& scale) {
+  const T origin = shift != nullptr ? origin_of(x, samples, pitch) : T{};
+  const auto value = [&](std::uint64_t s) { return from_origin(x[s * pitch], origin); };
+  const double first = value(0);
+  const double mean = mean_from(first, samples, value);
+  const double deviation = deviation_of(samples, value, shift != nullptr ? first + mean : 0);
+  scale = power_for(deviation, gemm::usual_exponent(precision));
+  if (shift == nullptr) return;
+  const double from = rounded_shift(first, mean, deviation);
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    *shift = integer_shift(origin, from);
+  } else {
+    *shift = {0, from};
+  }
+}
+
+Shift shift_of(const Normalization& normalization, std::uint64_t variable) {
+  if (normalization.shift.empty()) return {};
+  return {normalization.whole.empty() ? 0 : normalization.whole[variable],
+          normalization.shift[variable]};
+}
+
+void set(Normalization& normalization, std::uint64_t variable, const Shift& shift, double scale) {
+  if (!normalization.shift.empty()) normalization.shift[variable] = shift.part;
+  if (!normalization.whole.empty()) normalization.whole[variable] = shift.whole;
+  normalization.scale[variable] = scale;
+}
+
+/// All elements of these vectors once, in ascending order.
+std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> values) {
+  std::ranges::sort(values);
+  const auto rest = std::ranges::unique(values);
+  values.erase(rest.begin(), rest.end());
+  return values;
 }
 
 }  // namespace
@@ -72,13 +144,18 @@ Normalization normalization_of(const Operands& operands, const std::byte* stored
                                std::uint64_t variables, std::uint64_t samples) {
   const bool rows = !operands.transpose_a;  // variables
   Normalization made;
-  if (operands.center) made.shift.resize(variables);
   made.scale.resize(variables);
+  if (operands.center) made.shift.resize(variables);
   with_element_type(operands.a->type(), [&](auto tag) {
-    const auto* const x = reinterpret_cast<const typename decltype(tag)::type*>(stored);
+    using T = typename decltype(tag)::type;
+    if (operands.center && std::is_same_v<T, std::int64_t>) made.whole.resize(variables);
+    const auto* const x = reinterpret_cast<const T*>(stored);
     for (std::uint64_t v = 0; v < variables; ++v) {
+      Shift shift;
+      double scale = 1;
       normalize(x + v * (rows ? samples : 1), samples, rows ? 1 : variables, operands.precision,
-                operands.center ? &made.shift[v] : nullptr, made.scale[v]);
+                operands.center ? &shift : nullptr, scale);
+      set(made, v, shift, scale);
     }
   });
   return made;
@@ -97,7 +174,10 @@ Normalization Normalizer::from_first_samples() const {
   const io::Matrix& matrix = *operands_.a;
   const std::uint64_t samples = std::min(operands_.k, first_samples);
   const Range own = share(operands_.n, rank, ranks);
-  std::vector<double> shift(operands_.center ? own.count : 0), scale(own.count);
+  Normalization mine;
+  mine.scale.resize(own.count);
+  if (operands_.center) mine.shift.resize(own.count);
+  if (has_whole_shifts()) mine.whole.resize(own.count);
   parallel_for(ceil_div(own.count, step), readers_, [&](std::uint64_t number) {
     const std::uint64_t first = number * step;
     const Range some = intersection({own.first + first, step}, {0, own.end()});
@@ -107,59 +187,118 @@ Normalization Normalizer::from_first_samples() const {
     std::vector<std::byte> stored(rows.count * row_bytes);
     matrix.read(rows, columns, stored.data(), row_bytes);
     const Normalization made = normalization_of(operands_, stored.data(), some.count, samples);
-    std::ranges::copy(made.shift, shift.begin() + static_cast<std::ptrdiff_t>(first));
-    std::ranges::copy(made.scale, scale.begin() + static_cast<std::ptrdiff_t>(first));
+    const auto place = static_cast<std::ptrdiff_t>(first);
+    std::ranges::copy(made.shift, mine.shift.begin() + place);
+    std::ranges::copy(made.whole, mine.whole.begin() + place);
+    std::ranges::copy(made.scale, mine.scale.begin() + place);
     runtime_.session.heartbeat().move();
   });
-  return {runtime_.session.gather(shift), runtime_.session.gather(scale)};
+  return {runtime_.session.gather(mine.shift), runtime_.session.gather(mine.whole),
+          runtime_.session.gather(mine.scale)};
 }
 
 void Normalizer::run(Engine& product) {
   if (!loaded_) first_ = from_first_samples();
-  product.normalize(first_);
-  product.run();
-  const std::vector<Renormalization> others = runtime_.session.gather(unsuitable(product));
-  Normalization second = first_;
+  Normalization now = first_;
   std::vector<bool> changed(operands_.n);
-  // Ranks that have the same variable agree on it.
-  for (const Renormalization& other : others) {
-    if (operands_.center) second.shift[other.variable] = other.shift;
-    second.scale[other.variable] = other.scale;
-    changed[other.variable] = true;
+  renormalized_ = 0;
+  for (passes_ = 1;; ++passes_) {
+    now.final = passes_ == max_passes;
+    product.normalize(now);
+    product.run();
+    if (now.final) return;
+    const std::vector<Renormalization> others = unsuitable(product, now);
+    if (others.empty()) return;
+    std::vector<std::uint64_t> variables;
+    for (const Renormalization& other : others) {
+      set(now, other.variable, other.shift, other.scale);
+      variables.push_back(other.variable);
+      changed[other.variable] = true;
+    }
+    renormalized_ = static_cast<std::uint64_t>(std::ranges::count(changed, true));
+    if (runtime_.session.rank() == 0) warn(sorted(std::move(variables)).size());
   }
-  renormalized_ = static_cast<std::uint64_t>(std::ranges::count(changed, true));
-  if (renormalized_ == 0) return;
-  if (runtime_.session.rank() == 0) {
-    runtime_.log.warn(fmt::format(
-        "{} a mean (by more than 4 standard deviations) or a standard deviation that differs from "
-        "that of the first {} samples: all data are read a second time, with better shifts and "
-        "factors",
-        renormalized_ == 1 ? "1 variable has" : fmt::format("{} variables have", renormalized_),
-        first_samples));
-  }
-  second.final = true;
-  product.normalize(second);
-  product.run();
 }
 
-/// This rank's variables that need a second pass.
-std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product) const {
+void Normalizer::warn(std::uint64_t variables) const {
+  runtime_.log.warn(fmt::format(
+      "{} a mean (by more than 4 standard deviations) or a standard deviation that differs from "
+      "that of the first {} samples: all data are read a {} time, with better shifts and factors",
+      variables == 1 ? "1 variable has" : fmt::format("{} variables have", variables),
+      first_samples, passes_ == 1 ? "second" : "third"));
+}
+
+/// The variables that need another pass, the same on all ranks. Several ranks may have the same
+/// variable; they agree on it.
+std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product,
+                                                                const Normalization& now) const {
   const VariableSums::Totals totals = product.variable_totals();
+  const std::vector<bool> vanished = lost(product, totals);
   const auto samples = static_cast<double>(operands_.k);
-  std::vector<Renormalization> others;
+  std::vector<Renormalization> mine;
+  std::vector<std::uint64_t> without_sums;
   const std::uint64_t variables = std::min<std::uint64_t>(operands_.n, totals.sums.size());
   for (std::uint64_t v = 0; v < variables; ++v) {
+    if (!totals.present[v]) continue;
     const double sum = totals.sums[v], squares = totals.squares[v];
-    if (gemm::is_settled(operands_.precision, sum, squares, samples, operands_.center)) continue;
-    const double about =
-        operands_.center ? gemm::squares_about_mean(sum, squares, samples) : squares;
-    const double scale = first_.scale[v];
-    Renormalization other{.variable = v, .shift = 0, .scale = scale};
-    if (operands_.center) other.shift = first_.shift[v] + sum / samples / scale;
-    if (about > 0) other.scale = power_for(std::sqrt(about / samples) / scale, operands_.precision);
-    others.push_back(other);
+    if (vanished[v] || std::isinf(squares)) {
+      without_sums.push_back(v);
+    } else if (!gemm::is_settled(operands_.precision, sum, squares, samples, operands_.center)) {
+      mine.push_back(from_sums(v, sum, squares, now));
+    }
   }
-  return others;
+  std::vector<Renormalization> all = runtime_.session.gather(mine);
+  std::ranges::copy(from_ranges(sorted(runtime_.session.gather(without_sums))),
+                    std::back_inserter(all));
+  return all;
+}
+
+Normalizer::Renormalization Normalizer::from_sums(std::uint64_t variable, double sum,
+                                                  double squares, const Normalization& now) const {
+  const auto samples = static_cast<double>(operands_.k);
+  const double about = operands_.center ? gemm::squares_about_mean(sum, squares, samples) : squares;
+  const double scale = now.scale[variable];
+  Renormalization made{.variable = variable, .shift = {}, .scale = scale};
+  if (operands_.center) {
+    made.shift = moved(shift_of(now, variable), sum / samples / scale, has_whole_shifts());
+  }
+  if (about > 0) {
+    made.scale =
+        power_for(std::sqrt(about / samples) / scale, gemm::usual_exponent(operands_.precision));
+  }
+  return made;
+}
+
+/// The variables whose values have all become 0, although one of them is not equal to the shift.
+/// Each rank knows the sums of its variables, and this only for the samples that it uploaded.
+std::vector<bool> Normalizer::lost(Engine& product, const VariableSums::Totals& totals) const {
+  std::vector<std::uint64_t> zero, mine;
+  for (std::uint64_t v = 0; v < std::min<std::uint64_t>(operands_.n, totals.squares.size()); ++v) {
+    if (totals.present[v] && totals.squares[v] == 0) zero.push_back(v);
+  }
+  zero = sorted(runtime_.session.gather(zero));
+  std::vector<bool> made(operands_.n);
+  if (zero.empty()) return made;
+  const std::vector<std::uint8_t> lost = product.lost_variables();
+  for (const std::uint64_t v : zero) {
+    if (v < lost.size() && lost[v] != 0) mine.push_back(v);
+  }
+  for (const std::uint64_t v : runtime_.session.gather(mine)) made[v] = true;
+  return made;
+}
+
+std::vector<Normalizer::Renormalization> Normalizer::from_ranges(
+    const std::vector<std::uint64_t>& variables) const {
+  const auto ranges = variable_ranges(runtime_, operands_, variables, readers_);
+  std::vector<Renormalization> made;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const VariableRange& range = ranges[i];
+    made.push_back({.variable = variables[i],
+                    .shift = range.middle,
+                    .scale = power_for(operands_.center ? range.half : range.largest,
+                                       largest_exponent(operands_.precision))});
+  }
+  return made;
 }
 
 }  // namespace shardstream::workloads::product

@@ -1,6 +1,6 @@
 // Centred and scaled products. The first samples of each variable determine its shift and its
 // scale. Then the data are read once. If the mean or the deviation of some variable differs too
-// much from that of its first samples, the data are read a second time.
+// much from that of its first samples, the data are read a second time, rarely a third time.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,9 @@ inline constexpr std::uint64_t first_samples = 256;
 /// The normalization of `variables` variables. `stored` has their first `samples` samples in the
 /// type of the matrix, variable by variable if variables are rows, else sample by sample.
 ///
+/// If samples of type i64 are beyond 2^53, their differences from the first one are taken in
+/// integers. Other integers are exact as doubles.
+///
 /// The shift is the first sample plus the mean of all differences from it, so that a constant
 /// variable becomes zeros. This mean is rounded to a fraction of the deviation. Whole numbers and
 /// data of few bits then keep so few bits that their products are exact. The scale is a power of
@@ -37,29 +40,44 @@ class Normalizer {
 
   /// Reads the first samples. Call it before timing begins; otherwise run() reads them. Collective.
   void load();
-  /// Computes the product once, in one or two passes over the data. Collective; throws what the
-  /// matrix and Engine::run() throw.
+  /// Computes the product once, in one to `max_passes` passes over the data. Collective; throws
+  /// what the matrix and Engine::run() throw.
+  ///
+  /// The sums of a pass give a better shift and scale to the variables that need them. If shift and
+  /// scale have brought values of a variable beyond the range of the precision, or all of them to
+  /// 0, its sums say nothing; the extremes of its values determine the next shift and scale. After
+  /// that its sums are finite.
   void run(Engine& product);
 
+  static constexpr std::uint64_t max_passes = 3;
   /// The number of variables that needed a second pass in the last run.
   std::uint64_t renormalized() const { return renormalized_; }
-  std::uint64_t passes() const { return renormalized_ > 0 ? 2 : 1; }
+  std::uint64_t passes() const { return passes_; }
 
  private:
-  /// The shift and scale of a variable for the second pass.
+  /// The shift and scale of a variable for the next pass.
   struct Renormalization {
     std::uint64_t variable;
-    double shift, scale;
+    Shift shift;
+    double scale;
   };
   Normalization from_first_samples() const;
-  std::vector<Renormalization> unsuitable(Engine& product) const;
+  void warn(std::uint64_t variables) const;
+  std::vector<Renormalization> unsuitable(Engine& product, const Normalization& now) const;
+  Renormalization from_sums(std::uint64_t variable, double sum, double squares,
+                            const Normalization& now) const;
+  std::vector<bool> lost(Engine& product, const VariableSums::Totals& totals) const;
+  std::vector<Renormalization> from_ranges(const std::vector<std::uint64_t>& variables) const;
+  bool has_whole_shifts() const {
+    return operands_.center && operands_.a->type() == ElementType::i64;
+  }
 
   runtime::Runtime& runtime_;
   const Operands& operands_;
   unsigned readers_;
   bool loaded_ = false;
   Normalization first_;
-  std::uint64_t renormalized_ = 0;
+  std::uint64_t renormalized_ = 0, passes_ = 1;
 };
 
 }  // namespace shardstream::workloads::product

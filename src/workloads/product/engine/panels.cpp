@@ -22,6 +22,11 @@ std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) 
   return ceil_div(operands.n, tile.n) * tile.n;
 }
 
+/// Whether shifts have whole parts that are subtracted in integers.
+bool has_whole_shifts(const Operands& operands) {
+  return operands.center && operands.a->type() == ElementType::i64;
+}
+
 /// The first corrupted part of a gathered panel. `checksums`: those of all parts as sent, then
 /// those of all parts as received.
 std::optional<std::uint64_t> wrong_part(const std::uint64_t* checksums, std::uint64_t parts) {
@@ -82,24 +87,31 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
   }
   const std::uint64_t variables = plan_.idle ? 0 : whole_variables(operands_, plan_.problem.tile);
   if (operands_.center) shift_ = {device, Memory::device, variables};
-  if (operands_.normalizes()) scale_ = {device, Memory::device, variables};
+  if (has_whole_shifts(operands_)) whole_ = {device, Memory::device, variables};
+  if (operands_.normalizes()) {
+    scale_ = {device, Memory::device, variables};
+    lost_ = {device, Memory::device, variables};
+  }
   checksums_ = {device, Memory::device, plan_.batches() * plan_.batch_checksums()};
 }
 
 std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
-  const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
-  return (operands.center ? each : 0) + (operands.normalizes() ? each : 0);
+  const std::uint64_t variables = whole_variables(operands, tile);
+  const std::uint64_t each = aligned(variables * sizeof(double));
+  return (operands.center ? each : 0) + (has_whole_shifts(operands) ? each : 0) +
+         (operands.normalizes() ? each + aligned(variables) : 0);
 }
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
-  const auto fill = [&](std::vector<double> values, Buffer<double>& memory) {
+  const auto fill = [&](auto values, auto& memory) {
     expect(values.empty() == (memory.size() == 0), "centred variables have shifts and scales");
     if (values.empty()) return;
     values.resize(memory.size(), 1);
     stream.upload(memory.data(), values.data(), memory.bytes());
     stream.synchronize();
   };
+  fill(normalization.whole, whole_);
   fill(normalization.shift, shift_);
   fill(normalization.scale, scale_);
 }
@@ -108,6 +120,7 @@ void Panels::normalize(device::Stream& stream, const Normalization& normalizatio
 
 void Panels::begin(device::Stream& stream) {
   stream.launch(gemm::zero_kernel(), {checksums_.data(), checksums_.bytes()});
+  stream.launch(gemm::zero_kernel(), {lost_.data(), lost_.bytes()});
   stream.synchronize();
 }
 
@@ -245,7 +258,9 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUplo
                  .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
                  .side = side,
                  .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
-                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
+                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count,
+                 .whole = whole_.size() > 0 ? whole_.data() + variables.first : nullptr,
+                 .lost = lost_.size() > 0 ? lost_.data() + variables.first : nullptr});
 }
 
 /// B's factor is the panel itself, its transpose, or its split elements.

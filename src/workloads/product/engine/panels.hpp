@@ -52,11 +52,14 @@ class Panels {
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
          const PanelGroups& groups, const PanelUploads& uploads);
 
-  /// Bytes of device memory for shifts and scales, which the constructor allocates.
+  /// Bytes of device memory for shifts, scales and lost(), which the constructor allocates.
   static std::uint64_t normalization_bytes(const Operands& operands, const gemm::Tile& tile);
   /// Uploads the shifts and scales of all variables. Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
+  /// For each variable of a normalized product, whether one of the values that this rank uploaded
+  /// in the current run may have become 0 (CanonicalizeArgs::lost); on the device.
+  const device::Buffer<std::uint8_t>& lost() const { return lost_; }
 
   /// The kind of the work of arrive(). If panels are gathered, it counts as communication, because
   /// the kernels are short in comparison.
@@ -134,6 +137,8 @@ class Panels {
   const PanelGroups& groups_;
   const PanelUploads& uploads_;
   device::Buffer<double> shift_, scale_;
+  device::Buffer<std::int64_t> whole_;
+  device::Buffer<std::uint8_t> lost_;
   std::vector<BatchMemory> memory_;
   std::vector<KeptB> kept_;                  ///< one for each block if the plan keeps B
   device::Buffer<std::uint64_t> checksums_;  ///< device_checksums()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/text.hpp"
@@ -31,6 +32,15 @@ bool is_zero(ElementType type, const std::byte* row, std::uint64_t index) {
   return reinterpret_cast<const float*>(row)[index] == 0;
 }
 
+/// Whether `count` elements are finite.
+bool are_finite(ElementType type, const std::byte* elements, std::uint64_t count) {
+  return with_element_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto* const x = reinterpret_cast<const T*>(elements);
+    return std::all_of(x, x + count, [](T each) { return each - each == 0; });
+  });
+}
+
 }  // namespace
 
 void Verdict::add(const FinishedTile& tile) {
@@ -39,6 +49,8 @@ void Verdict::add(const FinishedTile& tile) {
   unchecked += tile.unchecked;
   checksum += tile.weighted;
   constant += tile.constant;
+  overflowed += tile.overflowed;
+  infinite += tile.infinite;
   squares.push_back({tile.tile, tile.squares});
 }
 
@@ -95,7 +107,8 @@ void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
   for (Tile& tile : tiles_) {
     tile.present = false;
-    tile.words = tile.mirror_words = tile.weighted = tile.constant = 0;
+    tile.c0_is_finite = true;
+    tile.words = tile.mirror_words = tile.weighted = tile.constant = tile.infinite = 0;
     tile.c_words = 0;
   }
   for (std::uint64_t number = 0; number < groups_.size(); ++number) {
@@ -319,6 +332,9 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
     weighted += sums.matrix_checksum(row * operands_.n + column);
     if (tile.mirrored) weighted += sums.matrix_checksum(column * operands_.n + row, operands_.n);
     tile.row_squares[rows.first + i] = sums.squares;
+    if (!std::isfinite(sums.squares) && overflows(tile, row, data + i * row_bytes_)) {
+      ++tile.infinite;
+    }
     if (operands_.normalizes() && row >= column && row - column < tile.columns.count) {
       tile.constant += is_zero(type_, data + i * row_bytes_, row - column) ? 1 : 0;
     }
@@ -326,6 +342,18 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   tile.words += words;
   tile.weighted += weighted;
   complete_parts(tile, rows.count);
+}
+
+/// Whether a row of C in this tile is not finite, and C0 is not the cause.
+bool TileDrain::overflows(Tile& tile, std::uint64_t row, const std::byte* data) const {
+  const std::uint64_t columns = tile.columns.count;
+  if (are_finite(type_, data, columns) || !tile.c0_is_finite) return false;
+  if (!operands_.c) return true;
+  const ElementType type = operands_.c->type();
+  std::vector<std::byte> stored(columns * size_of(type));
+  operands_.c->read({row, 1}, tile.columns, stored.data(), stored.size());
+  tile.c0_is_finite = are_finite(type, stored.data(), columns);
+  return tile.c0_is_finite;
 }
 
 void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
@@ -359,13 +387,17 @@ void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t
 }
 
 FinishedTile TileDrain::finished(const Tile& tile) const {
+  const gemm::TileVerdict& verdict = tile.report.verdict;
+  const std::uint64_t infinite = tile.infinite;
   return {.tile = tile.number,
           .weighted = tile.weighted,
           .squares = tile.squares,
-          .worst = tile.report.verdict.worst,
-          .detection_threshold = tile.report.verdict.detection_threshold,
-          .unchecked = tile.report.verdict.unchecked,
-          .constant = tile.constant};
+          .worst = verdict.worst,
+          .detection_threshold = verdict.detection_threshold,
+          .unchecked = verdict.unchecked,
+          .constant = tile.constant,
+          .overflowed = verdict.overflowed,
+          .infinite = infinite > verdict.unchecked ? infinite - verdict.unchecked : 0};
 }
 
 // ---------------------------------------------------------------- verification

@@ -34,6 +34,7 @@ struct Verdict {
   std::uint64_t unchecked = 0;  ///< number of rows of tiles that could not be checked
   std::uint64_t checksum = 0;   ///< RowChecksums::matrix_checksum() of all rows, mod 2^64
   std::uint64_t constant = 0;   ///< number of zeros on the diagonal of a normalized C
+  std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those of FinishedTile
   struct Squares {
     std::uint64_t tile;  ///< row * tile_columns + column
     double sum;          ///< sum of the squares of the elements of the tile and of its mirror
@@ -134,6 +135,10 @@ class TileDrain {
     /// Word checksums after the downloads, and the tile's part of C's checksum.
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
     std::atomic<std::uint64_t> constant = 0;  ///< number of zeros on C's diagonal
+    /// Number of rows of C that are not finite. Rows are not counted once a row of C0 was not
+    /// finite.
+    std::atomic<std::uint64_t> infinite = 0;
+    std::atomic<bool> c0_is_finite = true;
     /// The number of parts that have not reached the host: rows, rows of the mirror, and the
     /// report.
     std::atomic<std::uint64_t> missing = 0;
@@ -158,6 +163,7 @@ class TileDrain {
   void mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report);
   void take(Tile& tile, Range rows, const std::byte* data);
   void take_mirror(Tile& tile, Range rows, const std::byte* data);
+  bool overflows(Tile& tile, std::uint64_t row, const std::byte* data) const;
   void complete_parts(Tile& tile, std::uint64_t parts);
   void complete_parts(Group& group, const Panels& panels, std::uint64_t parts);
   FinishedTile finished(const Tile& tile) const;

@@ -105,7 +105,7 @@ void VariableSums::gather(device::Stream& collectives, comm::Communicator& layer
   layers.all_gather(collectives, parts_.data(), gathered_.data(), parts_.bytes());
 }
 
-void VariableSums::settle(device::Stream& stream, std::uint64_t number, const double* scales) {
+void VariableSums::settle(device::Stream& stream, std::uint64_t number, const Panels& panels) {
   if (variables_ == 0) return;
   const SuperTile super_tile = plan_.super_tile(number);
   const bool layered = plan_.box.depth > 1;
@@ -124,11 +124,12 @@ void VariableSums::settle(device::Stream& stream, std::uint64_t number, const do
                    .center = operands_.center,
                    .scale = operands_.scale,
                    .precision = operands_.precision,
-                   .scales = scales + first,
+                   .scales = panels.scales() + first,
                    .sums = sums_.data() + first,
                    .squares = squares_.data() + first,
                    .factors = factors_.data() + first,
-                   .unsettled = final_ ? nullptr : unsettled_.data() + number});
+                   .unsettled = final_ ? nullptr : unsettled_.data() + number,
+                   .lost = panels.lost().data() + first});
   };
   settle_side(gemm::Side::b, variables_of(super_tile.columns));
   if (sums_rows(super_tile)) settle_side(gemm::Side::a, variables_of(super_tile.rows));
@@ -147,8 +148,18 @@ TileDrain::Variables VariableSums::of(TileIndex tile) const {
 }
 
 VariableSums::Totals VariableSums::totals(device::Stream& stream) const {
-  Totals made{std::vector<double>(variables_), std::vector<double>(variables_)};
+  Totals made{std::vector<double>(variables_), std::vector<double>(variables_),
+              std::vector<bool>(variables_)};
   if (variables_ == 0) return made;
+  const auto mark = [&](Range some) {
+    std::fill_n(made.present.begin() + static_cast<std::ptrdiff_t>(some.first), some.count, true);
+  };
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const SuperTile super_tile = plan_.super_tile(number);
+    if (plan_.tiles(super_tile).empty()) continue;
+    mark(variables_of(super_tile.columns));
+    if (sums_rows(super_tile)) mark(variables_of(super_tile.rows));
+  }
   stream.download(made.sums.data(), sums_.data(), sums_.bytes());
   stream.download(made.squares.data(), squares_.data(), squares_.bytes());
   stream.synchronize();

@@ -34,8 +34,8 @@ class VariableSums {
   /// all layers.
   void gather(device::Stream& collectives, comm::Communicator& layers);
   /// Adds the sums of all segments, and computes the factors of the super-tile's variables. Call it
-  /// after the last block, and after gather(). `scales`: Panels::scales().
-  void settle(device::Stream& stream, std::uint64_t super_tile, const double* scales);
+  /// after the last block, and after gather().
+  void settle(device::Stream& stream, std::uint64_t super_tile, const Panels& panels);
 
   /// The sums and factors that finish a tile; nothing if data are neither centred nor scaled.
   TileDrain::Variables of(TileIndex tile) const;
@@ -45,10 +45,11 @@ class VariableSums {
     return unsettled_.size() > 0 ? unsettled_.data() + super_tile : nullptr;
   }
 
-  /// The sum of each variable and the sum of its squares. They are 0 for variables that are not in
+  /// The sum of each variable and the sum of its squares. They are only present for variables in
   /// this rank's super-tiles.
   struct Totals {
     std::vector<double> sums, squares;
+    std::vector<bool> present;
   };
   Totals totals(device::Stream& stream) const;
 

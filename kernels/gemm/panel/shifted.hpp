@@ -1,0 +1,44 @@
+// The values of centred and scaled variables before they are rounded. The host and the GPU use the
+// same arithmetic.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::gemm {
+
+/// x - whole as a double. Doubles hold all integers up to 2^53, so a smaller difference is exact,
+/// however large x is. A difference beyond 63 bits is rounded twice.
+constexpr double difference(std::int64_t x, std::int64_t whole) {
+  const auto apart =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(whole));
+  const bool less = x < whole, wraps = less != (apart < 0);
+  const double turn = less ? -0x1p64 : 0x1p64;
+  return static_cast<double>(apart) + (wraps ? turn : 0.0);
+}
+
+/// x, or NaN if x is infinite. So the squares of a variable have the sum NaN if one of its values
+/// is not finite, and the sum infinity if its shift and scale are not suitable.
+constexpr double finite_or_nan(double x) {
+  constexpr std::uint64_t exponent = 0x7ff0000000000000u;
+  const bool is_finite = (std::bit_cast<std::uint64_t>(x) & exponent) != exponent;
+  return is_finite ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// A bound for values that the precision rounds to 0, or whose squares are 0 as doubles.
+constexpr double vanishing(Precision precision) {
+  return precision == Precision::fp16   ? 0x1p-24
+         : precision == Precision::fp64 ? 0x1p-500
+                                        : 0x1p-130;
+}
+
+/// Whether 0 < |x| < limit.
+constexpr bool vanishes(double x, double limit) {
+  const std::uint64_t size = std::bit_cast<std::uint64_t>(x) & ~(std::uint64_t{1} << 63);
+  return size - 1 < std::bit_cast<std::uint64_t>(limit) - 1;  // 0 - 1 is the largest number
+}
+
+}  // namespace shardstream::gemm

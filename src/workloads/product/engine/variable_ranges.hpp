@@ -1,0 +1,28 @@
+// The extremes of a few variables of centred or scaled data, from a pass over the stored data on
+// the CPUs. They replace the first samples of a variable if its values differ so much from these
+// that its sums say nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/runtime.hpp"
+#include "workloads/product/engine/normalization.hpp"
+#include "workloads/product/operands.hpp"
+
+namespace shardstream::workloads::product {
+
+/// The range of a variable's values. Values that are NaN are ignored.
+struct VariableRange {
+  Shift middle;
+  double half;     ///< half the distance between the smallest and the largest value
+  double largest;  ///< the largest magnitude
+};
+
+/// The ranges of these variables, which ascend, the same on all ranks. Each rank reads a part of
+/// the samples with `readers` threads. Collective; throws AgreedError if the matrix cannot be read.
+std::vector<VariableRange> variable_ranges(runtime::Runtime& runtime, const Operands& operands,
+                                           const std::vector<std::uint64_t>& variables,
+                                           unsigned readers);
+
+}  // namespace shardstream::workloads::product
