@@ -15,7 +15,7 @@ auto identity_of(const io::InputFile& file) {
 }
 
 std::string name_of(const io::InputFile& file) {
-  return fmt::format("'{}'{}{}", file.path.string(), file.dataset.empty() ? "" : ":", file.dataset);
+  return fmt::format("'{}{}{}'", file.path.string(), file.dataset.empty() ? "" : ":", file.dataset);
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ std::map<std::string, std::string> read_study_ini(const std::filesystem::path& f
         equals == line.npos) {
       continue;
     }
-    values[fmt::format("{}.{}", section, trim(line.substr(0, equals)))] =
-        unquoted(trim(line.substr(equals + 1)));
+    values.try_emplace(fmt::format("{}.{}", section, trim(line.substr(0, equals))),
+                       unquoted(trim(line.substr(equals + 1))));
   }
   return values;
 }

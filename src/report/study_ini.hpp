@@ -28,9 +28,9 @@ std::string ini_value(std::string_view value);
 /// The value that read_study_ini() returns for ini_value(value).
 std::string stored_value(std::string_view value);
 
-/// The options by key ("scale.ranks"), with `study.name`; empty if the folder has no study.ini.
-/// Line ends may be those of Windows. Throws UsageError with the file if it is no regular file or
-/// too large.
+/// The options by key ("scale.ranks"), with `study.name`; empty if the folder has no study.ini. Of
+/// several values of a key, the first one counts. Line ends may be those of Windows. Throws
+/// UsageError with the file if it is no regular file or too large.
 std::map<std::string, std::string> read_study_ini(const std::filesystem::path& folder);
 
 /// The name of a launch and of its result without ".h5": "p4-r2".

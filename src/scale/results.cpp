@@ -52,11 +52,11 @@ std::string Results::problem_of(const Attempt& attempt) const {
   }
 }
 
-std::string Results::change_of_inputs(const Launch& launch,
-                                      std::span<const io::InputFile> now) const {
+std::string Results::change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
+                                      std::string_view when) const {
   const report::RunFile run = report::read_run_file(plan_.result_of(launch));
   if (run.inputs.empty()) return {};  // generated data, or a result of an old version
-  return report::difference_of(run.inputs, now, fmt::format("in '{}'", run.path.string()), "now");
+  return report::difference_of(run.inputs, files, fmt::format("in '{}'", run.path.string()), when);
 }
 
 std::string Results::why_not_removable(const Launch& launch) const {

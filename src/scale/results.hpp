@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "io/source/origin.hpp"
 #include "scale/attempts.hpp"
@@ -24,9 +25,10 @@ class Results {
   std::string problem_of(const Attempt& attempt) const;
   bool exists(const Launch& launch) const { return problem_of(as_if_done(launch)).empty(); }
 
-  /// The first difference between the input files of a result, which must exist, and `now`; empty
-  /// if there is none.
-  std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> now) const;
+  /// The first difference between the input files of a result, which must exist, and `files`; empty
+  /// if there is none. `when` says when `files` had this state: "now".
+  std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
+                               std::string_view when) const;
 
   /// A sentence if the files with the names of the launch's results are not proved to be results of
   /// this launch; empty if `scale` may remove them.

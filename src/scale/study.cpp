@@ -224,12 +224,10 @@ void Study::open_folder() {
   const Values now = chosen(order_.options);
   const bool is_study = folder_.has_study();
   const bool differs = is_study && !first_difference(folder_.options(), now).empty();
-  if (folder_.has_results()) {
-    expect_same_study(now);
-    if (differs) folder_.write_options(now, plan_.name());  // more launches
-    return;
-  }
-  if (differs) folder_.remove_attempts();
+  const bool has_results = folder_.has_results();
+  if (has_results) expect_same_study(now);
+  check_files();
+  if (differs && !has_results) folder_.remove_attempts();  // else there are only more launches
   if (differs || !is_study) folder_.write_options(now, plan_.name());
 }
 
@@ -245,7 +243,7 @@ void Study::check_files() {
       if (!why.empty()) throw UsageError(why);
       continue;
     }
-    const std::string change = results_.change_of_inputs(launch, inputs_);
+    const std::string change = results_.change_of_inputs(launch, inputs_, "now");
     if (change.empty()) continue;
     throw UsageError(fmt::format(
         "the study in '{}' has another input ({}): name another folder with -o, or restore the "
@@ -277,7 +275,9 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
                     name_of(launch), attempt.ended.code, attempt.log.string()));
   }
   std::string change;
-  if (attempt.problem.empty()) change = results_.change_of_inputs(launch, inputs_);
+  if (attempt.problem.empty()) {
+    change = results_.change_of_inputs(launch, inputs_, "at the start of this study");
+  }
   if (!change.empty()) attempt.problem = fmt::format("the input has changed: {}", change);
   attempts_->add(attempt);
   if (change.empty()) return attempt;
@@ -397,7 +397,6 @@ void Study::begin() {
     }
   }
   open_folder();
-  check_files();
   interrupts_.emplace();
   attempts_.emplace(order_.folder);
   if (calibrates) {

@@ -29,7 +29,8 @@ Values chosen(const Options& options) {
   Values values;
   for (const auto& [key, value] : options.all()) {
     const bool is_needed_by_report = key == "scale.ranks" || key == "scale.replicates";
-    if (key == "output.file" || (options.is_default(key) && !is_needed_by_report)) continue;
+    if (key == "output.file" || key.starts_with("study.")) continue;  // each study has its own
+    if (options.is_default(key) && !is_needed_by_report) continue;
     values.emplace_back(key, value.text);
   }
   return values;
