@@ -228,7 +228,7 @@ void Study::open_folder() {
   if (has_results) expect_same_study(now);
   check_files();
   if (differs && !has_results) folder_.remove_attempts();  // else there are only more launches
-  if (differs || !is_study) folder_.write_options(now, plan_.name());
+  if (differs || !has_results) folder_.write_options(now, plan_.name());
 }
 
 /// Throws UsageError if a result in the folder was made from other input files than those of now,

@@ -309,7 +309,7 @@ def test_two_studies_in_one_folder():
     folder = new_folder()
     with working(folder) as (process, command):
         for options in ([], ["--only", "calibration"]):
-            expect_complaint(run(*command, *options), 2,
+            expect_complaint(run(*command, *options, timeout=30), 2,
                              ["output.file", folder / "study", process.pid, socket.gethostname()])
         assert run(*command, "--list").expect(0).out
         (folder / "go").touch()
@@ -323,7 +323,7 @@ def test_two_studies_in_one_folder():
     more = ["--scale.replicates", 3]
     with working(folder, *more, "--only", "p1-r2") as (process, command):
         for options in ([], ["--only", "p1-r2"]):
-            expect_complaint(run(*command, *more, *options), 2, [process.pid])
+            expect_complaint(run(*command, *more, *options, timeout=30), 2, [process.pid])
         other = start(*command, *more, "--only", "p1-r3")
         wait_until(lambda: (folder / "study/logs/p1-r3-a1.log").exists(), other)
         (folder / "go").touch()
