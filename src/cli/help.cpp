@@ -204,7 +204,7 @@ std::string report_help(const Arguments&) {
          "  --json      writes one JSON object to standard output instead of text\n"
          "  --csv       writes STUDY.csv into FOLDER, with one row per repetition\n"
          "  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg\n"
-         "  --extra-p   writes an input file for Extra-P (JSON lines)\n"
+         "  --extra-p   writes an input file for Extra-P (JSON lines); for results of one study\n"
          "\n"
          "Exit codes: 0 done; 1 a file is unreadable, but the others are shown; 2 fix the "
          "command;\n"

@@ -71,12 +71,13 @@ int report(const Arguments& arguments, const char* const*) {
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }
+  if (line.settings.contains("extra-p")) report::expect_one_study(report);
   if (const auto folder = line.settings.find("csv"); folder != line.settings.end()) {
     for (const auto& path : report::write_csv(report, folder->second)) wrote(path);
   }
   if (const auto path = line.settings.find("extra-p"); path != line.settings.end()) {
     std::ofstream file(path->second);
-    file << report::to_extra_p(report);
+    file << report::to_extra_p(report.studies.front());
     if (!file.flush()) throw Error(fmt::format("cannot write '{}'", path->second));
     wrote(path->second);
   }

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/error.hpp"
+#include "core/files.hpp"
 
 namespace shardstream::report {
 
@@ -28,8 +29,7 @@ std::string to_line(const Attempt& attempt) {
 std::vector<Attempt> read_attempts(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "attempts.jsonl";
   std::vector<Attempt> attempts;
-  if (!std::filesystem::exists(path)) return attempts;
-  std::ifstream file(path);
+  std::istringstream file(read_small_file(path, max_attempts_bytes).value_or(std::string()));
   std::size_t number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
@@ -52,7 +52,6 @@ std::vector<Attempt> read_attempts(const std::filesystem::path& folder) {
                                    path.string(), number, error.what()));
     }
   }
-  if (file.bad()) throw UsageError(fmt::format("cannot read '{}'", path.string()));
   return attempts;
 }
 

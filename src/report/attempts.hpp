@@ -5,9 +5,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardstream::report {
+
+/// The maximum size of attempts.jsonl in bytes.
+inline constexpr std::uint64_t max_attempts_bytes = std::uint64_t{64} << 20;
+
+/// The beginning of each line.
+inline constexpr std::string_view attempt_start = "{\"point\":";
 
 struct Attempt {
   std::string point;  ///< the value of study.point
@@ -28,7 +35,8 @@ struct Attempt {
 std::string to_line(const Attempt& attempt);
 
 /// The attempts in FOLDER/attempts.jsonl, in order; none if there is no such file. Throws
-/// UsageError with the file and the line if to_line() cannot have written a line.
+/// UsageError with the file if it is no regular file or too large, and with the line if to_line()
+/// cannot have written it.
 std::vector<Attempt> read_attempts(const std::filesystem::path& folder);
 
 }  // namespace shardstream::report

@@ -24,9 +24,12 @@ std::string to_json(const Report& report);
 std::vector<std::filesystem::path> write_csv(const Report& report,
                                              const std::filesystem::path& folder);
 
+/// Throws UsageError unless the report has exactly one study, for to_extra_p(). Extra-P needs all
+/// sizes of each study in its input, so studies of different sizes need a file each.
+void expect_one_study(const Report& report);
 /// The input of Extra-P (https://github.com/extra-p): one line of JSON per repetition, with the
 /// number of ranks as the parameter p and the time of the work as the metric.
-std::string to_extra_p(const Report& report);
+std::string to_extra_p(const StudyReport& study);
 
 /// The sentences behind an exit code other than 0: unreadable files, and results that contradict
 /// each other.

@@ -123,6 +123,7 @@ Json of_study(const StudyReport& study) {
   object["expected"] = expected(study);
   object["contradiction"] = study.contradiction;
   object["outliers"] = of_outliers(study);
+  object["notes"] = study.notes;
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
   object["missing"] = study.missing;

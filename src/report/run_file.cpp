@@ -81,6 +81,47 @@ void read_tables(const io::ResultReader& file, RunFile& run) {
   }
 }
 
+void read_inputs(const io::ResultReader& file, RunFile& run) {
+  const std::vector<std::string> tables = file.tables("/input");
+  if (std::ranges::find(tables, "/input/files") == tables.end()) return;  // of an old version
+  const Table files = file.table("/input/files", {{"option", ColumnType::text},
+                                                  {"path", ColumnType::text},
+                                                  {"dataset", ColumnType::text},
+                                                  {"size", ColumnType::integer},
+                                                  {"modified_ns", ColumnType::integer}});
+  for (const Row& row : files.rows()) {
+    run.inputs.push_back({.option = row.get<std::string>("option"),
+                          .path = row.get<std::string>("path"),
+                          .dataset = row.get<std::string>("dataset"),
+                          .size = static_cast<std::uint64_t>(row.get<std::int64_t>("size")),
+                          .modified = row.get<std::int64_t>("modified_ns")});
+  }
+}
+
+/// Reads the repeatable columns of a table of /results. The first column of text names the rows.
+void read_values(const io::ResultReader& file, const std::string& path, RunFile& run) {
+  std::vector<Column> columns;
+  for (const std::string_view column : repeatable_columns) {
+    if (file.has_column(path, std::string(column))) {
+      columns.push_back({std::string(column), ColumnType::text});
+    }
+  }
+  if (columns.empty()) return;
+  const Table table = file.table(path);
+  const auto name = std::ranges::find(table.columns(), ColumnType::text, &Column::type);
+  if (name == table.columns().end()) return;
+  const Table values = file.table(path, columns);
+  for (std::size_t i = 0; i < values.rows().size(); ++i) {
+    const auto& row = table.rows()[i].get<std::string>(name->name);
+    for (const Column& column : columns) {
+      const auto& value = values.rows()[i].get<std::string>(column.name);
+      const std::string key =
+          column.name == "exact" ? row : fmt::format("{} of {}", column.name, row);
+      if (!value.empty()) run.values[key] = value;
+    }
+  }
+}
+
 void read_ranks(const io::ResultReader& file, RunFile& run) {
   const Table ranks = file.table("/topology/ranks", {{"host", ColumnType::text},
                                                      {"backend", ColumnType::text},
@@ -181,6 +222,8 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   read_times(file, run);
   read_tables(file, run);
   read_ranks(file, run);
+  read_inputs(file, run);
+  for (const std::string& table : file.tables("/results")) read_values(file, table, run);
   return run;
 }
 

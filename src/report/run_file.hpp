@@ -1,15 +1,18 @@
 // The parts of one result file of `run` that reports need.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "io/source/origin.hpp"
 
 namespace shardstream::report {
 
@@ -44,6 +47,10 @@ struct LauncherTime {
 /// The name of a track without its number: "reader" for "reader 0" and "reader 1".
 std::string kind_of_track(const std::string& track);
 
+/// The columns of the tables in /results whose values do not depend on the number of ranks.
+inline constexpr std::array<std::string_view, 3> repeatable_columns = {"exact", "position",
+                                                                       "checksum"};
+
 struct RunFile {
   std::filesystem::path path;
   std::string workload;
@@ -61,6 +68,11 @@ struct RunFile {
   bool resumed = false;                       ///< whether an earlier run did part of the work
   std::map<std::string, std::string> config;  ///< the options by key
   std::map<std::string, Metric> metrics;      ///< the printed metrics by key
+  /// The files of the inputs as the run found them. Device and inode are unknown.
+  std::vector<io::InputFile> inputs;
+  /// The values of the result that are the same for the same work, on any number of ranks, by name
+  /// ("sum", "checksum of C"): of the tables in /results, the columns of `repeatable_columns`.
+  std::map<std::string, std::string> values;
   std::vector<PhaseTime> phases;  ///< in the order of the file; none in files of old versions
   std::vector<Step> startup;      ///< in the order of time
   LauncherTime launcher;

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/files.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -21,11 +24,33 @@ namespace fs = std::filesystem;
 
 /// The values that runs of one study have in common. Runs without labels must also have the same
 /// work.
-using Key = std::tuple<std::string, std::string, std::string, double>;
+using Key = std::tuple<std::string, std::string, std::string, double, std::string>;
+
+/// The input files of a run, and its options that can change its result: all except those that say
+/// where and how the program runs.
+std::string work_of(const RunFile& run) {
+  constexpr std::array<std::string_view, 9> other_sections = {
+      "comm", "device", "launch", "measure", "output", "pipeline", "run", "scale", "study"};
+  std::string work;
+  std::set<std::string> of_files;  // options that name files
+  for (const io::InputFile& file : run.inputs) {
+    of_files.insert(file.option);
+    work += fmt::format("{}={}:{}\n", file.option, file.path.string(), file.dataset);
+  }
+  for (const auto& [key, value] : run.config) {
+    const auto dot = key.find('.');
+    const bool counts =
+        dot != key.npos && !of_files.contains(key) &&
+        std::ranges::find(other_sections, key.substr(0, dot)) == other_sections.end();
+    if (counts) work += fmt::format("{}={}\n", key, value);
+  }
+  return work;
+}
 
 Key key_of(const RunFile& run) {
   const bool is_labelled = run.mode == "strong" || run.mode == "weak";
-  return {run.study, run.mode, run.workload, is_labelled ? 0 : run.work};
+  return {run.study, run.mode, run.workload, is_labelled ? 0 : run.work,
+          is_labelled ? "" : work_of(run)};
 }
 
 /// The traits that the launches of a study must share, with their descriptions.
@@ -120,27 +145,16 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
   return facts;
 }
 
-/// C's checksum must be the same at every size of a strong study.
-std::string find_contradiction(const StudyReport& study) {
-  if (!study.is_strong()) return {};
-  const RunFile& first = study.runs.front();
-  for (const RunFile& run : study.runs) {
-    const std::string is = run.text("c_checksum"), was = first.text("c_checksum");
-    if (is == was) continue;
-    return fmt::format("the checksum is {} in '{}' and {} in '{}'", was, first.path.string(), is,
-                       run.path.string());
-  }
-  return {};
-}
-
 /// Launches of study.ini without a file in the folder.
 std::vector<std::string> missing_of(const StudyReport& study, const fs::path& folder) {
   const auto study_ini = read_study_ini(folder);
   const auto name = study_ini.find("study.name");
   if (name == study_ini.end() || name->second != study.name) return {};
   std::vector<std::string> missing = launch_names(study_ini);
-  std::erase_if(missing,
-                [&](const std::string& launch) { return fs::exists(folder / (launch + ".h5")); });
+  std::erase_if(missing, [&](const std::string& launch) {
+    std::error_code unreadable;
+    return fs::exists(folder / (launch + ".h5"), unreadable);
+  });
   return missing;
 }
 
@@ -180,6 +194,30 @@ std::vector<std::string> usual_traits_of_launches(const std::vector<RunFile>& ru
   return usual_traits(launches);
 }
 
+study::Launch launch_of(const RunFile& run) {
+  return {static_cast<int>(run.ranks), run.seconds, run.work};
+}
+
+/// Removes the runs that cannot be compared with the others, copies, and runs with impossible
+/// values.
+void exclude(std::vector<RunFile>& runs, const std::vector<std::string>& usual,
+             std::vector<ExcludedFile>& excluded) {
+  std::map<std::string, fs::path> seen;  // by uuid
+  const auto why_not = [&](const RunFile& run) -> std::string {
+    if (std::string why = difference(run, usual); !why.empty()) return why;
+    const auto [copy, is_new] = seen.try_emplace(run.uuid, run.path);
+    if (!is_new && !run.uuid.empty()) {
+      return fmt::format("it is a copy of '{}'", copy->second.string());
+    }
+    return study::why_invalid(launch_of(run)).value_or(std::string());
+  };
+  std::erase_if(runs, [&](const RunFile& run) {
+    const std::string why = why_not(run);
+    if (!why.empty()) excluded.push_back({run.path, why});
+    return !why.empty();
+  });
+}
+
 StudyReport make_study(std::vector<RunFile> runs) {
   std::ranges::stable_sort(
       runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
@@ -191,43 +229,31 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.device = first.device;
   const std::vector<std::string> usual = usual_traits_of_launches(runs);
   std::vector<study::Launch> launches;
-  std::map<std::string, fs::path> seen;  // by uuid
+  exclude(runs, usual, study.excluded);
+  const bool is_strong = first.mode != "weak";
+  Agreement agreement = remove_contradictions(runs, is_strong);
+  std::ranges::move(agreement.excluded, std::back_inserter(study.excluded));
+  study.contradiction = std::move(agreement.contradiction);
+  study.notes = std::move(agreement.notes);
   for (RunFile& run : runs) {
-    if (const std::string why = difference(run, usual); !why.empty()) {
-      study.excluded.push_back({run.path, why});
-      continue;
-    }
-    if (const auto [copy, is_new] = seen.try_emplace(run.uuid, run.path);
-        !is_new && !run.uuid.empty()) {
-      study.excluded.push_back(
-          {run.path, fmt::format("it is a copy of '{}'", copy->second.string())});
-      continue;
-    }
-    const study::Launch launch{static_cast<int>(run.ranks), run.seconds, run.work};
-    if (const auto why = study::why_invalid(launch)) {
-      study.excluded.push_back({run.path, *why});
-      continue;
-    }
     if (is_timeline(run)) {
       study.timelines.push_back(std::move(run));
       continue;
     }
-    launches.push_back(launch);
+    launches.push_back(launch_of(run));
     study.runs.push_back(std::move(run));
   }
   if (launches.empty() && !study.excluded.empty()) {
     const ExcludedFile& file = study.excluded.front();
     throw UsageError(fmt::format("'{}' is excluded: {}", file.path.string(), file.reason));
   }
-  study.table =
-      study::tabulate(first.mode == "weak" ? study::Mode::weak : study::Mode::strong, launches);
+  study.table = study::tabulate(is_strong ? study::Mode::strong : study::Mode::weak, launches);
   study.facts = facts_of(study);
   study.amdahl = study::fit_amdahl(study.table);
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
   study.drift = study::find_drift(study.table);
   study.outliers = study::find_outliers(study.table);
-  study.contradiction = find_contradiction(study);
   return study;
 }
 
@@ -277,15 +303,21 @@ double median_of(const std::vector<const RunFile*>& runs,
 std::vector<fs::path> result_files(std::span<const std::string> paths) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {
-    if (!fs::is_directory(path)) {
-      if (!fs::exists(path)) throw UsageError(no_such_path(path));
+    std::error_code error;
+    const fs::file_type type = fs::status(path, error).type();
+    if (type == fs::file_type::not_found) throw UsageError(no_such_path(path));
+    if (error) {
+      throw UsageError(fmt::format("{} cannot be reached ({}): name another file or folder",
+                                   excerpt(path), error.message()));
+    }
+    if (type != fs::file_type::directory) {
       files.emplace_back(path);
       continue;
     }
     const std::size_t before = files.size();
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".h5" && !entry.path().filename().string().starts_with('.')) {
-        files.push_back(entry.path());
+    for (const std::string& name : names_in(path)) {
+      if (fs::path(name).extension() == ".h5" && !name.starts_with('.')) {
+        files.push_back(fs::path(path) / name);
       }
     }
     if (files.size() == before) {
@@ -293,7 +325,6 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
           "the folder '{}' has no results (*.h5); folders in it are not searched: name them",
           path));
     }
-    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
   return files;
 }
@@ -336,7 +367,11 @@ Report make_report(std::span<const fs::path> files) {
       continue;
     }
     StudyReport& study = report.studies.back();
-    study.missing = missing_of(study, first.parent_path());
+    try {
+      study.missing = missing_of(study, first.parent_path());
+    } catch (const UsageError& error) {
+      report.unreadable.push_back({first.parent_path() / "study.ini", error.what()});
+    }
     const auto tried = attempts.find(first.parent_path());
     if (tried == attempts.end()) continue;
     std::ranges::copy_if(tried->second, std::back_inserter(study.failed), [](const Attempt& each) {

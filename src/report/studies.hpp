@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "report/agreement.hpp"
 #include "report/attempts.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
@@ -20,12 +21,6 @@
 #include "study/sizes.hpp"
 
 namespace shardstream::report {
-
-/// An excluded file and the reason.
-struct ExcludedFile {
-  std::filesystem::path path;
-  std::string reason;
-};
 
 /// Facts about the runs of one size, besides their times. Numbers are medians over the launches, or
 /// NaN if no run has them. Words are the most frequent ones, or empty if no run has them.
@@ -57,8 +52,9 @@ struct StudyReport {
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;  ///< excluded files of this study
-  /// Describes a contradiction between results; empty if they agree or have no checksum.
+  /// Describes a contradiction between results; empty if those that must be equal are.
   std::string contradiction;
+  std::vector<std::string> notes;  ///< sentences about inputs that changed while results agree
 
   bool is_strong() const { return table.mode == study::Mode::strong; }
   /// The number of launches in which a GPU was throttled, or whose repetitions did not converge.

@@ -263,6 +263,7 @@ std::string of_warnings(const StudyReport& study) {
     text +=
         fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
   }
+  for (const std::string& note : study.notes) text += fmt::format("Note: {}.\n", printable(note));
   if (!study.missing.empty()) {
     const std::vector<std::string_view> names(study.missing.begin(), study.missing.end());
     text += fmt::format("Missing: {}. The same scale command launches them.\n",

@@ -26,6 +26,10 @@ std::string json_string(std::string_view text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+std::string study_label(std::string_view study) {
+  return fmt::format(",\"study\":{}", json_string(study));
+}
+
 TraceFile::TraceFile(const std::filesystem::path& path, io::Overwrite overwrite,
                      const std::string& run_uuid, std::uint64_t bytes)
     : part_(path, overwrite, run_uuid, io::Contents::trace),
@@ -37,10 +41,11 @@ TraceFile::TraceFile(const std::filesystem::path& path, io::Overwrite overwrite,
                           part_.part_path().string(), errno_text(errno)));
 }
 
-void TraceFile::begin(double alignment_error) {
+void TraceFile::begin(double alignment_error, std::string_view study) {
   buffer_ += io::trace_start;
-  buffer_ += fmt::format("{},\"alignment_error_us\":{:.3f}}},\n\"traceEvents\":[\n",
-                         json_string(run_uuid_), alignment_error * 1e6);
+  buffer_ += fmt::format("{}{},\"alignment_error_us\":{:.3f}}},\n\"traceEvents\":[\n",
+                         json_string(run_uuid_), study.empty() ? "" : study_label(study),
+                         alignment_error * 1e6);
 }
 
 void TraceFile::process(int rank, std::string_view name) {

@@ -20,8 +20,9 @@ class TraceFile {
   TraceFile(const std::filesystem::path& path, io::Overwrite overwrite, const std::string& run_uuid,
             std::uint64_t bytes);
 
-  /// Must be called first. `alignment_error` is in seconds.
-  void begin(double alignment_error);
+  /// Must be called first. `alignment_error` is in seconds; `study` is the study that launched the
+  /// run, or empty.
+  void begin(double alignment_error, std::string_view study = {});
   void process(int rank, std::string_view name);
   void thread(int rank, std::uint32_t track, std::string_view name);
   /// A negative `batch` means that the span belongs to no batch.
@@ -45,6 +46,9 @@ class TraceFile {
   std::uint64_t written_ = 0;
   bool first_ = true;
 };
+
+/// The text by which a trace names its study.
+std::string study_label(std::string_view study);
 
 /// `text` as a JSON string, with its quotes. Bytes that are not UTF-8 are replaced.
 std::string json_string(std::string_view text);

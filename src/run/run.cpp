@@ -77,10 +77,10 @@ void invalidate(workloads::Outcome& outcome, const std::string& why) {
 }
 
 /// Publishes the trace after the result. If the trace cannot be written, the result stays valid.
-void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
-                   workloads::Outcome& outcome) {
+void publish_trace(report::TraceFile& trace, const Record& record, const std::string& study,
+                   Log& log, workloads::Outcome& outcome) {
   try {
-    write_trace(trace, *record.timeline, record.rank_phase, record.processes);
+    write_trace(trace, *record.timeline, record.rank_phase, record.processes, study);
     trace.publish();
   } catch (const Error& error) {
     log.warn(fmt::format("the result is complete, but its timeline is not: {}", error.what()));
@@ -236,7 +236,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
     output->publish(failure);
     if (resumption && !failed) resumption->remove_earlier();
     if (output->trace() != nullptr && !failed)
-      publish_trace(*output->trace(), record, log, outcome);
+      publish_trace(*output->trace(), record, options.text("study.name"), log, outcome);
     print(outcome, file->path());
   });
   session.collectively([&] {

@@ -58,9 +58,10 @@ Table spans_table(const measure::Timeline& timeline, const Table& rank_phase) {
 }
 
 void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
-                 const Table& rank_phase, const std::vector<std::string>& processes) {
+                 const Table& rank_phase, const std::vector<std::string>& processes,
+                 const std::string& study) {
   const Places places(rank_phase);
-  trace.begin(timeline.alignment_error);
+  trace.begin(timeline.alignment_error, study);
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     trace.process(static_cast<int>(rank), processes[rank]);
   }

@@ -5,32 +5,44 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+#include <utility>
 
 #include "core/error.hpp"
+#include "core/files.hpp"
 #include "report/attempts.hpp"
 
 namespace shardstream::scale {
 
 Attempts::Attempts(const std::filesystem::path& folder)
-    : path_(folder / "attempts.jsonl"), file_(path_, O_WRONLY | O_CREAT | O_APPEND, 0644) {
-  if (file_.valid()) return;
-  throw UsageError(
-      fmt::format("output.file: cannot write '{}': {}", path_.string(), errno_text(errno)));
+    : path_(folder / "attempts.jsonl"),
+      file_(path_, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0644) {
+  const auto fail = [this](const std::string& why) {
+    throw UsageError(fmt::format(
+        "output.file: cannot append to '{}' ({}): move it away, or name another folder with -o",
+        path_.string(), why));
+  };
+  if (!file_.valid()) fail(errno_text(errno));
+  if (const auto why = why_not_small(file_, report::max_attempts_bytes); !why.empty()) fail(why);
+  const std::string text = read_small_file(path_, report::max_attempts_bytes).value_or("");
+  if (!text.empty() && !text.starts_with(report::attempt_start)) fail("it is no list of launches");
+  is_torn_ = !text.empty() && !text.ends_with('\n');
 }
 
 void Attempts::add(const Attempt& attempt) {
-  const std::string line = report::to_line({.point = attempt.point,
-                                            .ranks = attempt.ranks,
-                                            .replicate = attempt.replicate,
-                                            .number = attempt.number,
-                                            .utc_start = attempt.ended.utc_start,
-                                            .utc_end = attempt.ended.utc_end,
-                                            .exit_code = attempt.ended.code,
-                                            .timed_out = attempt.ended.timed_out,
-                                            .interrupted = attempt.ended.interrupted,
-                                            .result = attempt.result.filename().string(),
-                                            .log = attempt.log.filename().string(),
-                                            .problem = attempt.problem});
+  std::string line = report::to_line({.point = attempt.point,
+                                      .ranks = attempt.ranks,
+                                      .replicate = attempt.replicate,
+                                      .number = attempt.number,
+                                      .utc_start = attempt.ended.utc_start,
+                                      .utc_end = attempt.ended.utc_end,
+                                      .exit_code = attempt.ended.code,
+                                      .timed_out = attempt.ended.timed_out,
+                                      .interrupted = attempt.ended.interrupted,
+                                      .result = attempt.result.filename().string(),
+                                      .log = attempt.log.filename().string(),
+                                      .problem = attempt.problem});
+  if (std::exchange(is_torn_, false)) line = "\n" + line;
   // Several jobs may write at a time. On NFS, O_APPEND alone does not separate their lines, so the
   // file is locked. On file systems without locks, O_APPEND must suffice.
   struct flock lock = {};

@@ -100,6 +100,34 @@ std::string filled(const std::string& text, const std::map<std::string, std::uin
   return result;
 }
 
+/// The words of a command: white space separates them, except inside '...' and "...". Nothing else
+/// has a special meaning, since no shell reads the command. Throws UsageError for an open quote.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  bool is_open = false;  // the last word may still grow
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char letter = line[at];
+    if (letter == ' ' || letter == '\t') {
+      is_open = false;
+      continue;
+    }
+    if (!is_open) words.emplace_back();
+    is_open = true;
+    if (letter != '\'' && letter != '"') {
+      words.back() += letter;
+      continue;
+    }
+    const auto end = line.find(letter, at + 1);
+    if (end == line.npos) {
+      throw UsageError(fmt::format("scale.launcher: the quote {} is not closed: close it",
+                                   excerpt(line.substr(at))));
+    }
+    words.back() += line.substr(at + 1, end - at - 1);
+    at = end;
+  }
+  return words;
+}
+
 }  // namespace
 
 Launcher::Launcher(const Request& request)
@@ -167,11 +195,7 @@ std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
                                               {"nodes", ceil_div(ranks, on_node)},
                                               {"per-node", on_node},
                                               {"cpus", cpus_}});
-  std::vector<std::string> words;
-  for (const auto word : split(line, ' ')) {
-    if (!word.empty()) words.emplace_back(word);
-  }
-  return words;
+  return words_of(line);
 }
 
 void reject_many_copies() {

@@ -13,7 +13,7 @@ namespace shardstream::scale {
 class Launcher {
  public:
   /// Chooses the launcher from the request and the environment. Throws UsageError if the template
-  /// is empty or has an unknown key.
+  /// is empty, or has an unknown key or an open quote.
   explicit Launcher(const Request& request);
 
   /// The words of the command before the name of the program to launch.

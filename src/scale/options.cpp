@@ -23,7 +23,8 @@ constexpr std::array rows = {
     OptionRow{
         "scale.launcher", OptionKind::text, "auto", "",
         "The command that starts the ranks. {ranks}, {nodes}, {per-node} and {cpus} in it are "
-        "replaced by numbers; auto is srun inside a Slurm job, else mpirun."},
+        "replaced by numbers. Quotes keep words together; no shell reads the command. auto is srun "
+        "inside a Slurm job, else mpirun."},
     OptionRow{
         "scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
         "Ranks on each node, for {per-node}, {nodes} and predictions. auto is the number of tasks "

@@ -10,14 +10,15 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/run_file.hpp"
-#include "report/study_ini.hpp"
-#include "run/output.hpp"
 #include "scale/attempts.hpp"
 #include "scale/cache.hpp"
 #include "scale/complaint.hpp"
+#include "scale/folder.hpp"
 #include "scale/forecast.hpp"
+#include "scale/lock.hpp"
 #include "scale/plan.hpp"
 #include "scale/process.hpp"
+#include "scale/results.hpp"
 #include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
 
@@ -30,6 +31,12 @@ namespace fs = std::filesystem;
 /// run has measured it.
 constexpr double assumed_startup = 2;
 
+/// The number of a launch for FolderLock.
+std::uint64_t lock_number(const Launch& launch) {
+  constexpr std::uint64_t max_replicates = 1000;
+  return launch.point->ranks * (max_replicates + 1) + launch.replicate;
+}
+
 bool is_usage_error(const Attempt& attempt) {
   return attempt.ended.code == static_cast<int>(ExitCode::usage);
 }
@@ -39,7 +46,9 @@ class Study {
   Study(const Order& order, Log* log)
       : order_(order),
         log_(log),
+        folder_(order.folder),
         plan_(order.options, order.run_table, order.folder, order.rates),
+        results_(plan_, order.options.flag("measure.timeline")),
         forecast_(plan_.largest().predicted.sampling, plan_.largest().predicted.is_minimum) {}
 
   std::string list();
@@ -57,16 +66,15 @@ class Study {
   void begin();
   void open_folder();
   void expect_same_study(const Values& now);
+  void check_files();
   void calibrate();
-  bool is_calibrated() const { return problem_of(as_if_done(plan_.calibration())).empty(); }
+  bool is_calibrated() const { return results_.exists(plan_.calibration()); }
   void take_conditions();
   void warn_of_cache() const;
   void warn_of_failure(const Launch& launch, const Attempt& failed);
   Attempt try_twice(const Launch& launch, double timeout);
   bool launch(const Launch& launch);
   Attempt attempt(const Launch& launch, std::uint64_t number, double timeout);
-  Attempt as_if_done(const Launch& launch) const;
-  std::string problem_of(const Attempt& attempt) const;
   void report_progress(const Launch& launch, const std::string& time,
                        const std::vector<Launch>& left);
   report::RunFile calibration() const {
@@ -79,12 +87,15 @@ class Study {
 
   const Order& order_;
   Log* log_;
+  StudyFolder folder_;
   Plan plan_;
+  Results results_;
   Forecast forecast_;
   std::size_t total_ = 0;
+  std::optional<FolderLock> lock_;
   std::optional<Attempts> attempts_;
   std::optional<Interrupts> interrupts_;
-  std::vector<fs::path> inputs_;
+  std::vector<io::InputFile> inputs_;
 };
 
 /// The launches that are requested.
@@ -99,8 +110,7 @@ std::vector<Launch> Study::wanted() const {
 /// The requested launches without a complete result.
 std::vector<Launch> Study::missing() const {
   std::vector<Launch> launches = wanted();
-  std::erase_if(launches,
-                [&](const Launch& launch) { return problem_of(as_if_done(launch)).empty(); });
+  std::erase_if(launches, [&](const Launch& launch) { return results_.exists(launch); });
   return launches;
 }
 
@@ -131,9 +141,9 @@ std::string Study::listed(const Launch& launch) const {
 }
 
 std::string Study::list() {
-  expect_folder(order_.folder);
-  if (has_results(order_.folder)) expect_same_study(chosen(order_.options));
-  std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
+  folder_.check();
+  if (folder_.has_results()) expect_same_study(chosen(order_.options));
+  std::string text = fmt::format("# folder: {}\n", printable(folder_.path().string()));
   if (const std::string problem = plan_.launcher().warning(plan_.largest().ranks);
       !problem.empty()) {
     text += fmt::format("# warning: {}\n", problem);
@@ -186,7 +196,7 @@ std::string Study::listed(const std::vector<Launch>& launches) const {
 /// Takes over the name of the study in the folder. Throws UsageError with the first difference if
 /// its options differ from `now`, unless `now` extends it.
 void Study::expect_same_study(const Values& now) {
-  const auto then = report::read_study_ini(order_.folder);
+  const auto then = folder_.options();
   if (then.contains("study.name")) plan_.rename(then.at("study.name"));
   const std::string difference = first_difference(then, now);
   if (difference.empty() || extends(then, now)) return;
@@ -195,7 +205,7 @@ void Study::expect_same_study(const Values& now) {
   throw UsageError(fmt::format(
       "'{}' contains another study ({}): name another folder with -o, or give the options of that "
       "study{}",
-      order_.folder.string(), difference,
+      folder_.path().string(), difference,
       is_of_size
           ? "; a study can get more replicates and more sizes, but none less, and its largest "
             "size (in a weak study also the smallest) cannot change, since the conditions "
@@ -203,87 +213,59 @@ void Study::expect_same_study(const Values& now) {
           : ""));
 }
 
-/// Creates the folder of the study, or checks that it contains the same study. A study without any
-/// result may be replaced.
+/// Creates and locks the folder of the study, or checks that it contains the same study. A study
+/// without any result may be replaced.
 void Study::open_folder() {
-  expect_folder(order_.folder);
+  folder_.check();
+  folder_.expect_only_study();
+  folder_.create();
+  const bool is_alone = order_.only.empty() || order_.only == name_of(plan_.calibration());
+  lock_.emplace(folder_.path(), is_alone ? 0 : lock_number(wanted().front()), *log_);
   const Values now = chosen(order_.options);
-  std::error_code error;
-  const bool is_study = fs::exists(order_.folder / "study.ini");
-  const auto is_log_folder = [](const auto& entry) { return entry.path().filename() == "logs"; };
-  if (!is_study && fs::exists(order_.folder) &&
-      !std::ranges::all_of(fs::directory_iterator(order_.folder, error), is_log_folder)) {
+  const bool is_study = folder_.has_study();
+  const bool differs = is_study && !first_difference(folder_.options(), now).empty();
+  const bool has_results = folder_.has_results();
+  if (has_results) expect_same_study(now);
+  check_files();
+  if (differs && !has_results) folder_.remove_attempts();  // else there are only more launches
+  if (differs || !has_results) folder_.write_options(now, plan_.name());
+}
+
+/// Throws UsageError if a result in the folder was made from other input files than those of now,
+/// or if a file that is not ours has the name of a missing result.
+void Study::check_files() {
+  inputs_ = workloads::open(order_.options)->inputs().files;
+  std::vector<Launch> launches = wanted();
+  launches.push_back(plan_.calibration());
+  for (const Launch& launch : launches) {
+    if (!results_.exists(launch)) {
+      const std::string why = results_.why_not_removable(launch);
+      if (!why.empty()) throw UsageError(why);
+      continue;
+    }
+    const std::string change = results_.change_of_inputs(launch, inputs_, "now");
+    if (change.empty()) continue;
     throw UsageError(fmt::format(
-        "output.file: '{}' is a folder with other files but no study: name a new folder",
-        order_.folder.string()));
+        "the study in '{}' has another input ({}): name another folder with -o, or restore the "
+        "input with its time (touch -d)",
+        folder_.path().string(), change));
   }
-  fs::create_directories(order_.folder / "logs", error);
-  if (error) {
-    throw UsageError(fmt::format("output.file: cannot create the folder '{}': {}",
-                                 order_.folder.string(), error.message()));
-  }
-  const bool differs =
-      is_study && !first_difference(report::read_study_ini(order_.folder), now).empty();
-  if (has_results(order_.folder)) {
-    expect_same_study(now);
-    if (differs) write_study_ini(order_.folder, now, plan_.name());  // more launches
-    return;
-  }
-  if (differs) fs::remove(order_.folder / "attempts.jsonl");
-  write_study_ini(order_.folder, now, plan_.name());
-}
-
-/// The reason why the launch does not count, or "". The result file alone decides, since a run
-/// publishes it only when it has finished and checked its work. Exit codes cannot decide: launchers
-/// return different ones, and nobody has seen that of a launch whose `scale` was killed.
-std::string Study::problem_of(const Attempt& attempt) const {
-  try {
-    const report::RunFile run = report::read_run_file(attempt.result);
-    if (run.ranks != attempt.ranks) {
-      return "its result is from " + counted(run.ranks, "rank");
-    }
-    if (run.study != plan_.name() || run.point != attempt.point ||
-        run.replicate != attempt.replicate) {
-      return "its result belongs to another point or study";
-    }
-    if (run.resumed) return "it resumed an interrupted run";
-    return {};
-  } catch (const UsageError& error) {
-    if (attempt.ended.timed_out) {
-      return fmt::format("it did not end within {} (--scale.timeout)",
-                         format_duration(attempt.ended.seconds));
-    }
-    if (attempt.ended.code != 0) {
-      const std::string said = complaint_of(attempt.log);
-      return fmt::format("exit code {}{}{}", attempt.ended.code, said.empty() ? "" : ": ", said);
-    }
-    return fmt::format("it left no result: {}", error.what());
-  }
-}
-
-/// The launch as a successful attempt; problem_of() checks whether its result exists and is
-/// correct.
-Attempt Study::as_if_done(const Launch& launch) const {
-  return {.point = label_of(launch),
-          .ranks = launch.point->ranks,
-          .replicate = launch.replicate,
-          .result = plan_.result_of(launch)};
 }
 
 Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeout) {
-  prepare_cache(inputs_, plan_.request().cold);
-  Attempt attempt = as_if_done(launch);
+  std::vector<fs::path> inputs;
+  for (const io::InputFile& file : inputs_) inputs.push_back(file.path);
+  prepare_cache(inputs, plan_.request().cold);
+  Attempt attempt = results_.as_if_done(launch);
   attempt.number = number;
-  attempt.log = order_.folder / "logs" / fmt::format("{}-a{}.log", name_of(launch), number);
-  std::error_code ignored;  // removes files of an earlier attempt, if there are any
-  fs::remove(attempt.result, ignored);
-  fs::remove(run::trace_path(attempt.result), ignored);
+  results_.remove(launch);
+  attempt.log = folder_.new_log(name_of(launch), number);
   attempt.ended = scale::run({.words = plan_.command(launch),
                               .environment = environment_of_runs(order_.environment),
                               .log = attempt.log,
                               .timeout = timeout},
                              *interrupts_);
-  attempt.problem = problem_of(attempt);
+  attempt.problem = results_.problem_of(attempt);
   if (attempt.ended.interrupted) {
     if (!attempt.problem.empty()) attempt.problem = "interrupted";
   } else if (attempt.problem.empty() && attempt.ended.code != 0) {
@@ -292,8 +274,18 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
                     "'{}')",
                     name_of(launch), attempt.ended.code, attempt.log.string()));
   }
+  std::string change;
+  if (attempt.problem.empty()) {
+    change = results_.change_of_inputs(launch, inputs_, "at the start of this study");
+  }
+  if (!change.empty()) attempt.problem = fmt::format("the input has changed: {}", change);
   attempts_->add(attempt);
-  return attempt;
+  if (change.empty()) return attempt;
+  results_.remove(launch);
+  throw Error(fmt::format(
+      "the input has changed during the study ({}): name another folder with -o, or restore the "
+      "input with its time (touch -d) and run the same command again",
+      change));
 }
 
 void Study::take_conditions() {
@@ -396,18 +388,15 @@ void Study::begin() {
   }
   plan_.launcher().check(calibrates ? plan_.largest().ranks : launches.front().point->ranks);
   if (!calibrates) {
-    if (has_results(order_.folder)) expect_same_study(chosen(order_.options));
+    if (folder_.has_results()) expect_same_study(chosen(order_.options));
     if (!is_calibrated()) {
       throw UsageError(
           fmt::format("--only: the study in '{}' has no calibration run, which {} needs: first run "
                       "--only {}",
-                      order_.folder.string(), order_.only, first));
+                      folder_.path().string(), order_.only, first));
     }
   }
   open_folder();
-  for (const io::InputFile& file : workloads::open(order_.options)->inputs().files) {
-    inputs_.push_back(file.path);
-  }
   interrupts_.emplace();
   attempts_.emplace(order_.folder);
   if (calibrates) {

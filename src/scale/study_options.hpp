@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -33,19 +32,8 @@ OptionTable with_run_defaults(const OptionTable& table);
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
 
-/// Writes study.ini in `folder`. Several jobs may read an old one meanwhile, so the new file
-/// replaces it at once. Throws UsageError if that fails.
-void write_study_ini(const std::filesystem::path& folder, const Values& values,
-                     const std::string& name);
-
-/// Throws UsageError if `folder`, of output.file, exists and is no folder.
-void expect_folder(const std::filesystem::path& folder);
-
-/// Whether `folder` contains a study with at least one result.
-bool has_results(const std::filesystem::path& folder);
-
 /// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
-/// is the result of read_study_ini().
+/// is the result of read_study_ini(). Of long values, the message has the parts that differ.
 std::string first_difference(std::map<std::string, std::string> then, const Values& now);
 
 /// Whether the study `now` only adds replicates or sizes to `then`, so that the launches of `then`

@@ -40,8 +40,8 @@ def test_predictions_need_no_launch():
 # ---------------------------------------------------------------- one study, launched in parts
 
 def test_a_study_goes_on_where_it_was():
-    """--list says the commands; what is missing or damaged is launched again, and nothing else;
-    reports leave the calibration out; other options are another study."""
+    """--list says the commands; what is missing or unverified is launched again, and nothing
+    else; reports leave the calibration out; other options are another study."""
     folder = new_folder() / "study"
     options = ["--model.work", "50ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
@@ -56,7 +56,8 @@ def test_a_study_goes_on_where_it_was():
     kept = folder / "p1-r1.h5"
     before = kept.stat().st_mtime_ns
     (folder / "p2-r1.h5").unlink()
-    shutil.copy(folder / "p1-r2.h5", folder / "p2-r2.h5")  # the file of another point
+    with h5py.File(folder / "p2-r2.h5", "r+") as file:
+        file.attrs["status"] = "unverified"
     study(folder, *options)
     assert sorted(each["result"] for each in attempts(folder)[5:]) == ["p2-r1.h5", "p2-r2.h5"]
     assert kept.stat().st_mtime_ns == before
@@ -299,8 +300,8 @@ def test_timelines():
     run("report", folder, "--csv", folder / "csv").expect(0)
     (path,) = (folder / "csv").iterdir()
     assert len(list(csv.DictReader(path.open()))) == 2 * 3
-    # A damaged one is launched again although its trace is there; nobody misses a lost one.
-    (folder / "p1-timeline.h5").write_bytes(b"")
+    # A lost one is launched again although its trace is there; no report misses it.
+    (folder / "p1-timeline.h5").unlink()
     study(folder, *options, quick=quick)
     assert [each["result"] for each in attempts(folder)[5:]] == ["p1-timeline.h5"]
     (folder / "p1-timeline.h5").unlink()

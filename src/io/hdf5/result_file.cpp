@@ -75,7 +75,7 @@ constexpr std::int64_t schema_version = 1;
       "'{}' is not a result of a run ({}): name a file that a run has written (-o)", name, why));
 }
 
-void expect_complete(const hdf5::File& file, const std::string& name) {
+void expect_status(const hdf5::File& file, const std::string& name, ResultStatus wanted) {
   const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
   if (hdf5::read_text_attribute(root.get(), "schema") != result_schema) {
     fail_as_no_result(name, "it is not marked as one");
@@ -87,7 +87,7 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
                                   version ? std::to_string(*version) : "missing", schema_version));
   }
   const std::string status = hdf5::read_text_attribute(root.get(), "status");
-  if (status == "complete") return;
+  if (status == "complete" || wanted == ResultStatus::any) return;
   if (status == "unverified") {
     throw UsageError(
         fmt::format("'{}' has not passed its verification (it is marked unverified): run its "
@@ -100,15 +100,15 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
   fail_as_no_result(name, fmt::format("its status is {}", excerpt(status)));
 }
 
-/// A complete result. Needs the lock.
-hdf5::File open_result(const std::string& name) {
+/// A result of this status. Needs the lock.
+hdf5::File open_result(const std::string& name, ResultStatus wanted) {
   struct stat status {};
   if (::stat(name.c_str(), &status) != 0) fail_as_no_result(name, errno_text(errno));
   if (!S_ISREG(status.st_mode)) fail_as_no_result(name, "it is no regular file");
   const auto access = hdf5::posix_access(true);
   hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!opened.valid()) fail_as_no_result(name, "HDF5 cannot open it");
-  expect_complete(opened, name);
+  expect_status(opened, name, wanted);
   return opened;
 }
 
@@ -133,6 +133,31 @@ std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::strin
   if (group == "/") return hdf5::Group(H5Gopen2(opened.get(), "/", H5P_DEFAULT), what);
   if (!is_there(opened, file, group)) return std::nullopt;
   return hdf5::Group(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT), what);
+}
+
+/// The name of member `i` of a group, in the order of the names.
+std::string name_of_member(hid_t group, hsize_t i, const std::string& what) {
+  const auto name_into = [&](char* text, std::size_t bytes) {
+    return check(
+        H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, text, bytes, H5P_DEFAULT),
+        what);
+  };
+  std::string name(static_cast<std::size_t>(name_into(nullptr, 0)) + 1, '\0');
+  name_into(name.data(), name.size());
+  name.pop_back();
+  return name;
+}
+
+/// Whether a member of a group is a data set of compound type in this file.
+bool is_table(hid_t group, const std::string& name) {
+  H5L_info_t link{};
+  if (H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD) {
+    return false;
+  }
+  const hdf5::Object object(H5Oopen(group, name.c_str(), H5P_DEFAULT));
+  if (!object.valid() || H5Iget_type(object.get()) != H5I_DATASET) return false;
+  const hdf5::Type type(H5Dget_type(object.get()));
+  return type.valid() && H5Tget_class(type.get()) == H5T_COMPOUND;
 }
 
 }  // namespace
@@ -172,9 +197,9 @@ struct ResultReader::Handle {
   }
 };
 
-ResultReader::ResultReader(const std::filesystem::path& file)
+ResultReader::ResultReader(const std::filesystem::path& file, ResultStatus status)
     : handle_(std::make_unique<Handle>(file.string())) {
-  handle_->guarded([&] { handle_->file = open_result(handle_->name); });
+  handle_->guarded([&] { handle_->file = open_result(handle_->name, status); });
 }
 
 ResultReader::~ResultReader() {
@@ -194,6 +219,23 @@ Table ResultReader::table(const std::string& path) const {
     static_cast<void>(is_there(handle_->file, handle_->name, path));
     const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
     return read_table(dataset, path, columns_of(dataset, path));
+  });
+}
+
+std::vector<std::string> ResultReader::tables(const std::string& group) const {
+  constexpr hsize_t max_members = 64;
+  return handle_->guarded([&] {
+    std::vector<std::string> paths;
+    const auto found = find_group(handle_->file, handle_->name, group);
+    if (!found) return paths;
+    const auto what = fmt::format("cannot list '{}' in '{}'", group, handle_->name);
+    H5G_info_t info{};
+    check(H5Gget_info(found->get(), &info), what);
+    for (hsize_t i = 0; i < std::min(info.nlinks, max_members); ++i) {
+      const std::string name = name_of_member(found->get(), i, what);
+      if (is_table(found->get(), name)) paths.push_back(fmt::format("{}/{}", group, name));
+    }
+    return paths;
   });
 }
 

@@ -28,13 +28,20 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
 
+/// The results that a ResultReader opens.
+enum class ResultStatus {
+  complete,
+  any  ///< also one that is unfinished or has failed its verification
+};
+
 /// Reads a complete result of this program. The file is opened once and stays open. Every error is
 /// a UsageError that names the file, which may have any contents. Takes the lock of HDF5 for every
 /// call. Not thread-safe.
 class ResultReader {
  public:
-  /// Throws unless `file` is a complete result with the schema that ResultFile writes.
-  explicit ResultReader(const std::filesystem::path& file);
+  /// Throws unless `file` is a result of this `status` with the schema that ResultFile writes.
+  explicit ResultReader(const std::filesystem::path& file,
+                        ResultStatus status = ResultStatus::complete);
   ~ResultReader();
   ResultReader(const ResultReader&) = delete;
   ResultReader& operator=(const ResultReader&) = delete;
@@ -45,6 +52,9 @@ class ResultReader {
   Table table(const std::string& path, const std::vector<Column>& columns) const;
   /// All columns of the table at `path`, with their units.
   Table table(const std::string& path) const;
+  /// The paths of the tables in `group` ("/results"), in the order of their names; none if there is
+  /// no such group. Only the first 64 members of the group count.
+  std::vector<std::string> tables(const std::string& group) const;
   /// Whether the table has the column. Results of earlier versions may not have all columns.
   bool has_column(const std::string& path, const std::string& column) const;
   /// The text attribute `name` of `group` ("/config"); empty if there is no such text.

@@ -36,6 +36,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
   for (const ExcludedFile& file : study.excluded) {
     texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
   }
+  for (const std::string& note : study.notes) texts.push_back(fmt::format("Note: {}", note));
   for (const Attempt& attempt : study.failed) {
     texts.push_back(
         fmt::format("Failed: {}, attempt {}: {}", attempt.name(), attempt.number, attempt.problem));

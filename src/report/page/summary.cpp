@@ -155,16 +155,16 @@ std::string time_to_result(const StudyReport& study) {
 }
 
 std::string trust(const StudyReport& study) {
-  std::size_t verified = 0, checksums = 0;
+  std::size_t verified = 0, with_values = 0;
   for (const RunFile& run : study.runs) {
     verified += run.text("verified") == "true" ? 1 : 0;
-    checksums += run.text("c_checksum").empty() ? 0 : 1;
+    with_values += run.values.empty() ? 0 : 1;
   }
   std::string text =
       fmt::format("Results verified in {} of {}", verified, counted(study.runs.size(), "launch"));
   if (!study.contradiction.empty()) return text + ", but results contradict each other.";
-  if (checksums == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
-    text += "; the checksum is the same at every size";
+  if (with_values == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
+    text += "; the result is the same at every size";
   }
   text += fmt::format(". {} excluded, {} failed", study.excluded.size(), study.failed.size());
   if (const std::size_t throttled = study.throttled(); throttled > 0) {

@@ -1,0 +1,189 @@
+#include "scale/folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
+#include "core/files.hpp"
+#include "core/text.hpp"
+#include "core/uuid.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/output/run_files.hpp"
+#include "report/attempts.hpp"
+#include "report/study_ini.hpp"
+#include "report/trace.hpp"
+#include "scale/lock.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* remedy = "move it away, or name another folder with -o";
+constexpr std::string_view part_start = ".study.ini.", part_end = ".part";
+
+enum class Kind { none, regular, other };
+
+/// What has this name; a link is not followed.
+Kind kind_of(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return Kind::none;
+  return S_ISREG(status.st_mode) ? Kind::regular : Kind::other;
+}
+
+/// Whether `scale` leaves a file of this name in the folder before it writes study.ini.
+bool is_of_start(const std::string& name) {
+  return name == "logs" || name == lock_name ||
+         (name.starts_with(part_start) && name.ends_with(part_end));
+}
+
+}  // namespace
+
+StudyFolder::StudyFolder(fs::path path) : path_(std::move(path)) {
+  for (const char* const name : {"{workload}", "{ranks}", "{jobid}"}) {
+    if (path_.string().find(name) == std::string::npos) continue;
+    throw UsageError(
+        fmt::format("output.file: '{}' contains {}, which every run replaces in the path of its "
+                    "result: name another folder with -o",
+                    path_.string(), name));
+  }
+}
+
+void StudyFolder::check() const {
+  std::error_code error;
+  const fs::file_type type = fs::status(path_, error).type();
+  if (type == fs::file_type::not_found) return;
+  if (error) {
+    throw UsageError(
+        fmt::format("output.file: '{}' cannot be reached ({}): name another folder "
+                    "with -o",
+                    path_.string(), error.message()));
+  }
+  if (type != fs::file_type::directory) {
+    throw UsageError(
+        fmt::format("output.file: '{}' is a file, but a study needs a folder: name a new folder "
+                    "with -o",
+                    path_.string()));
+  }
+}
+
+void StudyFolder::expect_only_study() const {
+  if (has_study() || kind_of(path_) == Kind::none) return;
+  if (std::ranges::all_of(names_in(path_), is_of_start)) return;
+  throw UsageError(
+      fmt::format("output.file: '{}' is a folder with other files but no study: name a new folder",
+                  path_.string()));
+}
+
+bool StudyFolder::has_study() const {
+  return kind_of(path_ / "study.ini") != Kind::none;
+}
+
+bool StudyFolder::has_results() const {
+  if (!has_study()) return false;
+  return std::ranges::any_of(
+      names_in(path_), [](const std::string& name) { return fs::path(name).extension() == ".h5"; });
+}
+
+std::map<std::string, std::string> StudyFolder::options() const {
+  return report::read_study_ini(path_);
+}
+
+void StudyFolder::create() const {
+  std::error_code error;
+  fs::create_directories(path_ / "logs", error);
+  if (!error) return;
+  throw UsageError(fmt::format("output.file: cannot create the folder '{}': {}",
+                               (path_ / "logs").string(), error.message()));
+}
+
+void StudyFolder::write_options(const Values& values, const std::string& name) const {
+  const fs::path path = path_ / "study.ini";
+  const Kind kind = kind_of(path);
+  const auto old = read_small_file(path, report::max_study_ini_bytes).value_or(std::string());
+  if (kind == Kind::other || (kind == Kind::regular && old.find(report::study_ini_mark) > 3)) {
+    throw UsageError(fmt::format("output.file: '{}' is not a file that scale has written: {}",
+                                 path.string(), remedy));
+  }
+  const fs::path part = path_ / fmt::format("{}{}{}", part_start, random_uuid(), part_end);
+  Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  const std::string text = ini_of(values, name);
+  const bool is_written =
+      file.valid() && file.write_at(0, std::as_bytes(std::span(text))) && file.close();
+  if (is_written && ::rename(part.c_str(), path.c_str()) == 0) return;
+  const int error = errno;
+  ::unlink(part.c_str());
+  throw UsageError(
+      fmt::format("output.file: cannot write '{}': {}", path.string(), errno_text(error)));
+}
+
+void StudyFolder::remove_attempts() const {
+  const fs::path path = path_ / "attempts.jsonl";
+  if (kind_of(path) == Kind::none) return;
+  if (kind_of(path) == Kind::other) {
+    throw UsageError(
+        fmt::format("output.file: '{}' is no regular file: {}", path.string(), remedy));
+  }
+  report::read_attempts(path_);
+  if (::unlink(path.c_str()) == 0) return;
+  throw UsageError(
+      fmt::format("output.file: cannot remove '{}': {}", path.string(), errno_text(errno)));
+}
+
+fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) const {
+  constexpr unsigned mode = 0644;
+  for (std::uint64_t number = attempt; true; ++number) {
+    const fs::path path = path_ / "logs" / fmt::format("{}-a{}.log", launch, number);
+    const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    if (file.valid()) return path;
+    if (errno == EEXIST) continue;
+    throw Error(fmt::format("cannot create '{}': {}", path.string(), errno_text(errno)));
+  }
+}
+
+std::string why_not_own_result(const fs::path& result, const LaunchLabels& labels) {
+  const Kind kind = kind_of(result);
+  if (kind == Kind::none) return {};
+  if (kind == Kind::other) return "it is no regular file";
+  try {
+    const io::ResultReader file(result, io::ResultStatus::any);
+    const std::string study = file.text("/config", "study.name");
+    if (study != labels.study) {
+      return study.empty() ? "it is no result of a study"
+                           : fmt::format("it is a result of the study {}", excerpt(study));
+    }
+    const bool is_of_launch =
+        file.text("/config", "study.point") == labels.point &&
+        file.text("/config", "study.replicate") == std::to_string(labels.replicate);
+    return is_of_launch ? "" : "it is the result of another launch of this study";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
+  const Kind kind = kind_of(trace);
+  if (kind == Kind::none) return {};
+  const Descriptor file(trace, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  std::string start(64 << 10, '\0');
+  const auto got = kind == Kind::regular && file.valid()
+                       ? file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size())
+                       : -1;
+  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
+  const auto end = start.find("\"traceEvents\"");
+  const std::string label = report::study_label(study);
+  const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
+  return is_own ? "" : "it is no trace of this study";
+}
+
+}  // namespace shardstream::scale

@@ -1,0 +1,155 @@
+#include "scale/lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/files.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view mark = "# shardstream scale locks this file while it makes launches.\n";
+constexpr std::uint64_t max_bytes = std::uint64_t{4} << 20;
+
+// The locked bytes are far after the contents: one for the study, one for a process that writes the
+// contents, and one for each launch.
+constexpr off_t of_study = off_t{1} << 41, of_writer = of_study + 1, of_launches = of_study + 2;
+
+off_t byte_of(std::uint64_t launch) {
+  return launch == 0 ? of_study : of_launches + static_cast<off_t>(launch);
+}
+
+/// fcntl() for one byte. Returns 0 or errno; F_OFD_GETLK changes `type`.
+int change_lock(const Descriptor& file, int command, off_t byte, short& type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = byte;
+  range.l_len = 1;
+  while (::fcntl(file.get(), command, &range) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  type = range.l_type;
+  return 0;
+}
+
+int lock(const Descriptor& file, off_t byte, short type) {
+  return change_lock(file, F_OFD_SETLK, byte, type);
+}
+
+/// Whether another process has locked the byte for itself alone.
+bool is_locked(const Descriptor& file, off_t byte) {
+  short type = F_RDLCK;
+  return change_lock(file, F_OFD_GETLK, byte, type) == 0 && type != F_UNLCK;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const fs::path& folder, std::uint64_t launch, Log& log)
+    : folder_(folder), path_(folder / lock_name) {
+  int error = 0;
+  do {
+    while (!open_file()) {
+    }
+    error = lock(file_, of_study, launch == 0 ? F_WRLCK : F_RDLCK);
+    if (error == 0 && launch > 0) error = lock(file_, byte_of(launch), F_WRLCK);
+    if (error == EAGAIN || error == EACCES) fail_as_held();
+    if (error != 0) {
+      log.warn(fmt::format(
+          "'{}' cannot be locked ({}): make sure that no other scale works in this folder",
+          folder_.string(), errno_text(error)));
+      return;
+    }
+    struct stat now {
+    }, locked{};  // another name may have the file by now
+    error = ::fstat(file_.get(), &locked) != 0 || ::lstat(path_.c_str(), &now) != 0 ||
+                    locked.st_ino != now.st_ino || locked.st_dev != now.st_dev
+                ? ESTALE
+                : 0;
+  } while (error == ESTALE);
+  sign(launch);
+}
+
+/// Returns false if another process creates the file at this moment.
+bool FolderLock::open_file() {
+  constexpr unsigned mode = 0644;
+  const auto fail = [this](const std::string& why) {
+    throw UsageError(fmt::format(
+        "output.file: cannot use '{}' to lock the folder ({}): change its permissions, move it "
+        "away, or name another folder with -o",
+        path_.string(), why));
+  };
+  const auto open = [this](int flags) {
+    file_ = Descriptor(path_, O_RDWR | O_NOFOLLOW | O_NONBLOCK | flags, mode);
+    return file_.valid();
+  };
+  if (!open(0) && errno == ENOENT && !open(O_CREAT | O_EXCL) && errno == EEXIST) return false;
+  if (!file_.valid()) fail(errno_text(errno));
+  if (const std::string why = why_not_small(file_, max_bytes); !why.empty()) fail(why);
+  std::string start(mark.size(), '\0');
+  const auto got = file_.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
+  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
+  if (!mark.starts_with(start)) fail("it is not a lock file of scale");
+  return true;
+}
+
+/// Writes who holds the lock, for messages alone: if that fails, they lack the name.
+void FolderLock::sign(std::uint64_t launch) {
+  const std::string line = fmt::format("{} {} {} {:%Y-%m-%dT%H:%M:%SZ}\n", launch, host_name(),
+                                       getpid(), fmt::gmtime(std::time(nullptr)));
+  short type = F_WRLCK;
+  change_lock(file_, F_OFD_SETLKW, of_writer, type);
+  struct stat status {};
+  const bool starts = launch == 0 || ::fstat(file_.get(), &status) != 0 || status.st_size == 0;
+  if (starts && ::ftruncate(file_.get(), 0) != 0) return;
+  const std::string text = starts ? std::string(mark) + line : line;
+  const auto end = starts ? 0 : static_cast<std::uint64_t>(status.st_size);
+  file_.write_at(end, std::as_bytes(std::span(text)));
+  type = F_UNLCK;
+  change_lock(file_, F_OFD_SETLK, of_writer, type);
+}
+
+/// "process PID on HOST, since TIME": the last process that has signed and still holds a lock.
+std::string FolderLock::holder() const {
+  std::istringstream lines(read_small_file(path_, max_bytes).value_or(std::string()));
+  std::string found = "another process";
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::uint64_t launch = 0;
+    std::string host, pid, since;
+    if (!(words >> launch >> host >> pid >> since)) continue;
+    if (is_locked(file_, byte_of(launch))) {
+      found = fmt::format("process {} on {}, since {}", pid, host, since);
+    }
+  }
+  return found;
+}
+
+void FolderLock::fail_as_held() const {
+  throw UsageError(
+      fmt::format("output.file: another scale works in '{}' ({}): wait for its end, or name "
+                  "another folder with -o",
+                  folder_.string(), holder()));
+}
+
+}  // namespace shardstream::scale

@@ -1,0 +1,44 @@
+// The results of the launches of a study: which ones exist and count, and which files `scale` may
+// remove.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/source/origin.hpp"
+#include "scale/attempts.hpp"
+#include "scale/plan.hpp"
+
+namespace shardstream::scale {
+
+/// The plan must outlive it.
+class Results {
+ public:
+  /// `records_spans`: whether every launch that measures also writes a trace.
+  Results(const Plan& plan, bool records_spans) : plan_(plan), records_spans_(records_spans) {}
+
+  /// The launch as a successful attempt; problem_of() checks whether its result exists and is
+  /// correct.
+  Attempt as_if_done(const Launch& launch) const;
+  /// The reason why the launch does not count, or "".
+  std::string problem_of(const Attempt& attempt) const;
+  bool exists(const Launch& launch) const { return problem_of(as_if_done(launch)).empty(); }
+
+  /// The first difference between the input files of a result, which must exist, and `files`; empty
+  /// if there is none. `when` says when `files` had this state: "now".
+  std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
+                               std::string_view when) const;
+
+  /// A sentence if the files with the names of the launch's results are not proved to be results of
+  /// this launch; empty if `scale` may remove them.
+  std::string why_not_removable(const Launch& launch) const;
+  /// Removes the files of an earlier attempt. Throws Error if they may not be removed.
+  void remove(const Launch& launch) const;
+
+ private:
+  const Plan& plan_;
+  bool records_spans_;
+};
+
+}  // namespace shardstream::scale

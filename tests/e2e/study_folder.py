@@ -1,0 +1,451 @@
+#!/usr/bin/python3
+"""The folder of a study: which files `scale` may replace, that only one `scale` works there, that
+one study has one input, and what reports say of one that has two."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import h5py
+import numpy as np
+
+from harness import (environment, expect_complaint, expect_warning, expect_words, finish, main,
+                     new_folder, run, skip_part, start, wait_until)
+from studies import attempts, only_study, report
+
+# One rank, without mpirun.
+ALONE = ["--measure.repeat", 1, "--scale.timeline", "false", "--scale.ranks", 1,
+         "--scale.replicates", 1, "--scale.launcher", "env"]
+MODEL = ["scale", "model", *ALONE, "--model.work", "1ms", "--model.spin", "sleep"]
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+
+
+def write_data(path, values):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.asarray(values, "i4")
+    return f"{path}:/x"
+
+
+def contents(folder):
+    """Of all files but the lock and logs."""
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != ".scale.lock" and path.parent.name != "logs"}
+
+
+def launcher(folder, text):
+    path = folder / "launcher"
+    path.write_text(f'#!/bin/bash\n{text}\nexec "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+# ---------------------------------------------------------------- one study, one input
+
+def test_an_input_that_is_replaced_between_two_starts():
+    folder = new_folder()
+    data = write_data(folder / "data.h5", range(1000))
+    command = ["scale", "reduce", *ALONE, "--input.data", data, "-o", folder / "study"]
+    more = [*command, "--scale.replicates", 2]
+    run(*command).expect(0)
+    before, was = contents(folder / "study"), (folder / "data.h5").stat()
+    write_data(folder / "data.h5", range(1, 1001))
+    finished = run(*more)
+    expect_complaint(finished, 2, [folder / "study", data, was.st_size, "-o", "touch -d"])
+    assert contents(folder / "study") == before
+    expect_complaint(run(*more, "--only", "p1-r2"), 2, [data])
+    # The right file with its old time.
+    write_data(folder / "data.h5", range(1000))
+    expect_complaint(run(*more), 2, [data])
+    moment = finished.err.split("modified at ")[1].split(",")[0]
+    subprocess.run(["touch", "-d", moment, folder / "data.h5"], check=True)
+    assert (folder / "data.h5").stat().st_mtime_ns == was.st_mtime_ns, moment
+    run(*more).expect(0)
+
+
+def test_an_input_that_is_replaced_during_a_study():
+    folder = new_folder()
+    data = write_data(folder / "data.h5", range(1000))
+    write_data(folder / "other.h5", range(5000))
+    swaps = launcher(folder, f'[[ $* == *replicate=1* ]] && cp {folder}/other.h5 {folder}/data.h5')
+    finished = run("scale", "reduce", *ALONE[:-1], swaps, "--input.data", data, "-o",
+                   folder / "study").expect(1)
+    expect_words(finished.err, [data, "-o"], finished)
+    assert [path.name for path in (folder / "study").glob("*.h5")] == ["calibration.h5"]
+    assert "changed" in attempts(folder / "study")[-1]["problem"], attempts(folder / "study")
+
+
+def test_options_that_differ_after_80_bytes():
+    """Paths, and values with a line break, which study.ini cannot hold as they are."""
+    folder = new_folder()
+    for name in ("x" * 90, "line\nbreak"):
+        one, two = (write_data(folder / f"{name}{i}.h5", [i]) for i in (1, 2))
+        command = ["scale", "reduce", *ALONE, "-o", folder / name, "--input.data"]
+        run(*command, one).expect(0)
+        before = contents(folder / name)
+        finished = run(*command, two).expect(2)
+        assert "input.data" in finished.err, finished
+        assert f"{name[-5:]}1.h5" in finished.err and f"{name[-5:]}2.h5" in finished.err, finished
+        assert contents(folder / name) == before
+        run(*command, one).expect(0)
+        assert contents(folder / name) == before and len(attempts(folder / name)) == 2
+
+
+# ---------------------------------------------------------------- reports of several inputs
+
+def changed(path, sizes=None, times=None, **values):
+    """Changes what a result says of its input files, and values of its operations."""
+    with h5py.File(path, "r+") as file:
+        files, results = file["input/files"][:], file["results/reduce"][:]
+        files["size"] = files["size"] if sizes is None else sizes
+        files["modified_ns"] = files["modified_ns"] if times is None else times
+        file["input/files"][:] = files
+        for op, value in values.items():
+            results["exact"][results["op"] == op.encode()] = value
+        file["results/reduce"][:] = results
+        file.attrs["run_uuid"] = f"{path}"
+
+
+def test_results_that_contradict_each_other():
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
+    good = only_study(folder)
+    assert good["contradiction"] == "" and good["notes"] == [] and good["excluded"] == [], good
+    odd = folder / "p2-r2.h5"
+    changed(odd, sum="17")
+    found = only_study(folder, code=3)
+    (excluded,) = found["excluded"]
+    assert excluded["file"] == str(odd) and found["points"][1]["launches"] == 2, found
+    for text in (excluded["reason"], found["contradiction"]):
+        expect_words(text, ["sum", "17", odd, folder / "p1-r1.h5"])
+    # With other files, it has their sizes and times, too.
+    changed(odd, sizes=4096, times=1_700_000_000_123_456_789)
+    expect_words(only_study(folder, code=3)["contradiction"],
+                 [4096, "2023-11-14 22:13:20.123456789"])
+    told = run("report", folder).expect(3)
+    expect_words(told.out, ["FAILED", "Excluded", odd])
+    run("report", folder, "-o", folder.parent / "page.html").expect(3)
+    # More data: the rest stays readable.
+    with h5py.File(odd, "r+") as file:
+        reps = file["timing/reps"][:]
+        reps["work"] *= 2
+        file["timing/reps"][:] = reps
+    assert report(folder, code=3)["unreadable"] == []
+
+
+def test_inputs_that_change_while_values_agree():
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
+    odd = folder / "p2-r2.h5"
+    changed(odd, times=1_700_000_000_000_000_000)
+    found = only_study(folder)
+    (note,) = found["notes"]
+    expect_words(note, [odd, "/X", "2023-11-14 22:13:20.000000000"])
+    assert found["excluded"] == [] and found["contradiction"] == "", found
+    expect_words(run("report", folder).expect(0).out, [note])
+    run("report", folder, "-o", folder.parent / "page.html").expect(0)
+    assert "2023-11-14" in (folder.parent / "page.html").read_text()
+
+
+def test_results_of_a_weak_study():
+    """Those of equal size are compared."""
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-pinned-weak", folder)
+    assert only_study(folder)["contradiction"] == ""
+    odd = folder / "p2-r1.h5"
+    changed(odd, sum="17")
+    (excluded,) = only_study(folder, code=3)["excluded"]
+    assert excluded["file"] == str(odd), excluded
+
+
+def test_runs_without_labels_of_different_inputs():
+    """They are no study, so they do not contradict each other."""
+    folder = new_folder()
+    for i in (1, 2):
+        run("run", "reduce", "--input.data", write_data(folder / f"d{i}.h5", [i] * 9), "-o",
+            folder / f"r{i}.h5").expect(0)
+    studies = report(folder / "r1.h5", folder / "r2.h5")["studies"]
+    assert len(studies) == 2 and not any(each["contradiction"] for each in studies), studies
+
+
+def test_extra_p_of_two_studies():
+    out = new_folder() / "out.jsonl"
+    two = [EXAMPLES / "reduce-file-strong", EXAMPLES / "gemm-fp32-weak"]
+    expect_complaint(run("report", *two, "--extra-p", out, "--csv", out.parent / "csv"), 2,
+                     ["--extra-p", "2 studies"])
+    assert list(out.parent.iterdir()) == []
+    run("report", two[0], "--extra-p", out).expect(0)
+    assert {line.split('"callpath":')[1].split(",")[0] for line in
+            out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
+
+
+# ---------------------------------------------------------------- files that are not ours
+
+def test_only_own_results_are_replaced():
+    folder = new_folder()
+    run(*MODEL, "-o", folder / "other").expect(0)
+    run(*MODEL, "--scale.replicates", 2, "-o", folder / "study").expect(0)
+    (folder / "keep.txt").write_text("notes")
+    kept = contents(folder / "study")
+    first = folder / "study/p1-r1.h5"
+
+    def check(make, words, name="p1-r1.h5"):
+        path = folder / "study" / name
+        path.unlink()
+        make(path)
+        before = contents(folder)
+        finished = run(*MODEL, "--scale.replicates", 2, "-o", folder / "study")
+        expect_complaint(finished, 2, [path, "-o", *words])
+        assert contents(folder) == before
+        path.unlink()
+        path.write_bytes(kept[pathlib.Path(name)])
+    check(lambda path: path.write_text("notes"), [])
+    check(lambda path: path.write_text(""), [])
+    check(lambda path: path.symlink_to(folder / "keep.txt"), [])
+    check(lambda path: write_data(path, [1]), [])
+    check(lambda path: shutil.copy(folder / "other/p1-r1.h5", path), [])
+    check(lambda path: shutil.copy(folder / "study/p1-r2.h5", path), [])
+    check(lambda path: path.write_text("notes"), [], "calibration.h5")
+
+    # An unverified result of this launch is ours.
+    with h5py.File(first, "r+") as file:
+        file.attrs["status"] = "unverified"
+    run(*MODEL, "--scale.replicates", 2, "-o", folder / "study").expect(0)
+    assert len(attempts(folder / "study")) == 4
+
+
+def test_only_own_traces_are_replaced():
+    folder = new_folder() / "study"
+    traces = [*MODEL, "--scale.timeline", "true", "-o", folder]
+    run(*traces).expect(0)
+    trace = folder / "p1-timeline.trace.json"
+    (folder / "p1-timeline.h5").unlink()
+    own = trace.read_bytes()
+    trace.write_text("notes")
+    expect_complaint(run(*traces), 2, [trace])
+    assert trace.read_text() == "notes"
+    trace.write_bytes(own)
+    run(*traces).expect(0)
+    assert trace.read_bytes() != own
+
+
+def test_a_study_with_another_name():
+    """An edited name, and a folder whose name has a line break."""
+    folder = new_folder() / "study"
+    run(*MODEL, "-o", folder).expect(0)
+    ini = (folder / "study.ini").read_text()
+    (folder / "study.ini").write_text(ini.replace("name = study-", "name = mine-"))
+    before = contents(folder)
+    expect_complaint(run(*MODEL, "-o", folder), 2, [folder / "p1-r1.h5", "mine"])
+    assert contents(folder) == before
+    broken = new_folder() / "line\nbreak"
+    for _ in range(2):
+        run(*MODEL, "-o", broken).expect(0)
+    assert len(attempts(broken)) == 2 and only_study(broken)["missing"] == []
+
+
+def test_a_study_from_the_options_of_another_one():
+    """As a page says; it gets its own name."""
+    folder = new_folder()
+    run(*MODEL, "-o", folder / "one").expect(0)
+    for _ in range(2):
+        run("scale", folder / "one/study.ini", "-o", folder / "two").expect(0)
+    assert len(attempts(folder / "two")) == 2 and only_study(folder / "two")["name"] != only_study(
+        folder / "one")["name"]
+
+
+def test_other_files_of_the_folder():
+    def check(name, text, words=(), code=2):
+        folder = new_folder() / "study"
+        folder.mkdir()
+        (folder / name).write_text(text)
+        before = contents(folder)
+        finished = run(*MODEL, "-o", folder)
+        expect_complaint(finished, code, [folder, *words])
+        assert contents(folder) == before
+    check("study.ini", "[run]\nworkload = reduce\n")
+    check("attempts.jsonl", "my notes\n")
+    check(".scale.lock", "my notes\n", [".scale.lock"])
+
+    # No result yet, and other options: only what scale has written is replaced.
+    folder = new_folder() / "study"
+    run(*MODEL[:-4], "--scale.launcher", "false", "-o", folder).expect(1)
+    (folder / "attempts.jsonl").write_text("my notes\n")
+    expect_complaint(run(*MODEL, "-o", folder), 2, [folder / "attempts.jsonl"])
+    assert (folder / "attempts.jsonl").read_text() == "my notes\n"
+    (folder / "attempts.jsonl").unlink()
+    # A log has a new name.
+    for log in (folder / "logs").iterdir():
+        log.write_text("my notes\n")
+    run(*MODEL, "-o", folder).expect(0)
+    assert [path.read_text() for path in (folder / "logs").glob("calibration-a[12].log")] == [
+        "my notes\n"] * 2
+    assert attempts(folder)[0]["log"] == "calibration-a3.log", attempts(folder)
+
+
+# ---------------------------------------------------------------- one scale at a time
+
+@contextlib.contextmanager
+def working(folder, *options, stubborn=False):
+    """A scale whose calibration run, or the launch of --only, waits until `folder`/go exists."""
+    trap = 'trap "" TERM' if stubborn else ""
+    waits = launcher(folder, f"{trap}\ntouch {folder}/waits\n"
+                             f"while [[ ! -e {folder}/go ]]; do sleep 0.05; done")
+    process = start(*MODEL, "--scale.launcher", waits, "-o", folder / "study", *options)
+    try:
+        wait_until((folder / "waits").exists, process)
+        yield process, [*MODEL, "--scale.launcher", waits, "-o", folder / "study"]
+    finally:
+        (folder / "go").touch()
+        process.kill()
+        process.communicate()
+
+
+def test_two_studies_in_one_folder():
+    folder = new_folder()
+    with working(folder) as (process, command):
+        for options in ([], ["--only", "calibration"]):
+            expect_complaint(run(*command, *options, timeout=30), 2,
+                             ["output.file", folder / "study", process.pid, socket.gethostname()])
+        assert run(*command, "--list").expect(0).out
+        (folder / "go").touch()
+        finish(process).expect(0)
+    assert len(attempts(folder / "study")) == 2
+    run(*command).expect(0)
+
+    # Launches of --only exclude the study and themselves, but not each other.
+    for name in ("go", "waits"):
+        (folder / name).unlink()
+    more = ["--scale.replicates", 3]
+    with working(folder, *more, "--only", "p1-r2") as (process, command):
+        for options in ([], ["--only", "p1-r2"]):
+            expect_complaint(run(*command, *more, *options, timeout=30), 2, [process.pid])
+        other = start(*command, *more, "--only", "p1-r3")
+        wait_until(lambda: (folder / "study/logs/p1-r3-a1.log").exists(), other)
+        (folder / "go").touch()
+        finish(process).expect(0)
+        finish(other).expect(0)
+    assert only_study(folder / "study")["points"][0]["launches"] == 3
+
+
+def test_a_killed_study_leaves_no_lock():
+    """Not even if the launcher survives it."""
+    folder = new_folder()
+    with working(folder, stubborn=True) as (process, command):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (folder / "waits").unlink()
+        again = start(*command)
+        wait_until((folder / "waits").exists, again)
+        (folder / "go").touch()
+        finish(again).expect(0)
+
+
+def test_a_file_system_without_locks():
+    """A warning, and the study is made."""
+    folder = new_folder()
+    (folder / "no_locks.c").write_text("""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#define WRAP(name) int name(int fd, int command, ...) { \\
+  va_list list; va_start(list, command); void* argument = va_arg(list, void*); va_end(list); \\
+  if (command == F_OFD_SETLK || command == F_OFD_SETLKW) { errno = ENOLCK; return -1; } \\
+  return ((int (*)(int, int, void*))dlsym(RTLD_NEXT, #name))(fd, command, argument); }
+WRAP(fcntl)
+WRAP(fcntl64)
+""")
+    library = folder / "no_locks.so"
+    if shutil.which("cc") is None:
+        skip_part("there is no C compiler")
+        return
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, folder / "no_locks.c", "-ldl"],
+                   check=True)
+    finished = run(*MODEL, "-o", folder / "study", env={"LD_PRELOAD": str(library)}).expect(0)
+    finished.err = "".join(line for line in finished.err.splitlines(True) if "warning" in line)
+    expect_warning(finished, [folder / "study"])
+
+
+# ---------------------------------------------------------------- hostile and edited files
+
+def test_files_without_an_end():
+    """A FIFO, a device, a huge file and huge numbers instead of the study's own small files."""
+    whole = new_folder() / "whole"
+    run(*MODEL, "-o", whole).expect(0)
+    for name in ("attempts.jsonl", "study.ini"):
+        for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"),
+                     lambda path: path.open("w").truncate(1 << 40)):
+            folder = new_folder() / "study"
+            shutil.copytree(whole, folder)
+            (folder / name).unlink()
+            make(folder / name)
+            expect_complaint(run(*MODEL, "-o", folder, timeout=20), 2, [folder / name])
+            finished = run("report", folder, "--json", timeout=20).expect(1)
+            expect_words(finished.err, [folder / name], finished)
+            assert len(finished.out) > 1000, finished
+    for value in ("10^12", "1000000000000", "0", "-1", "x"):
+        folder = new_folder() / "study"
+        shutil.copytree(whole, folder)
+        ini = (folder / "study.ini").read_text()
+        (folder / "study.ini").write_text(ini.replace("replicates = 1", f"replicates = {value}"))
+        finished = run("report", folder, timeout=20).expect(1)
+        expect_words(finished.out, ["scale.replicates", value.strip("-")], finished)
+        assert run(*MODEL, "-o", folder, timeout=20).code == (0 if value == "0" else 2)
+
+
+def test_a_study_edited_on_windows():
+    """Line ends of Windows, a byte-order mark, blank lines and missing spaces."""
+    folder = new_folder() / "study"
+    run(*MODEL, "-o", folder).expect(0)
+    ini = (folder / "study.ini").read_text()
+    for edited in (ini.replace("\n", "\r\n"), "\ufeff" + ini.replace("\n", "\r\n"),
+                   ini.replace(" = ", "=")):
+        (folder / "study.ini").write_bytes(edited.encode())
+        run(*MODEL, "-o", folder).expect(0)
+        assert len(attempts(folder)) == 2 and only_study(folder)["missing"] == []
+    run(*MODEL, "--scale.replicates", 2, "-o", folder).expect(0)
+    assert len(attempts(folder)) == 3
+
+
+def test_paths_that_cannot_be_reached():
+    """The message names option and path, not the library's function."""
+    folder = new_folder()
+    (folder / "loop").symlink_to(folder / "loop")
+    for path in (folder / "loop", folder / ("x" * 300), folder / "{ranks}", folder / "a{jobid}b"):
+        for options in ([], ["--list"]):
+            expect_complaint(run(*MODEL, *options, "-o", path), 2, ["output.file", path])
+    assert [path.name for path in folder.iterdir()] == ["loop"]
+    for path in (folder / "loop", folder / ("x" * 300)):
+        finished = run("report", path).expect(2)
+        assert "filesystem error" not in finished.err, finished
+    study = folder / "study"
+    study.mkdir()
+    (study / "study.ini").symlink_to(study / "study.ini")
+    expect_complaint(run(*MODEL, "-o", study), 2, [study / "study.ini"])
+
+
+def test_quotes_of_a_launcher():
+    folder = new_folder()
+    (folder / "two words").mkdir()
+    quoted = launcher(folder / "two words", 'printf "%s|" "$1" "$2"; shift 2')
+    for quote in "'\"":
+        template = f"{quote}{quoted}{quote} {quote}a  {{ranks}}{quote} b{quote} {quote}c"
+        target = new_folder() / "study"
+        run(*MODEL[:MODEL.index("env")], template, *MODEL[MODEL.index("env") + 1:], "-o",
+            target).expect(0)
+        log, = (target / "logs").glob("p1-r1-*")
+        assert log.read_text().startswith("a  1|b c|"), log.read_text()
+        listed = run("scale", target / "study.ini", "--list", "-o", target).expect(0).out
+        assert "total: 0 launches" in listed, listed
+    expect_complaint(run(*MODEL, "--scale.launcher", "env 'x", "-o", folder / "x"), 2,
+                     ["scale.launcher", "'x"])
+
+
+if __name__ == "__main__":
+    main()
