@@ -9,7 +9,8 @@ std::string to_extra_p(const Report& report) {
   for (const StudyReport& study : report.studies) {
     for (const RunFile& run : study.runs) {
       for (const double seconds : run.repetitions) {
-        const nlohmann::ordered_json line = {{"params", {{"p", run.ranks}}},
+        const nlohmann::ordered_json line = {{"program", "shardstream"},
+                                             {"params", {{"p", run.ranks}}},
                                              {"callpath", study.name},
                                              {"metric", "time"},
                                              {"value", seconds}};

@@ -245,9 +245,8 @@ struct ResultFile::Handle {
   hdf5::File file;
   bool kept = false;
 
-  Handle(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
-         std::uint64_t reserve_bytes)
-      : part(std::move(path), overwrite, uuid, Contents::result), reserve(reserve_bytes) {}
+  Handle(Place place, const std::string& uuid, std::uint64_t reserve_bytes)
+      : part(std::move(place), uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();
@@ -256,7 +255,10 @@ struct ResultFile::Handle {
 
 ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
-    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
+    : ResultFile(Place{std::move(path), Contents::result, overwrite}, run_uuid, reserve) {}
+
+ResultFile::ResultFile(Place place, const std::string& run_uuid, std::uint64_t reserve)
+    : handle_(std::make_unique<Handle>(std::move(place), run_uuid, reserve)) {
   // HDF5 first truncates the file, which ends a reservation. Reserving still tests for a full disk.
   handle_->part.reserve(reserve);
   const hdf5::Lock lock;
