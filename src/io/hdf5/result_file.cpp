@@ -126,6 +126,24 @@ bool is_there(const hdf5::File& opened, const std::string& file, const std::stri
   }
 }
 
+/// Opens the table at `path`. Throws Error if its bytes are not in the file itself: results have no
+/// external storage and no virtual tables, and those could name any file. Needs the lock.
+hdf5::Dataset open_table(const hdf5::File& opened, const std::string& file,
+                         const std::string& path) {
+  // open_dataset() lists the existing data sets.
+  static_cast<void>(is_there(opened, file, path));
+  hdf5::Dataset table = open_dataset(opened, file, path);
+  const auto what = fmt::format("cannot read the table {}", path);
+  const hdf5::Properties creation(H5Dget_create_plist(table.get()), what);
+  if (check(H5Pget_layout(creation.get()), what) == H5D_VIRTUAL) {
+    throw Error(what + ": it is virtual, so its rows are in other files");
+  }
+  if (check(H5Pget_external_count(creation.get()), what) > 0) {
+    throw Error(what + ": its rows are in another file (external storage)");
+  }
+  return table;
+}
+
 /// Nothing if there is no such group. Needs the lock.
 std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::string& file,
                                       const std::string& group) {
@@ -183,24 +201,20 @@ ResultReader::~ResultReader() {
 
 Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
   return handle_->guarded([&] {
-    // open_dataset() lists the existing data sets.
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    return read_table(open_dataset(handle_->file, handle_->name, path), path, columns);
+    return read_table(open_table(handle_->file, handle_->name, path), path, columns);
   });
 }
 
 Table ResultReader::table(const std::string& path) const {
   return handle_->guarded([&] {
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Dataset dataset = open_table(handle_->file, handle_->name, path);
     return read_table(dataset, path, columns_of(dataset, path));
   });
 }
 
 bool ResultReader::has_column(const std::string& path, const std::string& column) const {
   return handle_->guarded([&] {
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Dataset dataset = open_table(handle_->file, handle_->name, path);
     const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot read a table's type");
     return H5Tget_class(stored.get()) == H5T_COMPOUND &&
            H5Tget_member_index(stored.get(), column.c_str()) >= 0;
