@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/limits.hpp"
+#include "core/failure.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "experiments/available.hpp"
@@ -210,7 +210,7 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
   } catch (const UsageError& error) {
     attempt.ending = {State::rejected, error.what()};
   } catch (const std::exception& error) {
-    attempt.ending = {State::failed, message_of(error)};
+    attempt.ending = {State::failed, message_of(error, session_.memory_remedy())};
   }
   attempt.notes = bench.notes();
   attempt.unconverged = bench.unconverged();

@@ -4,14 +4,16 @@
 #include <map>
 #include <utility>
 
+#include "core/text.hpp"
 #include "io/output/contents.hpp"
 #include "report/formats.hpp"
 
 namespace shardstream::report {
 namespace {
 
-/// A field in the format of RFC 4180.
-std::string quoted(const std::string& text) {
+/// A printable field in the format of RFC 4180.
+std::string quoted(const std::string& unchecked) {
+  const std::string text = printable(unchecked);
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string field = "\"";
   for (const char letter : text) field += letter == '"' ? "\"\"" : std::string(1, letter);
@@ -37,10 +39,10 @@ std::vector<NamedText> csv_files(const Report& report) {
   for (const StudyReport& study : report.studies) {
     const std::string name = file_name(study.name);
     const int number = ++studies[name];
-    std::string text = fmt::format("{}{}],device,file\n", io::table_start, study.unit);
+    std::string text = fmt::format("{}{}],device,file\n", io::table_start, printable(study.unit));
     for (const RunFile& run : study.runs) {
       for (std::size_t i = 0; i < run.repetitions.size(); ++i) {
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name), run.mode,
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name), quoted(run.mode),
                             quoted(study.workload), run.ranks, run.hosts, run.replicate, i,
                             run.repetitions[i], run.work, quoted(run.device),
                             quoted(run.path.string()));

@@ -184,9 +184,9 @@ def test_texts_of_results():
         with h5py.File(path, "r+") as file:
             for group in ("/", "config", "provenance"):
                 for key, value in file[group].attrs.items():
-                    if isinstance(value, (str, bytes)) and key not in ("schema", "status", "run_uuid"):
-                        text = evil if key == "study.name" else value.encode()[:20] + evil
-                        file[group].attrs[key] = np.bytes_(text)
+                    value = value.encode() if isinstance(value, str) else value
+                    if isinstance(value, bytes) and key not in ("schema", "status", "run_uuid"):
+                        file[group].attrs[key] = np.bytes_(value[:20] + evil)
             spoil_tables(file, evil)
     lines = (folder / "attempts.jsonl").read_text().splitlines()
     attempt = json.loads(lines[0]) | {"problem": "p\x1b[2J\nforged=1", "log": "l\x1b[2J\x9b",
