@@ -75,7 +75,8 @@ int bench(const Arguments& arguments, const char* const* environment) {
       },
       [&](const launch::Session& session, const Options& options, Log& log) {
         return experiments::run_experiments(session, options, log, request);
-      });
+      },
+      "start fewer ranks per host");
 }
 
 }  // namespace shardstream::cli

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/limits.hpp"
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/crash.hpp"
 #include "io/hdf5/result_file.hpp"
@@ -16,11 +16,6 @@
 
 namespace shardstream::cli {
 namespace {
-
-ExitCode code_of(const std::exception& error) {
-  const auto* own = dynamic_cast<const Error*>(&error);
-  return own != nullptr ? own->code() : ExitCode::failed;
-}
 
 /// Throws UsageError with the first option in which a rank differs from rank 0. Environments and
 /// INI files may differ between hosts.
@@ -69,7 +64,7 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
       // Only the lowest of the failed ranks prints its error: it ends the others during their wait.
       std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));
     }
-    log.error(message_of(error));
+    log.error(message_of(error, session.memory_remedy()));
     if (session.size() > 1) launch::Session::abort(code_of(error));  // else the others would wait
     return code_of(error);
   }
@@ -77,19 +72,20 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
 
 }  // namespace
 
-int in_session(const std::function<Options()>& parse, const Body& body) {
+int in_session(const std::function<Options()>& parse, const Body& body,
+               std::string_view memory_remedy) {
   Options options;
   std::optional<UsageError> mistake;
   try {
     options = parse();
-  } catch (const UsageError& error) {
-    if (!launch::under_launcher()) throw;
-    mistake.emplace(error);
+  } catch (const std::exception& error) {
+    if (!launch::under_launcher() || code_of(error) != ExitCode::usage) throw;
+    mistake.emplace(message_of(error));
   }
   // HDF5 must start before MPI. Otherwise, it closes all its files when MPI ends, and crashes on a
   // file that it could not write.
   (void)io::hdf5_version();
-  const launch::Session session;
+  const launch::Session session(memory_remedy);
   const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";
   Log log(prefix);
   io::hdf5::set_crash_end({.prefix = prefix.empty() ? "" : prefix + ": ",

@@ -69,8 +69,9 @@ using Body = std::function<ExitCode(const launch::Session&, const Options&, Log&
 /// Calls `parse` and then, inside an MPI session, `body`. Returns the exit code of the process.
 /// Warnings of the options and an error are printed once. If `parse` fails, MPI is started only
 /// under a launcher, where ranks must agree which one prints the error. An error that only one rank
-/// has found ends all ranks at once.
-int in_session(const std::function<Options()>& parse, const Body& body);
+/// has found ends all ranks at once. For `memory_remedy`, see core/failure.hpp.
+int in_session(const std::function<Options()>& parse, const Body& body,
+               std::string_view memory_remedy = {});
 
 // These functions reject options of the command line that belong to another command or workload.
 // Environment variables and INI files may serve several commands, so their options are not checked.

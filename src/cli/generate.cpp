@@ -116,7 +116,8 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
 }  // namespace
 
 int generate(const Arguments& arguments, const char* const* environment) {
-  return in_session([&] { return parse(arguments, environment); }, generate_data);
+  return in_session([&] { return parse(arguments, environment); }, generate_data,
+                    "start fewer ranks per host, or bind them to fewer CPUs");
 }
 
 }  // namespace shardstream::cli

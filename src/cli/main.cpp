@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
+#include "core/failure.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
@@ -81,11 +82,8 @@ int main(int argc, char** argv) {
     ignore_file_size_signal();
     gemm::set_library_environment();
     return dispatch({argv + 1, argv + argc});
-  } catch (const Error& error) {
-    log.error(error.what());
-    return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     log.error(message_of(error));
-    return static_cast<int>(ExitCode::failed);
+    return static_cast<int>(code_of(error));
   }
 }

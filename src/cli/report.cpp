@@ -4,47 +4,128 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "io/output/part_file.hpp"
+#include "io/output/text_file.hpp"
+#include "io/source/origin.hpp"
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
 
 namespace shardstream::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::array rows = {
     OptionRow{"output.file", OptionKind::text, "", "", "The HTML file to write."},
     OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-              "Whether the page may replace an existing page (true) or any file (anything)."}};
+              "Whether an output may replace an earlier one of its kind (true) or any regular file "
+              "that is not an input (anything)."}};
 
-/// The page of -o, if it was asked for. The constructor checks that the file can be written, before
-/// many result files are read.
-class PageOutput {
- public:
-  explicit PageOutput(const Options& options)
-      : path_(options.text("output.file")), overwrite_(io::overwrite_of(options)) {
-    if (is_wanted()) io::expect_place(path_, overwrite_, io::Contents::page, 0);
-  }
-  bool is_wanted() const { return !path_.empty(); }
-  void write(const report::Report& report) const {
-    const report::Page page = report::to_page(report);
-    report::write_page(page.html, path_, overwrite_);
-    Log log;
-    if (!page.why_no_pictures.empty()) {
-      log.warn(fmt::format("the page lacks figures: {}", page.why_no_pictures));
+/// The files that results are read from, and those beside them that describe the launches.
+std::vector<io::InputFile> inputs_of(const std::vector<fs::path>& results) {
+  std::set<fs::path> paths(results.begin(), results.end());
+  for (const fs::path& result : results) {
+    for (const char* name : {"study.ini", "attempts.jsonl"}) {
+      paths.insert(result.parent_path() / name);
     }
   }
-  std::string line() const { return fmt::format("page={}\n", printable(path_)); }
+  std::vector<io::InputFile> inputs;
+  std::error_code unreadable;
+  for (const fs::path& path : paths) {
+    if (fs::exists(path, unreadable)) inputs.push_back(io::state_of(path));
+  }
+  return inputs;
+}
+
+/// The files that a report writes.
+class Outputs {
+ public:
+  Outputs(const Options& options, std::vector<io::InputFile> inputs)
+      : overwrite_(io::overwrite_of(options)), inputs_(std::move(inputs)) {}
+
+  /// Throws UsageError if the file cannot be written, as far as that is known before its text is.
+  void expect_place(const std::string& option, const fs::path& path, io::Contents contents) const {
+    io::expect_place(place_of(option, path, contents), 0);
+  }
+  void add(const std::string& option, const fs::path& path, io::Contents contents,
+           std::string text) {
+    files_.push_back({place_of(option, path, contents), std::move(text)});
+  }
+  void add_folder(const std::string& option, const fs::path& folder, io::Contents contents,
+                  std::vector<report::NamedText> files) {
+    folders_.emplace_back(option, folder);
+    for (auto& [name, text] : files) add(option, folder / name, contents, std::move(text));
+  }
+  /// Checks all places before it writes the first file.
+  void write(Log& log) const {
+    for (const auto& [option, folder] : folders_) io::make_folder(folder, option);
+    std::set<fs::path> paths;
+    for (const auto& [place, text] : files_) {
+      io::expect_place(place, text.size());
+      if (paths.insert(fs::absolute(place.path).lexically_normal()).second) continue;
+      throw UsageError(
+          fmt::format("{}: '{}' is another output of this command, too: choose "
+                      "another {}",
+                      place.option, place.path.string(), place.option));
+    }
+    for (const auto& [place, text] : files_) {
+      io::write_text(place, text);
+      if (place.contents != io::Contents::page) {
+        log.info(fmt::format("wrote '{}'", place.path.string()));
+      }
+    }
+  }
 
  private:
-  std::string path_;
+  struct File {
+    io::Place place;
+    std::string text;
+  };
+
+  io::Place place_of(const std::string& option, const fs::path& path, io::Contents contents) const {
+    return {path, contents, overwrite_, inputs_, option};
+  }
+
   io::Overwrite overwrite_;
+  std::vector<io::InputFile> inputs_;
+  std::vector<std::pair<std::string, fs::path>> folders_;  ///< with the option that names each
+  std::vector<File> files_;
 };
+
+/// The value of a setting; null if it is not given.
+const std::string* setting(const CommandLine& line, std::string_view name) {
+  const auto found = line.settings.find(name);
+  return found == line.settings.end() ? nullptr : &found->second;
+}
+
+/// Adds the files that the command line asks for. Returns the reason why the page has no pictures,
+/// or "".
+std::string add_outputs(const CommandLine& line, const std::string& page_path,
+                        const report::Report& report, Outputs& outputs) {
+  if (const std::string* const folder = setting(line, "csv")) {
+    outputs.add_folder("--csv", *folder, io::Contents::table, report::csv_files(report));
+  }
+  if (const std::string* const path = setting(line, "extra-p")) {
+    report::expect_one_study(report);
+    outputs.add("--extra-p", *path, io::Contents::extra_p,
+                report::to_extra_p(report.studies.front()));
+  }
+  if (const std::string* const folder = setting(line, "svg")) {
+    outputs.add_folder("--svg", *folder, io::Contents::figure, report::figure_files(report));
+  }
+  if (page_path.empty()) return {};
+  report::Page page = report::to_page(report);
+  outputs.add("output.file", page_path, io::Contents::page, std::move(page.html));
+  return page.why_no_pictures;
+}
 
 }  // namespace
 
@@ -57,39 +138,34 @@ int report(const Arguments& arguments, const char* const*) {
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
-  Log log;
-  const auto wrote = [&log](const std::filesystem::path& path) {
-    log.info(fmt::format("wrote '{}'", path.string()));
-  };
   reject_json_file(line);
-  const PageOutput page(table.resolve(line, &no_environment, std::nullopt));
+  const Options options = table.resolve(line, &no_environment, std::nullopt);
+  const std::string& page = options.text("output.file");
   // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
   // takes three quarters of the time for a thousand files.
   mallopt(M_MMAP_THRESHOLD, 16 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  const report::Report report = report::make_report(report::result_files(line.words));
+  const std::vector<fs::path> files = report::result_files(line.words);
+  Outputs outputs(options, inputs_of(files));
+  if (!page.empty()) outputs.expect_place("output.file", page, io::Contents::page);
+  if (const std::string* const path = setting(line, "extra-p")) {
+    outputs.expect_place("--extra-p", *path, io::Contents::extra_p);
+  }
+  const report::Report report = report::make_report(files);
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }
-  if (line.settings.contains("extra-p")) report::expect_one_study(report);
-  if (const auto folder = line.settings.find("csv"); folder != line.settings.end()) {
-    for (const auto& path : report::write_csv(report, folder->second)) wrote(path);
+  Log log;
+  const std::string why_no_pictures = add_outputs(line, page, report, outputs);
+  outputs.write(log);
+  if (!why_no_pictures.empty()) {
+    log.warn(fmt::format("the page lacks figures: {}", why_no_pictures));
   }
-  if (const auto path = line.settings.find("extra-p"); path != line.settings.end()) {
-    std::ofstream file(path->second);
-    file << report::to_extra_p(report.studies.front());
-    if (!file.flush()) throw Error(fmt::format("cannot write '{}'", path->second));
-    wrote(path->second);
-  }
-  if (const auto folder = line.settings.find("svg"); folder != line.settings.end()) {
-    for (const auto& path : report::write_figures(report, folder->second)) wrote(path);
-  }
-  if (page.is_wanted()) page.write(report);
-  if (page.is_wanted() || line.switches.contains("json")) {  // the text has the sentences itself
+  if (!page.empty() || line.switches.contains("json")) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
   print_output(line.switches.contains("json") ? report::to_json(report)
-               : page.is_wanted()             ? page.line()
+               : !page.empty()                ? fmt::format("page={}\n", printable(page))
                                               : report::to_text(report));
   return report::exit_code(report);
 }

@@ -135,7 +135,8 @@ int run(const Arguments& arguments, const char* const* environment) {
       [&](const launch::Session& session, const Options& options, Log& log) {
         run::run_workload(session, options, log, {"shardstream run " + shell_line(arguments), ini});
         return ExitCode::done;
-      });
+      },
+      "use a smaller --pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host");
 }
 
 }  // namespace shardstream::cli

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <exception>
 #include <limits>
 
 #include "comm/communicator.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "device/buffer.hpp"
 #include "launch/session.hpp"
 
@@ -34,7 +34,7 @@ class Part {
   /// Collective. After an error the other ranks may not get here, so that MPI_Finalize frees it.
   ~Part() {
     if (std::uncaught_exceptions() > 0) return;
-    if (MPI_Comm_free(&comm_) != MPI_SUCCESS) std::fputs("warning: MPI_Comm_free failed\n", stderr);
+    if (MPI_Comm_free(&comm_) != MPI_SUCCESS) warn_plainly("MPI_Comm_free failed");
   }
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -21,6 +20,7 @@
 #include "comm/nccl_messages.hpp"
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "device/buffer.hpp"
 
@@ -128,7 +128,7 @@ class SharedState {
     if (left_) return;
     for (auto comm = comms.rbegin(); comm != comms.rend(); ++comm) {
       if (ncclCommDestroy(*comm) == ncclSuccess) continue;
-      std::fputs("warning: ncclCommDestroy failed\n", stderr);
+      warn_plainly("ncclCommDestroy failed");
     }
   }
   SharedState(const SharedState&) = delete;

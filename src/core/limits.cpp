@@ -8,11 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
-#include <new>
 #include <optional>
-#include <system_error>
-
-#include "core/descriptor.hpp"
 
 namespace shardstream {
 namespace {
@@ -76,23 +72,6 @@ std::uint64_t openable_files() {
 
 void ignore_file_size_signal() {
   std::signal(SIGXFSZ, SIG_IGN);
-}
-
-std::string message_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return fmt::format(
-        "there is not enough memory ({}): raise the limit of this process, or use a smaller "
-        "--pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host",
-        errno_text(ENOMEM));
-  }
-  const auto* const system = dynamic_cast<const std::system_error*>(&error);
-  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
-    return fmt::format(
-        "a thread cannot be started ({}): raise the limits of threads and address space, or bind "
-        "the rank to fewer CPUs",
-        with_limit(system->code().message(), thread_limits()));
-  }
-  return error.what();
 }
 
 }  // namespace shardstream

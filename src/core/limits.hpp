@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <string>
 
 namespace shardstream {
@@ -29,8 +28,5 @@ std::uint64_t openable_files();
 /// Turns a write beyond the maximum file size into an error (EFBIG) instead of a signal. Call it
 /// once, before any file is written.
 void ignore_file_size_signal();
-
-/// error.what(), or a sentence that names the limits if the error is a lack of memory or threads.
-std::string message_of(const std::exception& error);
 
 }  // namespace shardstream

@@ -45,7 +45,7 @@ void Log::write(std::string_view kind, std::string_view line) {
 
 Progress::Progress(std::string what, double total, bool enabled, std::FILE* out,
                    Clock::time_point start)
-    : what_(std::move(what)),
+    : what_(printable(what)),
       total_(total),
       enabled_(enabled),
       terminal_(isatty(fileno(out)) == 1),
@@ -82,11 +82,16 @@ void Progress::add(double part, Clock::time_point now) {
   std::fflush(out_);
 }
 
-void print_output(std::string_view text, std::string_view consolation) {
+void print_output(std::string_view lines, std::string_view consolation) {
+  const std::string text = printable_lines(lines);
   const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (taken && std::fflush(stdout) == 0) return;
   throw Error(
       fmt::format("standard output cannot be written ({}){}", errno_text(errno), consolation));
+}
+
+void warn_plainly(const char* text) noexcept {
+  std::fprintf(stderr, "warning: %s\n", text);
 }
 
 void keep_standard_streams() {

@@ -1,5 +1,6 @@
-// Lines on standard error, with the rank as prefix, and the progress of a long step. Standard
-// output is for results only; a failure to write it is an error.
+// The only way to print (the test `doors` checks that): lines on standard error, with the rank as
+// prefix, the progress of a long step, and standard output, which is for results only. All of them
+// escape what could act on a terminal.
 #pragma once
 
 #include <chrono>
@@ -62,9 +63,14 @@ class Progress {
   Clock::duration interval_;  ///< between the next two lines
 };
 
-/// Writes all of `text` to standard output and flushes it. Throws Error if that fails;
-/// `consolation` ends its message: "; the result is complete in FILE". Not thread-safe.
-void print_output(std::string_view text, std::string_view consolation = {});
+/// Writes `lines` to standard output, with unprintable bytes escaped except for line breaks, and
+/// flushes it. A text that is not of this program must have passed printable(), since its line
+/// breaks would start a line. Throws Error if writing fails; `consolation` ends its message: "; the
+/// result is complete in FILE". Not thread-safe.
+void print_output(std::string_view lines, std::string_view consolation = {});
+
+/// Prints a constant text of the program as a warning, from where nothing may be thrown.
+void warn_plainly(const char* text) noexcept;
 
 /// Opens /dev/null in place of each standard stream that was closed when this process started.
 /// Otherwise, the next file would get the stream's number, and printed text would go into the file.

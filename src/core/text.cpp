@@ -50,6 +50,15 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string shown;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    shown += printable(text.substr(0, end)) + '\n';
+    text.remove_prefix(end + 1);
+  }
+  return shown + printable(text);
+}
+
 std::string excerpt(std::string_view text) {
   constexpr std::size_t max_bytes = 80;
   if (text.size() <= max_bytes) return fmt::format("'{}'", printable(text));

@@ -48,6 +48,9 @@ std::string join(const Items& items, std::string_view separator, const Words& wo
 /// neither control the terminal nor start a new line.
 std::string printable(std::string_view text);
 
+/// The same for a text of several lines, whose line breaks stay.
+std::string printable_lines(std::string_view text);
+
 /// A count with its noun: "1 rank", "3 launches".
 template <typename Count>
 std::string counted(Count count, std::string_view noun) {

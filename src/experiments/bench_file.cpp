@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/uuid.hpp"
@@ -18,19 +19,19 @@ constexpr std::uint64_t room = std::uint64_t{4} << 20;  // bytes for all tables
 }  // namespace
 
 void BenchFile::expect_place() const {
-  io::expect_place(path_, overwrite_, io::Contents::result, room);
+  io::expect_place(place_, room);
 }
 
 /// Throws Error if another process has replaced the file.
 void BenchFile::expect_own_file() const {
   std::error_code ignored;
-  if (published_.empty() || overwrite_ != io::Overwrite::never ||
-      !std::filesystem::exists(path_, ignored)) {
+  if (published_.empty() || place_.overwrite != io::Overwrite::never ||
+      !std::filesystem::exists(path(), ignored)) {
     return;
   }
   std::string found;
   try {
-    found = io::ResultReader(path_).text("/", "run_uuid");
+    found = io::ResultReader(path()).text("/", "run_uuid");
   } catch (const UsageError&) {
     // The file is no result file, so this run has not written it.
   }
@@ -38,15 +39,18 @@ void BenchFile::expect_own_file() const {
   throw Error(
       fmt::format("output.file: another process has replaced '{}' during this run: run again "
                   "with another output.file",
-                  path_.string()));
+                  path().string()));
 }
 
 void BenchFile::publish(const std::function<void(io::ResultFile&)>& store) {
   const std::string uuid = random_uuid();
-  const launch::RemoveOnSignal remove({io::part_path_of(path_, uuid)});
+  const launch::RemoveOnSignal remove({io::part_path_of(path(), uuid)});
   expect_own_file();
-  const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
-  io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
+  io::Place place = place_;
+  if (!published_.empty() && place.overwrite == io::Overwrite::never) {
+    place.overwrite = io::Overwrite::own;
+  }
+  io::ResultFile file(std::move(place), uuid, room);
   store(file);
   expect_own_file();  // again, since another process may have replaced the file meanwhile
   file.publish();

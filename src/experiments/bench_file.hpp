@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "io/hdf5/result_file.hpp"
 #include "io/output/part_file.hpp"
@@ -12,10 +13,9 @@ namespace shardstream::experiments {
 
 class BenchFile {
  public:
-  BenchFile(std::filesystem::path path, io::Overwrite overwrite)
-      : path_(std::move(path)), overwrite_(overwrite) {}
+  explicit BenchFile(io::Place place) : place_(std::move(place)) {}
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return place_.path; }
 
   /// Throws UsageError if the file cannot be created, as far as can be known now.
   void expect_place() const;
@@ -27,8 +27,7 @@ class BenchFile {
  private:
   void expect_own_file() const;
 
-  std::filesystem::path path_;
-  io::Overwrite overwrite_;
+  io::Place place_;
   std::string published_;  ///< UUID of the file that this run has written; empty: none yet
 };
 

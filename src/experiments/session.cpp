@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/limits.hpp"
+#include "core/failure.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "experiments/available.hpp"
@@ -16,6 +16,7 @@
 #include "experiments/context.hpp"
 #include "experiments/gpu_pairs.hpp"
 #include "experiments/slow_ranks.hpp"
+#include "experiments/storage/data_file.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/kernel.hpp"
 #include "report/experiments.hpp"
@@ -100,6 +101,21 @@ report::ExperimentResult described(const Experiment& experiment) {
   return result;
 }
 
+/// The result file. On rank 0, which writes it, the place knows the files that experiments read.
+io::Place place_of(const launch::Session& session, const Options& options,
+                   std::span<const Experiment* const> chosen) {
+  io::Place place{.path = options.text("output.file"),
+                  .contents = io::Contents::result,
+                  .overwrite = io::overwrite_of(options)};
+  for (const Experiment* experiment : chosen) {
+    const std::string_view key = experiment->needs.file;
+    if (session.rank() != 0 || key.empty() || options.text(key).empty()) continue;
+    const auto files = storage::DataFile(options, key).inputs();
+    place.inputs.insert(place.inputs.end(), files.begin(), files.end());
+  }
+  return place;
+}
+
 /// The message of the first rank that has one, with the number of that rank. Collective.
 std::string first_message(const launch::Session& session, const std::string& mine) {
   const auto all = session.gather(mine);
@@ -147,7 +163,7 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
       options_(options),
       log_(log),
       request_(request),
-      file_(options.text("output.file"), io::overwrite_of(options)),
+      file_(place_of(session, options, request.chosen)),
       runtime_(session, options, log) {
   if (writes_file()) {
     session.collectively([&] {
@@ -194,7 +210,7 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
   } catch (const UsageError& error) {
     attempt.ending = {State::rejected, error.what()};
   } catch (const std::exception& error) {
-    attempt.ending = {State::failed, message_of(error)};
+    attempt.ending = {State::failed, message_of(error, session_.memory_remedy())};
   }
   attempt.notes = bench.notes();
   attempt.unconverged = bench.unconverged();

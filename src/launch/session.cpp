@@ -14,7 +14,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/limits.hpp"
+#include "core/failure.hpp"
+#include "core/log.hpp"
 
 extern char** environ;
 
@@ -148,7 +149,7 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
-Session::Session() {
+Session::Session(std::string_view memory_remedy) : memory_remedy_(memory_remedy) {
   spare_network_drivers();
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
@@ -186,7 +187,7 @@ void Session::reject_silent_singleton() const {
 }
 
 Session::~Session() {
-  if (MPI_Finalize() != MPI_SUCCESS) std::fputs("warning: MPI_Finalize failed\n", stderr);
+  if (MPI_Finalize() != MPI_SUCCESS) warn_plainly("MPI_Finalize failed");
 }
 
 void Session::collectively(const std::function<void()>& step) const {
@@ -197,9 +198,8 @@ void Session::collectively(const std::function<void()>& step) const {
     step();
   } catch (const std::exception& e) {
     first = rank_;
-    message = message_of(e);
-    const auto* error = dynamic_cast<const Error*>(&e);
-    if (error != nullptr) code = static_cast<int>(error->code());
+    message = message_of(e, memory_remedy_);
+    code = static_cast<int>(code_of(e));
   }
   const auto waiting = heartbeat_.waiting();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),

@@ -57,7 +57,8 @@ class AgreedError : public Error {
 /// rank calls collective members in the same order, from the thread that made the session.
 class Session {
  public:
-  Session();
+  /// For `memory_remedy`, see core/failure.hpp; collectively() uses it.
+  explicit Session(std::string_view memory_remedy = {});
   /// Calls MPI_Finalize, which waits for the other ranks. After an error that the other ranks do
   /// not know of, call abort() instead.
   ~Session();
@@ -73,6 +74,7 @@ class Session {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
+  const std::string& memory_remedy() const { return memory_remedy_; }
 
   /// The heartbeat of this rank. Collective members mark it as waiting; code that waits for other
   /// ranks in another way must do so itself.
@@ -125,6 +127,7 @@ class Session {
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;
+  std::string memory_remedy_;
   std::chrono::steady_clock::time_point ready_;
   mutable Heartbeat heartbeat_;
 };

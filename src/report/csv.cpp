@@ -1,17 +1,19 @@
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <fstream>
+#include <cctype>
+#include <map>
+#include <utility>
 
-#include "core/descriptor.hpp"
-#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/output/contents.hpp"
 #include "report/formats.hpp"
 
 namespace shardstream::report {
 namespace {
 
-/// A field in the format of RFC 4180.
-std::string quoted(const std::string& text) {
+/// A printable field in the format of RFC 4180.
+std::string quoted(const std::string& unchecked) {
+  const std::string text = printable(unchecked);
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string field = "\"";
   for (const char letter : text) field += letter == '"' ? "\"\"" : std::string(1, letter);
@@ -31,36 +33,25 @@ std::string file_name(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> write_csv(const Report& report,
-                                             const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw UsageError(
-        fmt::format("--csv: cannot create the folder '{}': {}", folder.string(), error.message()));
-  }
-  std::vector<std::filesystem::path> written;
+std::vector<NamedText> csv_files(const Report& report) {
+  std::vector<NamedText> files;
+  std::map<std::string, int> studies;  // by the name of their file
   for (const StudyReport& study : report.studies) {
-    const auto path = folder / (file_name(study.name) + ".csv");
-    std::ofstream file(path);
-    file << fmt::format(
-        "study,mode,workload,ranks,hosts,replicate,repetition,time [s],work [{}],"
-        "device,file\n",
-        study.unit);
+    const std::string name = file_name(study.name);
+    const int number = ++studies[name];
+    std::string text = fmt::format("{}{}],device,file\n", io::table_start, printable(study.unit));
     for (const RunFile& run : study.runs) {
       for (std::size_t i = 0; i < run.repetitions.size(); ++i) {
-        file << fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name), run.mode,
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name), quoted(run.mode),
                             quoted(study.workload), run.ranks, run.hosts, run.replicate, i,
                             run.repetitions[i], run.work, quoted(run.device),
                             quoted(run.path.string()));
       }
     }
-    if (!file.flush()) {
-      throw Error(fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
-    }
-    written.push_back(path);
+    files.push_back(
+        {number == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, number), std::move(text)});
   }
-  return written;
+  return files;
 }
 
 }  // namespace shardstream::report

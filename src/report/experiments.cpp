@@ -139,7 +139,7 @@ Table of_first_rank(const Table& all) {
     std::vector<Cell> cells(row.cells().begin() + 1, row.cells().end());
     for (Cell& cell : cells) {
       if (auto* const real = std::get_if<double>(&cell)) {
-        *real = std::stod(fmt::format("{:.4g}", *real));
+        *real = std::strtod(fmt::format("{:.4g}", *real).c_str(), nullptr);
       }
     }
     table.add(std::move(cells));

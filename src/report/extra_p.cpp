@@ -22,7 +22,8 @@ std::string to_extra_p(const StudyReport& study) {
   std::string text;
   for (const RunFile& run : study.runs) {
     for (const double seconds : run.repetitions) {
-      const nlohmann::ordered_json line = {{"params", {{"p", run.ranks}}},
+      const nlohmann::ordered_json line = {{"program", "shardstream"},
+                                           {"params", {{"p", run.ranks}}},
                                            {"callpath", study.name},
                                            {"metric", "time"},
                                            {"value", seconds}};

@@ -1,7 +1,6 @@
 // The formats of a report. All numbers come from its result files.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,11 +17,15 @@ std::string to_text(const Report& report);
 /// One JSON object with a final line break, as described in README.md of this folder.
 std::string to_json(const Report& report);
 
-/// Writes STUDY.csv for each study into `folder`, with one row per repetition and a header with
-/// units. Creates the folder. Returns the paths. Throws UsageError if the folder cannot be created,
-/// and Error if a file cannot be written.
-std::vector<std::filesystem::path> write_csv(const Report& report,
-                                             const std::filesystem::path& folder);
+/// A file of a format that has several.
+struct NamedText {
+  std::string name;  ///< without a folder
+  std::string text;
+};
+
+/// STUDY.csv for each study, with one row per repetition and a header with units. Studies with the
+/// same name get numbers: STUDY-2.csv.
+std::vector<NamedText> csv_files(const Report& report);
 
 /// Throws UsageError unless the report has exactly one study, for to_extra_p(). Extra-P needs all
 /// sizes of each study in its input, so studies of different sizes need a file each.

@@ -188,7 +188,8 @@ std::string of_superlinear(const StudyReport& study) {
   std::vector<std::string_view> causes;
   std::string changed;
   if (before.bound_by != then.bound_by) {
-    changed = fmt::format("the bound changes from {} to {}", before.bound_by, then.bound_by);
+    changed = fmt::format("the bound changes from {} to {}", printable(before.bound_by),
+                          printable(then.bound_by));
     causes.push_back(changed);
   }
   if (before.page_cache != then.page_cache) causes.push_back("the state of the page cache differs");

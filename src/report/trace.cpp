@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -30,9 +31,8 @@ std::string study_label(std::string_view study) {
   return fmt::format(",\"study\":{}", json_string(study));
 }
 
-TraceFile::TraceFile(const std::filesystem::path& path, io::Overwrite overwrite,
-                     const std::string& run_uuid, std::uint64_t bytes)
-    : part_(path, overwrite, run_uuid, io::Contents::trace),
+TraceFile::TraceFile(io::Place place, const std::string& run_uuid, std::uint64_t bytes)
+    : part_(std::move(place), run_uuid),
       run_uuid_(run_uuid),
       file_(part_.part_path(), O_WRONLY | O_NOFOLLOW) {
   part_.reserve(bytes);

@@ -28,6 +28,27 @@ std::string job_id() {
                                .count());
 }
 
+/// The files that a run publishes.
+struct Places {
+  io::Place result;
+  std::optional<io::Place> trace;  ///< with measure.timeline
+};
+
+Places places_of(const Options& options, const fs::path& path,
+                 std::span<const io::InputFile> inputs) {
+  Places places{.result = {.path = path,
+                           .contents = io::Contents::result,
+                           .overwrite = io::overwrite_of(options),
+                           .inputs = {inputs.begin(), inputs.end()}},
+                .trace = std::nullopt};
+  if (options.flag("measure.timeline")) {
+    places.trace = places.result;
+    places.trace->path = trace_path(path);
+    places.trace->contents = io::Contents::trace;
+  }
+  return places;
+}
+
 }  // namespace
 
 Output::Output(const launch::Session& session, const Options& options,
@@ -40,13 +61,11 @@ Output::Output(const launch::Session& session, const Options& options,
       journal_path_(io::journal_path_of(path, uuid, session.rank())),
       remove_(
           {io::part_path_of(path, uuid), journal_path_, io::part_path_of(trace_path(path), uuid)}) {
-  reject_result_path(path, inputs);
-  const bool traces = options.flag("measure.timeline");
-  if (traces) io::protect_inputs(trace_path(path), inputs);
+  reject_result_path(path);
   if (session.rank() != 0) return;
-  const io::Overwrite overwrite = io::overwrite_of(options);
-  file_.emplace(path, overwrite, uuid, reserved_bytes);
-  if (traces) trace_.emplace(trace_path(path), overwrite, uuid, trace_bytes);
+  const Places places = places_of(options, path, inputs);
+  file_.emplace(places.result, uuid, reserved_bytes);
+  if (places.trace) trace_.emplace(*places.trace, uuid, trace_bytes);
 }
 
 Output::~Output() {
@@ -102,7 +121,7 @@ fs::path trace_path(fs::path result) {
   return result += ".trace.json";
 }
 
-void reject_result_path(const fs::path& result, std::span<const io::InputFile> inputs) {
+void reject_result_path(const fs::path& result) {
   const std::string name = result.string();
   const auto colon = name.rfind(":/");
   std::error_code not_there;
@@ -112,18 +131,15 @@ void reject_result_path(const fs::path& result, std::span<const io::InputFile> i
                     "sets (C is /results/C): pass -o {}",
                     name, name.substr(0, colon)));
   }
-  io::protect_inputs(result, inputs);
 }
 
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs) {
   const fs::path path = result_path(options, ranks);
-  reject_result_path(path, inputs);
-  const io::Overwrite overwrite = io::overwrite_of(options);
-  io::expect_place(path, overwrite, io::Contents::result, reserved_bytes + matrix_bytes);
-  if (!options.flag("measure.timeline")) return;
-  io::protect_inputs(trace_path(path), inputs);
-  io::expect_place(trace_path(path), overwrite, io::Contents::trace, trace_bytes);
+  reject_result_path(path);
+  const Places places = places_of(options, path, inputs);
+  io::expect_place(places.result, reserved_bytes + matrix_bytes);
+  if (places.trace) io::expect_place(*places.trace, trace_bytes);
 }
 
 }  // namespace shardstream::run

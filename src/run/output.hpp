@@ -80,8 +80,8 @@ std::filesystem::path result_path(const Options& options, std::uint64_t ranks);
 /// RESULT.trace.json, in the folder of the result.
 std::filesystem::path trace_path(std::filesystem::path result);
 
-/// Throws UsageError if `result` names a data set instead of a file, or one of `inputs`.
-void reject_result_path(const std::filesystem::path& result, std::span<const io::InputFile> inputs);
+/// Throws UsageError if `result` names a data set instead of a file.
+void reject_result_path(const std::filesystem::path& result);
 
 /// Throws UsageError if a run could not write its result or its trace, as far as that can be
 /// checked without writing. The result contains a matrix of `matrix_bytes` bytes.

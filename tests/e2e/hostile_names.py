@@ -1,15 +1,18 @@
 #!/usr/bin/python3
-"""Names that act on a terminal, start a line or are not UTF-8: they are escaped wherever the
-program prints them, and JSON stays JSON."""
+"""Names and texts of files that act on a terminal, start a line or are not UTF-8: they are escaped
+wherever the program prints them, and JSON stays JSON. Results whose tables are elsewhere."""
 
 import json
 import os
+import pathlib
+import re
+import shutil
 import subprocess
 
 import h5py
 import numpy as np
 
-from harness import command_line, each, environment, finish, main, new_folder
+from harness import command_line, each, environment, finish, main, new_folder, run
 
 EVIL = b"a\n\x1b[2Jb\xffc\xc2\x9b"
 ESCAPED = r"a\x0a\x1b[2Jb\xffc\xc2\x9b"
@@ -98,6 +101,134 @@ def test_errors():
     finished = run_bytes("run", "reduce", "--input.data", EVIL + b".h5:/x", cwd=folder).expect(2)
     assert finished.err.count("\n") == 1 and ESCAPED in finished.err, finished
     assert finished.out == "" and os.listdir(folder) == []
+
+
+# ---------------------------------------------------------------- results made by somebody else
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/reduce-file-strong"
+SECRET = "root:x:0:0:a line of a file that is no result"
+
+
+def crafted(name, make):
+    """Copies of two results of the example. In the second, make(file, table, shape, type) has made
+    the table `name`."""
+    folder = new_folder()
+    for path in sorted(EXAMPLE.glob("p[12]-r1.h5")):
+        shutil.copy(path, folder)
+    with h5py.File(folder / "p2-r1.h5", "r+") as file:
+        old = file[name]
+        shape, kind = old.shape, old.dtype
+        attributes = dict(old.attrs)
+        del file[name]
+        make(file, name, shape, kind)
+        if name in file and not isinstance(file.get(name, getlink=True), h5py.ExternalLink):
+            file[name].attrs.update(attributes)
+    return folder
+
+
+def expect_unread(folder):
+    """None of the commands that read results takes the second one, nor shows what it leads to."""
+    bad, out = folder / "p2-r1.h5", new_folder()
+    for words, code in ((["report", folder], 1), (["report", folder, "-o", out / "page.html"], 1),
+                        (["report", bad], 2), (["compare", folder / "p1-r1.h5", bad], 2),
+                        (["run", "reduce", "--input.count", 1000, "--dry-run", "--rates", bad], 2)):
+        finished = run(*words, timeout=30)
+        if "--rates" not in words or "/topology/ranks" in finished.err:
+            finished.expect(code)
+            assert str(bad) in finished.err + finished.out, finished
+        assert SECRET[:8] not in finished.out + finished.err, finished
+    assert SECRET[:8] not in (out / "page.html").read_text(encoding="utf-8")
+
+
+def test_tables_in_other_files():
+    def external(target):
+        def make(file, name, shape, kind):
+            size = kind.itemsize * shape[0]
+            file.create_dataset(name, shape, kind, external=[(str(target), 0, size)])
+        return make
+
+    def virtual(target):
+        def make(file, name, shape, kind):
+            with h5py.File(target, "w") as other:
+                other.create_dataset("x", shape, kind)
+            layout = h5py.VirtualLayout(shape, kind)
+            layout[:] = h5py.VirtualSource(str(target), "x", shape)
+            file.create_virtual_dataset(name, layout)
+        return make
+
+    def linked(target):
+        def make(file, name, shape, kind):
+            with h5py.File(target, "w") as other:
+                other.create_dataset("x", shape, kind)
+            file[name] = h5py.ExternalLink(str(target), "/x")
+        return make
+
+    def check(kind, name):
+        target = new_folder() / "target"
+        if kind == "text":
+            target.write_text(SECRET * 200)
+        elif kind == "fifo":
+            os.mkfifo(target)
+        make = {"virtual": virtual, "linked": linked}.get(kind, external)
+        expect_unread(crafted(name, make(target)))
+    each([(kind, name) for kind in ("text", "fifo", "virtual", "linked")
+          for name in ("topology/ranks", "metrics", "timing/reps")], check)
+
+
+def test_texts_of_results():
+    """Each text of a result, of the attempts and of study.ini has control characters."""
+    evil = b"\x1b]0;owned\x07\x9b2J\nforged=1\r\x7f\xc2\x9b"
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLE, folder)
+    for path in folder.glob("*.h5"):
+        with h5py.File(path, "r+") as file:
+            for group in ("/", "config", "provenance"):
+                for key, value in file[group].attrs.items():
+                    value = value.encode() if isinstance(value, str) else value
+                    if isinstance(value, bytes) and key not in ("schema", "status", "run_uuid"):
+                        file[group].attrs[key] = np.bytes_(value[:20] + evil)
+            spoil_tables(file, evil)
+    lines = (folder / "attempts.jsonl").read_text().splitlines()
+    attempt = json.loads(lines[0]) | {"problem": "p\x1b[2J\nforged=1", "log": "l\x1b[2J\x9b",
+                                      "result": "p1-r1.h5\x1b\nforged=1"}
+    (folder / "attempts.jsonl").write_text("\n".join([*lines, json.dumps(attempt)]) + "\n")
+    slower = new_folder() / "slower"
+    shutil.copytree(folder, slower)
+    for path in slower.glob("*.h5"):
+        with h5py.File(path, "r+") as file:
+            walls = file["timing/reps"][:]
+            walls["wall"] *= 3
+            file["timing/reps"][:] = walls
+            file.attrs["run_uuid"] = np.bytes_(path.name.encode() + b"\x1b")
+    for words in (["report", folder], ["report", folder, "--json"], ["compare", folder, slower],
+                  ["compare", folder, slower, "--json"],
+                  ["report", folder, "-o", new_folder() / "page.html"]):
+        finished = run_bytes(*words)
+        assert finished.code in (0, 1, 3, 4, 5), finished
+        assert not re.search("^forged=1", finished.out + finished.err, re.MULTILINE), finished
+        if "--json" in words:
+            json.loads(finished.out)
+
+
+def spoil_tables(file, evil):
+    """Adds the bytes to every text of the tables that reports read, but for keys."""
+    keys = {"metric", "step", "gpu_uuid", "sampling"}
+
+    def spoil(_, table):
+        if not isinstance(table, h5py.Dataset) or table.dtype.names is None:
+            return
+        rows = table[:]
+        kinds = [(name, "S160" if rows.dtype[name].kind == "S" and name not in keys
+                  else rows.dtype[name]) for name in rows.dtype.names]
+        found[table.name] = rows.astype(kinds), dict(table.attrs)
+    found = {}
+    file.visititems(spoil)
+    for name, (rows, attributes) in found.items():
+        for column in rows.dtype.names:
+            if rows.dtype[column].kind == "S" and column not in keys:
+                rows[column] = [text[:20] + evil for text in rows[column]]
+        del file[name]
+        file.create_dataset(name, data=rows).attrs.update(attributes)
 
 
 if __name__ == "__main__":

@@ -291,11 +291,24 @@ TEST_F(ResultFiles, DoNotReplaceOtherFiles) {
   test::make_file(file_).close();
   refuse();
   std::filesystem::remove(file_);
-  std::filesystem::create_symlink("nowhere", file_);
-  error_of([&] { publish_one(); });
-  EXPECT_EQ(entries(), 1u);
   publish_one(Overwrite::anything);
   EXPECT_EQ(root_text(file_, "status"), "complete");
+}
+
+TEST_F(ResultFiles, DoNotReplaceInputs) {
+  const auto input = folder_ / "input.h5";
+  std::ofstream(input) << "data";
+  std::filesystem::create_hard_link(input, file_);
+  const Place place{file_, Contents::result, Overwrite::anything, {state_of(input)}};
+  EXPECT_TRUE(names(error_of([&] { ResultFile(place, uuid, 1 << 20); }), file_, input, "input"));
+  std::filesystem::remove(file_);
+  {
+    ResultFile result(place, uuid, 1 << 20);  // the link appears meanwhile
+    std::filesystem::create_hard_link(input, file_);
+    EXPECT_TRUE(names(error_of([&] { result.publish(); }, ExitCode::failed), file_, "input"));
+  }
+  EXPECT_TRUE(std::filesystem::equivalent(file_, input));
+  EXPECT_EQ(entries(), 2u);
 }
 
 /// `generate` replaces its own files, and a run its own.
@@ -312,17 +325,20 @@ TEST_F(ResultFiles, DoNotReplaceGeneratedDataOrViceVersa) {
   publish_one(Overwrite::own);
 }
 
-TEST_F(ResultFiles, ReplaceOnlyLinksToRegularFiles) {
+TEST_F(ResultFiles, NeitherFollowNorReplaceLinks) {
   std::filesystem::create_symlink("/dev/null", file_);
   EXPECT_TRUE(names(error_of([&] { publish_one(Overwrite::own); }), file_, "character device"));
   EXPECT_TRUE(std::filesystem::is_symlink(file_));
   std::ofstream(folder_ / "other") << "my thesis";
-  std::filesystem::remove(file_);
-  std::filesystem::create_symlink("other", file_);
-  error_of([&] { publish_one(Overwrite::own); });
-  publish_one(Overwrite::anything);
-  EXPECT_FALSE(std::filesystem::is_symlink(file_));
-  EXPECT_EQ(root_text(file_, "status"), "complete");
+  for (const auto* target : {"other", "nowhere"}) {
+    std::filesystem::remove(file_);
+    std::filesystem::create_symlink(target, file_);
+    for (const auto overwrite : {Overwrite::never, Overwrite::own, Overwrite::anything}) {
+      EXPECT_TRUE(names(error_of([&] { publish_one(overwrite); }), file_, target, "link"));
+    }
+    EXPECT_TRUE(std::filesystem::is_symlink(file_));
+  }
+  EXPECT_EQ(entries(), 2u);
 }
 
 TEST_F(ResultFiles, DoNotReplaceAFifoThatAppearedMeanwhile) {
@@ -355,8 +371,7 @@ TEST_F(ResultFiles, ErrorsNameTheFolder) {
   // Both that which makes the file and that which only looks.
   const auto refusal = [&](const std::string& path) {
     const auto message = error_of([&] { ResultFile(path, Overwrite::never, uuid, 0); });
-    EXPECT_EQ(error_of([&] { expect_place(path, Overwrite::never, Contents::result, 0); }),
-              message);
+    EXPECT_EQ(error_of([&] { expect_place({path, Contents::result}, 0); }), message);
     return message;
   };
   EXPECT_TRUE(names(refusal(folder_ / "no/such/r.h5"), folder_ / "no/such"));
@@ -381,11 +396,10 @@ TEST_F(ResultFiles, NeedDiskSpace) {
       error_of([&] { ResultFile(file_, Overwrite::never, uuid, std::uint64_t{1} << 60); });
   EXPECT_TRUE(names(message, folder_.path().string(), "1 EiB", "free"));
   EXPECT_TRUE(names(error_of([&] {
-                      expect_place(file_, Overwrite::never, Contents::result,
-                                   std::uint64_t{1} << 60);
+                      expect_place({file_, Contents::result}, std::uint64_t{1} << 60);
                     }),
                     "1 EiB", "free"));
-  expect_place(file_, Overwrite::never, Contents::result, 1 << 20);
+  expect_place({file_, Contents::result}, 1 << 20);
   EXPECT_EQ(entries(), 0u);
 }
 

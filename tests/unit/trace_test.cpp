@@ -31,7 +31,7 @@ TEST(Trace, TextIsEscaped) {
 TEST(Trace, FollowsTheFormat) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
-  TraceFile trace(path, io::Overwrite::never, uuid, 1 << 16);
+  TraceFile trace({path, io::Contents::trace}, uuid, 1 << 16);
   trace.begin(12.3456e-6);
   trace.process(1, "rank 1");
   trace.thread(1, 2, "upload");
@@ -57,7 +57,7 @@ TEST(Trace, FollowsTheFormat) {
 TEST(Trace, LongTracesAreWrittenInPieces) {
   const test::TemporaryFolder folder;
   constexpr int spans = 50000;  // some 4 MB
-  TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);
+  TraceFile trace({folder / "x.trace.json", io::Contents::trace}, uuid, 1 << 16);
   trace.begin(0);
   for (int i = 0; i < spans; ++i) trace.span(0, 0, "read", i, i, 1);
   trace.end();
@@ -79,11 +79,14 @@ TEST(Trace, IsReplacedOnlyOnRequest) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
   std::ofstream(path) << "mine";
-  EXPECT_THROW(TraceFile(path, io::Overwrite::never, uuid, 1 << 16), UsageError);
+  const auto open = [&](io::Overwrite overwrite) {
+    TraceFile({path, io::Contents::trace, overwrite}, uuid, 1 << 16);
+  };
+  EXPECT_THROW(open(io::Overwrite::never), UsageError);
   EXPECT_EQ(contents(path), "mine");
-  EXPECT_THROW(TraceFile(path, io::Overwrite::own, uuid, 1 << 16), UsageError);
+  EXPECT_THROW(open(io::Overwrite::own), UsageError);
   for (const auto overwrite : {io::Overwrite::anything, io::Overwrite::own}) {
-    TraceFile trace(path, overwrite, uuid, 1 << 16);
+    TraceFile trace({path, io::Contents::trace, overwrite}, uuid, 1 << 16);
     trace.begin(0);
     trace.end();
     trace.publish();
@@ -94,7 +97,7 @@ TEST(Trace, IsReplacedOnlyOnRequest) {
 TEST(Trace, IsRemovedUnlessPublished) {
   const test::TemporaryFolder folder;
   {
-    TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);
+    TraceFile trace({folder / "x.trace.json", io::Contents::trace}, uuid, 1 << 16);
     trace.begin(0);
     trace.end();
     EXPECT_FALSE(std::filesystem::is_empty(folder.path()));

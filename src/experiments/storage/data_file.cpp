@@ -8,8 +8,8 @@
 
 namespace shardstream::experiments::storage {
 
-DataFile::DataFile(const Bench& bench, std::string_view key) : key_(key) {
-  const std::string& text = bench.options().text(key);
+DataFile::DataFile(const Options& options, std::string_view key) : key_(key) {
+  const std::string& text = options.text(key);
   expect(!text.empty(), "an experiment runs only if the file that it needs is named");
   const auto colon = text.rfind(":/");
   file_ = text.substr(0, colon);
@@ -24,6 +24,14 @@ std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {
     throw;
   } catch (const Error& error) {
     throw UsageError(fmt::format("{}: {}", key_, error.what()), error.where());
+  }
+}
+
+std::vector<io::InputFile> DataFile::inputs() const {
+  try {
+    return open(io::ReadWay::cached)->origin().files;
+  } catch (const UsageError&) {
+    return {};  // the experiment reports it
   }
 }
 

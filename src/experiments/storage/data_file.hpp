@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/bench.hpp"
 #include "io/source/hdf5_source.hpp"
@@ -14,12 +15,15 @@ namespace shardstream::experiments::storage {
 class DataFile {
  public:
   /// `key` is the experiment's Needs::file, so that the option names a file.
-  DataFile(const Bench& bench, std::string_view key);
+  DataFile(const Bench& bench, std::string_view key) : DataFile(bench.options(), key) {}
+  DataFile(const Options& options, std::string_view key);
 
   const std::string& file() const { return file_; }
   /// Throws UsageError, which names the option, if the data set does not exist or cannot be read in
   /// this way.
   std::unique_ptr<io::Source> open(io::ReadWay way) const;
+  /// All files that contain the data; none if open() would throw.
+  std::vector<io::InputFile> inputs() const;
 
  private:
   std::string key_, file_;

@@ -126,6 +126,24 @@ bool is_there(const hdf5::File& opened, const std::string& file, const std::stri
   }
 }
 
+/// Opens the table at `path`. Throws Error if its bytes are not in the file itself: results have no
+/// external storage and no virtual tables, and those could name any file. Needs the lock.
+hdf5::Dataset open_table(const hdf5::File& opened, const std::string& file,
+                         const std::string& path) {
+  // open_dataset() lists the existing data sets.
+  static_cast<void>(is_there(opened, file, path));
+  hdf5::Dataset table = open_dataset(opened, file, path);
+  const auto what = fmt::format("cannot read the table {}", path);
+  const hdf5::Properties creation(H5Dget_create_plist(table.get()), what);
+  if (check(H5Pget_layout(creation.get()), what) == H5D_VIRTUAL) {
+    throw Error(what + ": it is virtual, so its rows are in other files");
+  }
+  if (check(H5Pget_external_count(creation.get()), what) > 0) {
+    throw Error(what + ": its rows are in another file (external storage)");
+  }
+  return table;
+}
+
 /// Nothing if there is no such group. Needs the lock.
 std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::string& file,
                                       const std::string& group) {
@@ -208,16 +226,13 @@ ResultReader::~ResultReader() {
 
 Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
   return handle_->guarded([&] {
-    // open_dataset() lists the existing data sets.
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    return read_table(open_dataset(handle_->file, handle_->name, path), path, columns);
+    return read_table(open_table(handle_->file, handle_->name, path), path, columns);
   });
 }
 
 Table ResultReader::table(const std::string& path) const {
   return handle_->guarded([&] {
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Dataset dataset = open_table(handle_->file, handle_->name, path);
     return read_table(dataset, path, columns_of(dataset, path));
   });
 }
@@ -241,8 +256,7 @@ std::vector<std::string> ResultReader::tables(const std::string& group) const {
 
 bool ResultReader::has_column(const std::string& path, const std::string& column) const {
   return handle_->guarded([&] {
-    static_cast<void>(is_there(handle_->file, handle_->name, path));
-    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Dataset dataset = open_table(handle_->file, handle_->name, path);
     const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot read a table's type");
     return H5Tget_class(stored.get()) == H5T_COMPOUND &&
            H5Tget_member_index(stored.get(), column.c_str()) >= 0;
@@ -287,9 +301,8 @@ struct ResultFile::Handle {
   hdf5::File file;
   bool kept = false;
 
-  Handle(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
-         std::uint64_t reserve_bytes)
-      : part(std::move(path), overwrite, uuid, Contents::result), reserve(reserve_bytes) {}
+  Handle(Place place, const std::string& uuid, std::uint64_t reserve_bytes)
+      : part(std::move(place), uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();
@@ -298,7 +311,10 @@ struct ResultFile::Handle {
 
 ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
-    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
+    : ResultFile(Place{std::move(path), Contents::result, overwrite}, run_uuid, reserve) {}
+
+ResultFile::ResultFile(Place place, const std::string& run_uuid, std::uint64_t reserve)
+    : handle_(std::make_unique<Handle>(std::move(place), run_uuid, reserve)) {
   // HDF5 first truncates the file, which ends a reservation. Reserving still tests for a full disk.
   handle_->part.reserve(reserve);
   const hdf5::Lock lock;

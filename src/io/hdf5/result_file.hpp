@@ -73,9 +73,11 @@ class ResultReader {
 /// MPI_Finalize, which also ends a parallel HDF5.
 class ResultFile {
  public:
-  /// Creates the part file next to `path` and reserves `reserve` bytes on disk. Throws UsageError
-  /// if `path` exists and `overwrite` does not allow replacing it, if the folder does not exist or
-  /// is not writable, or if the disk does not have enough space.
+  /// Creates the part file of `place` and reserves `reserve` bytes on disk. Throws UsageError if
+  /// the file exists and may not be replaced, if the folder does not exist or is not writable, or
+  /// if the disk does not have enough space.
+  ResultFile(Place place, const std::string& run_uuid, std::uint64_t reserve);
+  /// The same for a command without input files.
   ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
              std::uint64_t reserve);
   /// Removes the part file unless publish() has succeeded or keep() was called.

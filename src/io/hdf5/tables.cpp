@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/shard.hpp"
+
 namespace shardstream::io {
 namespace {
 
@@ -17,6 +19,9 @@ using hdf5::check;
 
 /// A limit above the size of any table of a result, which fits into memory.
 constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 1024;
+/// A limit of the memory for a table, and for a chunk of it, which HDF5 reads as a whole. A file
+/// of a few kilobytes may declare any size.
+constexpr std::uint64_t max_bytes = std::uint64_t{512} << 20, max_chunk_bytes = 64 << 20;
 
 bool is_ascii(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
@@ -193,6 +198,17 @@ Cell cell_of(const Column& column, const Field& field, const std::byte* bytes) {
   return column.type == ColumnType::integer ? Cell(integer) : Cell(real);
 }
 
+/// Throws Error if the chunks of a table are larger than those of any table of this program.
+void expect_small_chunks(const hdf5::Dataset& dataset, hid_t stored, const std::string& what) {
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()), what);
+  if (H5Pget_layout(creation.get()) != H5D_CHUNKED) return;
+  hsize_t rows = 0;
+  check(H5Pget_chunk(creation.get(), 1, &rows), what);
+  if (saturating_product(rows, H5Tget_size(stored)) > max_chunk_bytes) {
+    throw Error(fmt::format("{}: its chunks have {} rows", what, rows));
+  }
+}
+
 }  // namespace
 
 void write_table(hid_t group, const Table& table) {
@@ -226,8 +242,11 @@ Table read_table(const hdf5::Dataset& dataset, const std::string& name,
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw Error(what + ": it is no list of rows");
   const auto rows =
       static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space.get()), what));
-  if (rows > max_rows) throw Error(fmt::format("{}: it has {} rows", what, rows));
   const std::size_t size = H5Tget_size(record.get());
+  if (rows > max_rows || rows * size > max_bytes) {
+    throw Error(fmt::format("{}: it has {} rows of {} bytes", what, rows, size));
+  }
+  expect_small_chunks(dataset, stored.get(), what);
   std::vector<std::byte> bytes(rows * size);
   if (rows > 0) {
     check(H5Dread(dataset.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), what);

@@ -276,7 +276,7 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
       give_up("make", errno_text(errno));
     } else {
       lock_as_writer(file_);
-      reserve_room(file_, path_, bytes);
+      reserve_room(file_, {path_, Contents::result}, bytes);
       append(head(run_, static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(ranks_),
                   offset_, restarts_, fingerprint));
     }

@@ -61,7 +61,7 @@ hdf5::Properties with_groups() {
 DatasetFile::DatasetFile(const std::filesystem::path& path, Overwrite overwrite,
                          const std::string& uuid, const std::string& dataset, ElementType type,
                          const std::vector<std::uint64_t>& shape)
-    : part_(path, overwrite, uuid, Contents::generated) {
+    : part_({path, Contents::generated, overwrite}, uuid) {
   expect_data_set_path(dataset);
   const std::uint64_t bytes = bytes_of(type, shape);
   part_.reserve(bytes);  // before HDF5 can meet a full disk; its cutting ends it

@@ -5,51 +5,31 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "core/descriptor.hpp"
-#include "core/options.hpp"
+#include "io/output/replacement.hpp"
 #include "io/output/run_files.hpp"
 
 namespace shardstream::io {
 
-/// Reserves disk space for the first `bytes` bytes of `file` without changing its size. `path` is
+/// Reserves disk space for the first `bytes` bytes of `file` without changing its size. `place` is
 /// for the message. Throws UsageError if there is not enough space. On a file system without
 /// reservations, only the free space is checked.
-void reserve_room(const Descriptor& file, const std::filesystem::path& path, std::uint64_t bytes);
+void reserve_room(const Descriptor& file, const Place& place, std::uint64_t bytes);
 
 /// Blocks until the names in the folder of `path` are on disk. Throws Error.
 void sync_folder_of(const std::filesystem::path& path);
 
-/// The root attribute `schema` of results, and of files that `generate` writes.
-inline constexpr std::string_view result_schema = "shardstream";
-inline constexpr std::string_view generated_schema = "shardstream-data";
-
-/// The contents of a file. Error messages depend on it, and with Overwrite::own a file may only
-/// replace files with the same contents.
-enum class Contents { result, generated, trace, page };
-
-/// The files that output.overwrite allows to replace.
-enum class Overwrite {
-  never,
-  own,      ///< files of the same Contents that this program has written
-  anything  ///< any regular file
-};
-Overwrite overwrite_of(const Options& options);
-
-/// Throws UsageError if a PartFile of `path` could not be created or could not reserve `bytes`
+/// Throws UsageError if a PartFile of `place` could not be created or could not reserve `bytes`
 /// bytes, as far as that can be checked without writing.
-void expect_place(const std::filesystem::path& path, Overwrite overwrite, Contents contents,
-                  std::uint64_t bytes);
+void expect_place(const Place& place, std::uint64_t bytes);
 
 class PartFile {
  public:
   /// Removes stale part files, creates the empty part file with access only for this user, and
-  /// locks it, so that other processes know that its writer is alive. Throws UsageError if `path`
-  /// cannot be created, or if it exists and may not be replaced. A device, FIFO or socket is never
-  /// replaced.
-  PartFile(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
-           Contents contents);
+  /// locks it, so that other processes know that its writer is alive. Throws UsageError if the
+  /// file cannot be created, or if it exists and may not be replaced (replacement.hpp).
+  PartFile(Place place, const std::string& uuid);
   /// Removes the part file unless publish() has succeeded or keep() was called.
   ~PartFile();
   PartFile(const PartFile&) = delete;
@@ -70,13 +50,13 @@ class PartFile {
   void keep() { kept_ = true; }
 
   /// Gives the file the permissions of any new file of this user (umask), syncs it, gives it its
-  /// final name and syncs the folder. Throws Error on failure, and if `path` exists by now and may
-  /// not be replaced.
+  /// final name and syncs the folder. Throws Error on failure, and if a file with this name exists
+  /// by now and may not be replaced.
   void publish();
-  /// Whether another run has published first: `path` exists and may not be replaced.
+  /// Whether another run has published first: the file exists and may not be replaced.
   bool is_overtaken() const;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return place_.path; }
   const std::filesystem::path& part_path() const { return part_path_; }
 
  private:
@@ -84,10 +64,9 @@ class PartFile {
   bool lock_and_keep();
   void link_into_place();
 
-  std::filesystem::path path_, part_path_;
+  Place place_;
+  std::filesystem::path part_path_;
   std::string uuid_;
-  Overwrite overwrite_;
-  Contents contents_;
   bool published_ = false, kept_ = false;
   Descriptor file_;
 };

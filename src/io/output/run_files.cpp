@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/units.hpp"
+#include "io/output/contents.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -101,12 +102,13 @@ OpenedRunFile::Writer look_at_lock(const Descriptor& file) {
 
 // ---------------------------------------------------------------- whose file it is
 
-/// A part file begins like HDF5, a trace or a page. After a killed writer, it may also be empty or
-/// begin with a hole.
+/// A part file begins like HDF5 or a text file of this program. After a killed writer, it may also
+/// be empty or begin with a hole.
 bool begins_as_part(std::string_view start) {
   constexpr std::string_view hdf5 = "\211HDF\r\n\032\n";
   return start.empty() || start.starts_with('\0') || start.starts_with(hdf5) ||
-         start.starts_with(trace_start);
+         std::ranges::any_of(text_marks,
+                             [&](const TextMark& mark) { return start.starts_with(mark.start); });
 }
 
 /// The first line of a journal may be incomplete.
@@ -132,7 +134,7 @@ std::string problem_of(const RunFile& file, const Descriptor& opened) {
   if (is_journal && static_cast<std::uint64_t>(status.st_size) > max_journal_bytes) {
     return fmt::format("is larger than {}", format_size(max_journal_bytes));
   }
-  std::array<char, 128> start{};
+  std::array<char, max_text_mark> start{};
   const auto got = opened.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
   if (got < 0) return "cannot be read";
   const std::string_view text(start.data(), static_cast<std::size_t>(got));

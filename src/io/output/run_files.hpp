@@ -24,13 +24,6 @@ std::filesystem::path part_path_of(const std::filesystem::path& path, const std:
 std::filesystem::path journal_path_of(const std::filesystem::path& path, const std::string& uuid,
                                       int rank);
 
-/// The beginning of a trace.
-inline constexpr std::string_view trace_start =
-    "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"run_uuid\":";
-
-/// The beginning of a report page.
-inline constexpr std::string_view page_start = "<!DOCTYPE html>\n<!-- shardstream report -->";
-
 /// The maximum size of a journal that is written or read. It suffices for more than 300 000 pieces.
 inline constexpr std::uint64_t max_journal_bytes = std::uint64_t{64} << 20;
 /// The beginning of a journal after the checksum of its first line.

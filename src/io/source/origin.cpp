@@ -419,15 +419,12 @@ Origin trace_origin(const fs::path& file, const std::string& path, Unwritten unw
   return origin;
 }
 
-void protect_inputs(const fs::path& path, std::span<const InputFile> inputs) {
+const InputFile* input_at(const fs::path& path, std::span<const InputFile> inputs) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return;
-  for (const InputFile& input : inputs) {
-    if (!is_same_file(input, status)) continue;
-    throw UsageError(
-        fmt::format("output.file: '{}' is an input of this run ({}): choose another output.file",
-                    path.string(), input.path.string()));
-  }
+  if (::stat(path.c_str(), &status) != 0) return nullptr;
+  const auto found = std::ranges::find_if(
+      inputs, [&](const InputFile& input) { return is_same_file(input, status); });
+  return found == inputs.end() ? nullptr : &*found;
 }
 
 }  // namespace shardstream::io

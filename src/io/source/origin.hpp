@@ -57,8 +57,7 @@ std::string change_of(const InputFile& file);
 Origin trace_origin(const std::filesystem::path& file, const std::string& path,
                     Unwritten unwritten);
 
-/// Throws UsageError if `path` is one of `inputs`, under any name (hard and symbolic links), since
-/// a result would destroy the data.
-void protect_inputs(const std::filesystem::path& path, std::span<const InputFile> inputs);
+/// The input to which `path` leads under any name (hard and symbolic links), or null.
+const InputFile* input_at(const std::filesystem::path& path, std::span<const InputFile> inputs);
 
 }  // namespace shardstream::io

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/contents.hpp"
 #include "report/page/experiments.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/sections.hpp"
@@ -186,49 +184,32 @@ Drawn draw_report(const Report& report) {
   return drawn;
 }
 
-/// Writes the picture, if there is one, and adds its path. Throws Error.
-void write_svg(const Figure& figure, const std::filesystem::path& path, const std::string& source,
-               std::vector<std::filesystem::path>& written) {
-  if (figure.pictures.empty()) return;
-  std::ofstream file(path);
-  file << page::to_svg(figure, source);
-  if (!file.flush()) {
-    throw Error(fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
-  }
-  written.push_back(path);
-}
-
 }  // namespace
 
-std::vector<std::filesystem::path> write_figures(const Report& report,
-                                                 const std::filesystem::path& folder) {
+std::vector<NamedText> figure_files(const Report& report) {
   const Drawn drawn = draw_report(report);
   if (!drawn.why_no_pictures.empty()) {
     throw UsageError(fmt::format("--svg: figures are missing: {}", drawn.why_no_pictures));
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw UsageError(
-        fmt::format("--svg: cannot make the folder '{}': {}", folder.string(), error.message()));
-  }
-  std::vector<std::filesystem::path> written;
+  std::vector<NamedText> files;
+  const auto add = [&files](const std::string& id, const Figure& figure,
+                            const std::string& source) {
+    if (figure.pictures.empty()) return;
+    files.push_back({fmt::format("{}-{}.svg", id, figure.id), page::to_svg(figure, source)});
+  };
   for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
     const StudyReport& study = *drawn.studies[i].study;
     const std::string source = fmt::format("{} on {}", study.name, study.device);
     for (const Group& group : drawn.groups[i]) {
-      for (const Figure& figure : group.figures) {
-        write_svg(figure, folder / fmt::format("{}-{}.svg", id_of(i), figure.id), source, written);
-      }
+      for (const Figure& figure : group.figures) add(id_of(i), figure, source);
     }
   }
   for (std::size_t i = 0; i < drawn.benches.size(); ++i) {
     for (const Figure& figure : drawn.benches[i]) {
-      write_svg(figure, folder / fmt::format("{}-{}.svg", id_of_bench(i), figure.id),
-                report.benches[i].device, written);
+      add(id_of_bench(i), figure, report.benches[i].device);
     }
   }
-  return written;
+  return files;
 }
 
 Page to_page(const Report& report) {

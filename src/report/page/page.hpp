@@ -1,11 +1,10 @@
 // A report as one self-contained HTML page without scripts, which needs no network.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "io/output/part_file.hpp"
+#include "report/formats.hpp"
 #include "report/studies.hpp"
 
 namespace shardstream::report {
@@ -19,16 +18,8 @@ struct Page {
 /// same page.
 Page to_page(const Report& report);
 
-/// Writes the figures of the page as SVG documents into `folder`: sN-FIGURE.svg for section N.
-/// Creates the folder, and replaces files with these names. Returns the paths. Throws UsageError if
-/// the folder cannot be created or gnuplot cannot draw all figures, and Error if a file cannot be
-/// written.
-std::vector<std::filesystem::path> write_figures(const Report& report,
-                                                 const std::filesystem::path& folder);
-
-/// Writes `html` under a temporary name and then gives it its final name. Throws UsageError if
-/// `path` exists and `overwrite` does not allow replacing it, or if it cannot be created.
-void write_page(const std::string& html, const std::filesystem::path& path,
-                io::Overwrite overwrite);
+/// The figures of the page as SVG documents: sN-FIGURE.svg for section N. Throws UsageError if
+/// gnuplot cannot draw all figures.
+std::vector<NamedText> figure_files(const Report& report);
 
 }  // namespace shardstream::report

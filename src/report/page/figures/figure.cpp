@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/output/contents.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -140,11 +141,11 @@ class Column {
   /// The document: dark on white, so that it fits on any page.
   std::string document(const std::string& title, int width) const {
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
+        "{4}xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
         "viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
         "font-size=\"14\" color=\"#1b2530\" fill=\"#1b2530\">\n<title>{2}</title>\n"
         "<rect width=\"{0}\" height=\"{1}\" rx=\"8\" fill=\"#fff\"/>\n{3}</svg>\n",
-        width, y_ + margin, escape(title), svg_);
+        width, y_ + margin, escape(title), svg_, io::figure_start);
   }
 
  private:

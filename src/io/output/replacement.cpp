@@ -1,0 +1,155 @@
+#include "io/output/replacement.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <system_error>
+
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
+#include "io/hdf5/handles.hpp"
+
+namespace shardstream::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The contents of a file that this program has written, from its own marks.
+struct Mark {
+  Contents contents;
+  bool complete = true;
+  std::string created = {};
+};
+
+std::optional<Mark> mark_of_hdf5(const fs::path& path) {
+  const hdf5::AtWork at_work(path.string(), hdf5::Stage::opening);
+  const hdf5::Lock lock;
+  const auto access = hdf5::posix_access(false);
+  const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!file.valid()) return std::nullopt;
+  const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
+  if (!root.valid()) return std::nullopt;
+  const std::string schema = hdf5::read_text_attribute(root.get(), "schema");
+  if (schema == generated_schema) return Mark{Contents::generated};
+  if (schema != result_schema) return std::nullopt;
+  return Mark{Contents::result, hdf5::read_text_attribute(root.get(), "status") == "complete",
+              hdf5::read_text_attribute(root.get(), "created_utc")};
+}
+
+std::optional<Mark> mark_of(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return std::nullopt;
+  }
+  std::string start(max_text_mark, '\0');
+  file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
+  for (const TextMark& mark : text_marks) {
+    if (start.starts_with(mark.start)) return Mark{mark.contents};
+  }
+  return mark_of_hdf5(path);
+}
+
+bool is_hdf5(Contents contents) {
+  return contents == Contents::result || contents == Contents::generated;
+}
+
+/// The reason why the regular file at the place may not be replaced, or nothing. An unfinished
+/// result may always be replaced.
+std::optional<std::string> objection_to_replacing(const Place& place) {
+  if (place.overwrite == Overwrite::anything) return std::nullopt;
+  const auto mark = mark_of(place.path);
+  const bool own = mark && mark->contents == place.contents;
+  if (own && (place.overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
+  const std::string_view kind = name_of(place.contents);
+  if (!own) {
+    return fmt::format(
+        "'{}' already exists and is not {}: choose another {} or pass --output.overwrite anything, "
+        "which replaces the whole file",
+        place.path.string(), kind, place.option);
+  }
+  return fmt::format(
+      "'{}' already exists ({}): choose another {} or pass --output.overwrite true, which replaces "
+      "the whole file{}",
+      place.path.string(),
+      mark->created.empty() ? std::string(kind) : "complete result of " + mark->created,
+      place.option, is_hdf5(place.contents) ? " with all its data sets" : "");
+}
+
+/// An input keeps its name, whether the place is a hard or a symbolic link to it.
+std::optional<std::string> objection_to_input(const Place& place) {
+  const InputFile* const input = input_at(place.path, place.inputs);
+  if (input == nullptr) return std::nullopt;
+  return fmt::format("'{}' is an input of this command ({}): choose another {}",
+                     place.path.string(), input->path.string(), place.option);
+}
+
+std::optional<std::string> objection_to_link(const Place& place) {
+  std::error_code unreadable;
+  const fs::path target = fs::read_symlink(place.path, unreadable);
+  return fmt::format(
+      "'{}' is a symbolic link{}: name that file itself, or choose another {}, since a link is "
+      "neither followed nor replaced",
+      place.path.string(), unreadable ? "" : fmt::format(" to '{}'", target.string()),
+      place.option);
+}
+
+}  // namespace
+
+std::string_view name_of(Contents contents) {
+  switch (contents) {
+    case Contents::result:
+      return "a result of a run";
+    case Contents::generated:
+      return "a file of generate";
+    case Contents::trace:
+      return "a trace of a run";
+    case Contents::page:
+      return "a page of report";
+    case Contents::figure:
+      return "a figure of report";
+    case Contents::table:
+      return "a table of report";
+    case Contents::extra_p:
+      return "a file of report for Extra-P";
+  }
+  throw ContractError("an output has contents");
+}
+
+Overwrite overwrite_of(const Options& options) {
+  const std::string& text = options.text("output.overwrite");
+  if (text == "anything") return Overwrite::anything;
+  return text == "true" ? Overwrite::own : Overwrite::never;
+}
+
+std::optional<std::string> objection(const Place& place) {
+  struct stat status {};
+  if (::lstat(place.path.c_str(), &status) != 0) return std::nullopt;
+  if (auto reason = objection_to_input(place)) return reason;
+  if (S_ISDIR(status.st_mode)) {
+    return fmt::format("'{}' is a folder: choose another {}", place.path.string(), place.option);
+  }
+  if (const auto kind = special_kind(place.path); !kind.empty()) {
+    return fmt::format("'{}' is {}, not a regular file: choose another {}{}", place.path.string(),
+                       kind, place.option,
+                       place.contents == Contents::result
+                           ? ", or pass --output.store false if you do not need the result matrix"
+                           : "");
+  }
+  if (S_ISLNK(status.st_mode)) return objection_to_link(place);
+  return objection_to_replacing(place);
+}
+
+void expect_free(const Place& place) {
+  const std::string name = place.path.filename().string();
+  if (name.empty() || name == "." || name == "..") {
+    throw UsageError(
+        fmt::format("{}: '{}' has no file name: add one", place.option, place.path.string()));
+  }
+  if (const auto reason = objection(place)) {
+    throw UsageError(fmt::format("{}: {}", place.option, *reason));
+  }
+}
+
+}  // namespace shardstream::io

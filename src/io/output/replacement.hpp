@@ -1,0 +1,43 @@
+// Decides whether an output may take the name that the user gave it. Every output of the program
+// asks here, so that no file is lost: neither an input nor a file of somebody else.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/options.hpp"
+#include "io/output/contents.hpp"
+#include "io/source/origin.hpp"
+
+namespace shardstream::io {
+
+/// The files that output.overwrite allows to replace.
+enum class Overwrite {
+  never,
+  own,      ///< files of the same Contents that this program has written
+  anything  ///< any regular file
+};
+Overwrite overwrite_of(const Options& options);
+
+/// The name of an output and the conditions under which it may replace a file.
+struct Place {
+  std::filesystem::path path;
+  Contents contents;
+  Overwrite overwrite = Overwrite::never;
+  std::vector<InputFile> inputs = {};  ///< of the command; never replaced, whatever their name
+  std::string option = "output.file";  ///< the option that names the output, for messages
+};
+
+/// The reason why the output cannot take its name now, as a sentence with the remedy. Nothing if
+/// there is no file with this name, or if it may be replaced: an unfinished result, or what
+/// `overwrite` allows. Inputs, folders, devices, FIFOs, sockets and symbolic links are never
+/// replaced.
+std::optional<std::string> objection(const Place& place);
+
+/// Throws UsageError, which names the option, if there is an objection or the path has no file
+/// name.
+void expect_free(const Place& place);
+
+}  // namespace shardstream::io
