@@ -140,7 +140,7 @@ def test_large_integers_are_subtracted_as_integers():
 # ---------------------------------------------------------------- overflow
 
 def expect_overflow(workload, matrices, precision, rows, *options, ranks=1, reason=None):
-    """C is not finite although its factors are: it is not verified, and a warning has the reason."""
+    """C is not finite although its factors are: it is not verified, and a warning says why."""
     out = new_folder() / "c.h5"
     finished = run("run", workload, *inputs(new_folder(), **matrices), "--product.precision",
                    precision, *options, "-o", out, ranks=ranks, env=ON_HOST).expect(0)

@@ -94,6 +94,23 @@ void for_transposed(const T* from, std::uint64_t ld, Rows rows, std::uint64_t co
 
 constexpr std::uint64_t centred_at_once = 512;  // doubles in the first-level cache
 
+/// Subtracts whole_of(i) from element i, and converts the difference to a double. Compilers
+/// vectorise the search for differences of more than 63 bits, which are rare, but not difference()
+/// itself.
+template <class WholeOf>
+[[gnu::always_inline]] inline void differences(const std::int64_t* __restrict line,
+                                               const WholeOf& whole_of, std::uint64_t width,
+                                               double* __restrict out) {
+  std::int64_t any = 0;
+  for (std::uint64_t i = 0; i < width; ++i) {
+    any |= wraps(line[i], whole_of(i), wrapped_difference(line[i], whole_of(i)));
+  }
+  for (std::uint64_t i = 0; i < width && any >= 0; ++i) {
+    out[i] = static_cast<double>(wrapped_difference(line[i], whole_of(i)));
+  }
+  for (std::uint64_t i = 0; i < width && any < 0; ++i) out[i] = difference(line[i], whole_of(i));
+}
+
 /// Converts elements to doubles, after it has subtracted `whole` (null: nothing) from integers.
 /// `one`: all elements have the same one; otherwise each has its own.
 template <class T>
@@ -101,9 +118,13 @@ template <class T>
                                               const std::int64_t* __restrict whole, bool one,
                                               std::uint64_t width, double* __restrict out) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
+    if (whole != nullptr && one) {
+      return differences(
+          line, [same = *whole](std::uint64_t) { return same; }, width, out);
+    }
     if (whole != nullptr) {
-      for (std::uint64_t i = 0; i < width; ++i) out[i] = difference(line[i], whole[one ? 0 : i]);
-      return;
+      return differences(
+          line, [whole](std::uint64_t i) { return whole[i]; }, width, out);
     }
   }
   for (std::uint64_t i = 0; i < width; ++i) {

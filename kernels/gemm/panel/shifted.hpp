@@ -10,14 +10,24 @@
 
 namespace shardstream::gemm {
 
+/// x - whole modulo 2^64.
+constexpr std::int64_t wrapped_difference(std::int64_t x, std::int64_t whole) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) -
+                                   static_cast<std::uint64_t>(whole));
+}
+
+/// Negative if `apart`, the wrapped difference, is not x - whole: x and whole have different signs,
+/// and so have x and `apart`.
+constexpr std::int64_t wraps(std::int64_t x, std::int64_t whole, std::int64_t apart) {
+  return (x ^ whole) & (x ^ apart);
+}
+
 /// x - whole as a double. Doubles hold all integers up to 2^53, so a smaller difference is exact,
 /// however large x is. A difference beyond 63 bits is rounded twice.
 constexpr double difference(std::int64_t x, std::int64_t whole) {
-  const auto apart =
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(whole));
-  const bool less = x < whole, wraps = less != (apart < 0);
-  const double turn = less ? -0x1p64 : 0x1p64;
-  return static_cast<double>(apart) + (wraps ? turn : 0.0);
+  const std::int64_t apart = wrapped_difference(x, whole);
+  const double turn = x < 0 ? -0x1p64 : 0x1p64;
+  return static_cast<double>(apart) + (wraps(x, whole, apart) < 0 ? turn : 0.0);
 }
 
 /// x, or NaN if x is infinite. So the squares of a variable have the sum NaN if one of its values

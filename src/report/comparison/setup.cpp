@@ -93,7 +93,8 @@ Setup read_setup(const RunFile& run) {
   }
   for (const auto& [name, value] : values_of(file, "/results")) {
     const bool is_verdict = name.starts_with("verif") || name == "verdict";
-    if (!is_verdict && name != "plan" && name != "unchecked_rows") setup.plan[name] = value;
+    if (!is_verdict && name != "plan" && name != "unchecked_rows" && name != "overflowed_rows")
+      setup.plan[name] = value;
   }
   return setup;
 }
