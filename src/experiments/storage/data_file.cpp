@@ -5,15 +5,16 @@
 #include <optional>
 
 #include "core/error.hpp"
+#include "io/hdf5/lookup.hpp"
 
 namespace shardstream::experiments::storage {
 
 DataFile::DataFile(const Options& options, std::string_view key) : key_(key) {
   const std::string& text = options.text(key);
   expect(!text.empty(), "an experiment runs only if the file that it needs is named");
-  const auto colon = text.rfind(":/");
-  file_ = text.substr(0, colon);
-  if (colon != text.npos) path_ = text.substr(colon + 1);
+  const auto [file, path] = io::dataset_name(text);
+  file_ = file;
+  path_ = path;
 }
 
 std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {

@@ -1,120 +1,16 @@
 #include "io/hdf5/lookup.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 
-#include "core/descriptor.hpp"
 #include "core/units.hpp"
-#include "io/hdf5/stored_type.hpp"
+#include "io/hdf5/catalogue.hpp"
+#include "io/hdf5/unreadable_file.hpp"
 
 namespace shardstream::io {
 namespace {
-
-/// The limit of visited links: a file may have millions, but a message needs only a few.
-constexpr std::size_t max_links_visited = 20'000;
-constexpr std::size_t max_names_listed = 10;
-
-/// FILE:/PATH if `name` is FILE/PATH, as if the file were a folder; else nothing.
-std::string with_colon(const std::string& name) {
-  for (auto slash = name.find('/', 1); slash != name.npos; slash = name.find('/', slash + 1)) {
-    struct stat status {};
-    const std::string file = name.substr(0, slash);
-    if (::stat(file.c_str(), &status) != 0) return "";
-    if (S_ISREG(status.st_mode)) return file + ":" + name.substr(slash);
-  }
-  return "";
-}
-
-void expect_readable_file(const std::string& name) {
-  struct stat status {};
-  if (::stat(name.c_str(), &status) != 0) {
-    const int error = errno;
-    if (error != ENOENT && error != ENOTDIR) {
-      throw UsageError(fmt::format(
-          "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
-          errno_text(error)));
-    }
-    if (const std::string meant = with_colon(name); !meant.empty()) {
-      throw UsageError(fmt::format("there is no file '{}': did you mean '{}'?", name, meant));
-    }
-    const auto generator = nearest(name, {"uniform", "ramp"});
-    throw UsageError(fmt::format("there is no file '{}': {}", name,
-                                 generator.empty()
-                                     ? "check the path, or name a generator (uniform, ramp)"
-                                     : fmt::format("did you mean the generator {}?", generator)));
-  }
-  if (S_ISDIR(status.st_mode)) {
-    throw UsageError(fmt::format("'{}' is a folder: name an HDF5 file in it", name));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw UsageError(fmt::format("'{}' is a pipe or device: name an HDF5 file", name));
-  }
-  const Descriptor file(name, O_RDONLY);
-  if (!file.valid()) {
-    throw UsageError(
-        fmt::format("'{}' cannot be read ({}): change its permissions or name another file", name,
-                    errno_text(errno)));
-  }
-  if (status.st_size == 0) {
-    throw UsageError(fmt::format(
-        "'{}' is an empty file (0 bytes), not HDF5: write it again or name another file", name));
-  }
-}
-
-/// Reports a readable file that HDF5 could not open.
-[[noreturn]] void fail_to_open(const std::string& name) {
-  const hdf5::Reasons reasons;
-  if (reasons.mention("unable to lock file")) {
-    throw UsageError(fmt::format(
-        "'{}' cannot be locked for reading ({}): wait for the program that writes it, or "
-        "set HDF5_USE_FILE_LOCKING=FALSE if no program writes it",
-        name, reasons.about("unable to lock file")));
-  }
-  if (reasons.mention("truncated file")) {
-    throw UsageError(fmt::format("'{}' is truncated ({}): copy or write it again", name,
-                                 reasons.about("truncated file")));
-  }
-  if (reasons.mention("file signature not found")) {
-    throw UsageError(
-        fmt::format("'{}' is not an HDF5 file (it has no HDF5 signature): name an HDF5 file, or "
-                    "FILE:/PATH for a data set in one",
-                    name));
-  }
-  throw UsageError(
-      fmt::format("'{}' cannot be opened and may be damaged (HDF5: {}): copy or write it again",
-                  name, reasons.innermost()));
-}
-
-struct Visit {
-  const std::string& prefix;
-  hdf5::Properties access = access_without_external_links();
-  std::vector<std::string> found = {};
-  std::size_t links = 0;
-};
-
-herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void* user) {
-  auto& visit = *static_cast<Visit*>(user);
-  if (++visit.links > max_links_visited) return 1;
-  if (link->type != H5L_TYPE_HARD && link->type != H5L_TYPE_SOFT) return 0;
-  const hdf5::Object object(H5Oopen(group, path, visit.access.get()));
-  if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET) {
-    visit.found.push_back(visit.prefix + path);
-  }
-  return 0;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  if (names.empty()) return "none";
-  const auto listed = std::min(names.size(), max_names_listed);
-  std::string text;
-  for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (listed < names.size()) text += fmt::format(" and {} more", names.size() - listed);
-  return text;
-}
 
 std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
@@ -140,20 +36,30 @@ bool link_exists(hid_t file, const std::string& path) {
   }
 }
 
+std::vector<std::string> paths_of(const Catalogue& catalogue) {
+  std::vector<std::string> paths;
+  for (const auto& entry : catalogue.entries()) paths.push_back(entry.path);
+  return paths;
+}
+
 [[noreturn]] void fail_to_find(const hdf5::File& file, const std::string& name,
                                const std::string& path) {
-  const std::string reason = hdf5::Reasons().innermost();
+  const hdf5::Reasons reasons;
+  const auto newer = newer_format(reasons);
   if (link_exists(file.get(), path)) {
+    if (newer)
+      throw UsageError(fmt::format("'{}' in '{}' cannot be opened: {}", path, name, *newer));
     throw UsageError(fmt::format(
         "'{}' in '{}' cannot be opened, since it is a broken link or damaged (HDF5: {}): "
         "name another data set",
-        path, name, reason));
+        path, name, reasons.innermost()));
   }
-  const auto paths = datasets_in(file.get(), name, "/");
+  const Catalogue catalogue(file.get(), name, "/");
+  const auto paths = paths_of(catalogue);
   const auto near = meant(path, paths);
-  throw UsageError(fmt::format(
-      "there is no '{}' in '{}': {}", path, name,
-      near.empty() ? "its data sets are " + joined(paths) : fmt::format("did you mean {}?", near)));
+  throw UsageError(fmt::format("there is no '{}' in '{}': {}", path, name,
+                               near.empty() ? "its data sets are " + catalogue.text()
+                                            : fmt::format("did you mean {}?", near)));
 }
 
 /// The path by which HDF5 has reached an object.
@@ -202,15 +108,6 @@ hdf5::Object open_again(hid_t file, hid_t object) {
 }
 #endif
 
-bool holds_numbers(const hdf5::File& file, const std::string& path) {
-  const hdf5::Dataset dataset(H5Dopen2(file.get(), path.c_str(), H5P_DEFAULT));
-  if (!dataset.valid()) return false;
-  const hdf5::Type type(H5Dget_type(dataset.get()));
-  const hdf5::Space space(H5Dget_space(dataset.get()));
-  return type.valid() && space.valid() && natural_type(type.get()).has_value() &&
-         H5Sget_simple_extent_npoints(space.get()) > 0;
-}
-
 }  // namespace
 
 hdf5::File open_input_file(const std::filesystem::path& file) {
@@ -226,32 +123,39 @@ hdf5::File open_input_file(const std::filesystem::path& file) {
   return opened;
 }
 
-std::vector<std::string> datasets_in(hid_t group, const std::string& name,
-                                     const std::string& prefix) {
-  Visit visit{prefix};
-  if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
+std::string only_dataset(const hdf5::File& file, const std::string& name) {
+  using Use = Catalogue::Use;
+  const Catalogue catalogue(file.get(), name, "/");
+  const auto& all = catalogue.entries();
+  const bool is_complete = catalogue.is_complete();
+  if (all.size() == 1 && is_complete) return all.front().path;  // its opening says what is wrong
+  if (all.empty() || all.front().use != Use::computable) {
     throw UsageError(
-        fmt::format("the data sets of '{}' cannot be listed; it may be damaged (HDF5: {}): copy or "
-                    "write it again",
-                    name, hdf5::Reasons().innermost()));
+        fmt::format("'{}' has no data set of numbers that can be used: name another "
+                    "file (its data sets are {})",
+                    name, catalogue.text()));
   }
-  return std::move(visit.found);
+  // Tables, strings and the like beside the numbers are not meant; whatever else is there may be.
+  const bool is_only = all.size() == 1 || all[1].use == Use::others;  // they are in this order
+  if (is_only && is_complete) return all.front().path;
+  throw UsageError(fmt::format(
+      "'{}' {}: name a data set as {}:/PATH, of {}", name,
+      is_complete ? "has more than one data set" : "has too many objects to find its only data set",
+      name, catalogue.text()));
 }
 
-std::string only_dataset(const hdf5::File& file, const std::string& name) {
-  const auto paths = datasets_in(file.get(), name, "/");
-  if (paths.size() == 1) return paths.front();  // what is wrong with it, its opening will say
-  std::vector<std::string> usable;
-  std::copy_if(paths.begin(), paths.end(), std::back_inserter(usable),
-               [&](const auto& path) { return holds_numbers(file, path); });
-  if (usable.empty()) {
-    throw UsageError(fmt::format("'{}' has no data set of numbers: name another file", name));
+DatasetName dataset_name(const std::string& text) {
+  struct stat status {};
+  const auto is_file = [&](const std::string& file) {
+    return ::stat(file.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+  };
+  const auto last = text.rfind(":/");
+  if (last == std::string::npos || ::stat(text.c_str(), &status) == 0) return {text, ""};
+  for (auto colon = last; colon != std::string::npos && colon > 0;) {
+    if (is_file(text.substr(0, colon))) return {text.substr(0, colon), text.substr(colon + 1)};
+    colon = text.rfind(":/", colon - 1);
   }
-  if (usable.size() > 1) {
-    throw UsageError(fmt::format("'{}' has {} data sets: name one as {}:/PATH, of {}", name,
-                                 usable.size(), name, joined(usable)));
-  }
-  return usable.front();
+  return {text.substr(0, last), text.substr(last + 1)};
 }
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
@@ -262,9 +166,9 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, cons
     fail_to_find(file, name, path);
   }
   if (H5Iget_type(object.get()) == H5I_GROUP) {
-    const auto paths = datasets_in(object.get(), name, path.back() == '/' ? path : path + '/');
+    const Catalogue catalogue(object.get(), name, path.back() == '/' ? path : path + '/');
     throw UsageError(fmt::format("'{}' in '{}' is a group: name one of its data sets: {}", path,
-                                 name, joined(paths)));
+                                 name, catalogue.text()));
   }
   if (H5Iget_type(object.get()) != H5I_DATASET) {
     throw UsageError(fmt::format("'{}' in '{}' is a named type: name a data set", path, name));

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/referenced_files.hpp"
@@ -15,14 +14,17 @@ namespace shardstream::io {
 /// Opens an existing file for reading, with the POSIX driver.
 hdf5::File open_input_file(const std::filesystem::path& file);
 
-/// Paths of the data sets in `group` and below, each with `prefix`, which ends in '/'. Stops after
-/// a bounded number of links, and does not follow links to other files. `name` is the name of the
-/// file for messages.
-std::vector<std::string> datasets_in(hid_t group, const std::string& name,
-                                     const std::string& prefix);
-
-/// The path of the file's only data set of numbers. `name` is the name of the file for messages.
+/// The path of the file's only data set of numbers. It is an error if there are others that may be
+/// meant, even if they cannot be opened or computed. `name` is the name of the file for messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
+
+/// The two parts of FILE:/PATH.
+struct DatasetName {
+  std::string file, path;
+};
+/// Splits at the last ":/" that follows the name of an existing file, or else at the last one.
+/// Without ":/", and if `text` is the name of an existing file, there is no path.
+DatasetName dataset_name(const std::string& text);
 
 /// Opens the data set at `path` with the access properties of `links`, which records the external
 /// links on the way.

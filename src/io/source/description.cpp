@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/fill_value.hpp"
+#include "io/hdf5/filters.hpp"
 #include "io/hdf5/stored_type.hpp"
 
 namespace shardstream::io {
@@ -34,32 +35,6 @@ Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
                                  join(shape, "x")));
   }
   return shape;
-}
-
-/// The filters of the data set. Throws UsageError for a filter that HDF5 does not have, which would
-/// fail only at the first chunk.
-std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
-  std::vector<std::string> filters;
-  const int count = check(H5Pget_nfilters(creation), "cannot get the filters of " + name);
-  for (int i = 0; i < count; ++i) {
-    char text[64] = "";
-    unsigned flags = 0, config = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
-                                           nullptr, sizeof text, text, &config);
-    check(id, "cannot get the filters of " + name);
-    filters.push_back(fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text)));
-    unsigned can = 0;
-    if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
-        (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
-      continue;
-    }
-    throw UsageError(fmt::format(
-        "{} is compressed with filter {}, which this HDF5 does not have: install its plugin "
-        "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
-        name, filters.back()));
-  }
-  return filters;
 }
 
 ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,

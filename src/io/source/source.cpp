@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "io/hdf5/lookup.hpp"
 #include "io/source/generator_source.hpp"
 #include "io/source/hdf5_source.hpp"
 
@@ -47,18 +48,6 @@ std::optional<ElementType> requested_type(const Options& options) {
     if (text == name_of(type)) return type;
   }
   return std::nullopt;
-}
-
-struct FileAndPath {
-  std::string file, path;
-};
-
-/// Splits FILE:/PATH at the last ":/", unless the whole text is the name of an existing file.
-FileAndPath file_and_path(const std::string& data) {
-  struct stat status {};
-  const auto colon = data.rfind(":/");
-  if (colon == std::string::npos || ::stat(data.c_str(), &status) == 0) return {data, ""};
-  return {data.substr(0, colon), data.substr(colon + 1)};
 }
 
 ReadWay read_way(const Options& options) {
@@ -133,7 +122,7 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
                                   const std::string& misfit_remedy = {}) {
-  const auto [file, path] = file_and_path(data);
+  const auto [file, path] = dataset_name(data);
   if (file.empty()) {
     throw UsageError(
         fmt::format("{}: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", key, data));
@@ -203,7 +192,7 @@ std::string identity_of(const Source& source) {
 std::unique_ptr<Source> open_source(const Options& options) {
   const std::string& data = options.text("input.data");
   if (const auto generator = generator_named(data)) return open_generator(*generator, options);
-  const std::string file = file_and_path(data).file;
+  const std::string file = dataset_name(data).file;
   for (const char* key : {"input.count", "input.shape", "input.seed"}) {
     if (!options.is_on_command_line(key) || file.empty()) continue;
     throw UsageError(
@@ -230,7 +219,7 @@ std::unique_ptr<Source> open_source(const Options& options, const NamedSource& n
 
 bool names_file(const Options& options, std::string_view key) {
   const std::string& data = options.text(key);
-  return !generator_named(data) && !file_and_path(data).file.empty();
+  return !generator_named(data) && !dataset_name(data).file.empty();
 }
 
 }  // namespace shardstream::io

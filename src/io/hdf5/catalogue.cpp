@@ -1,0 +1,152 @@
+#include "io/hdf5/catalogue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/hdf5/filters.hpp"
+#include "io/hdf5/referenced_files.hpp"
+#include "io/hdf5/stored_type.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using Entry = Catalogue::Entry;
+using Use = Catalogue::Use;
+
+/// The limit of visited links: a file may have millions, but a message needs only a few.
+constexpr std::size_t max_links_visited = 20'000;
+constexpr std::size_t max_listed = 10;
+
+/// Whether a part of the path is what another program keeps for itself: MATLAB's #refs# and
+/// #subsystem#, and PyTables's indices, _i_NAME.
+bool is_internal(std::string_view path) {
+  return std::ranges::any_of(split(path, '/'), [](std::string_view part) {
+    return part.starts_with('#') || part.starts_with("_i_");
+  });
+}
+
+/// Whether a type that is no number has numbers in it, such as those of h5py's complex numbers and
+/// booleans. Records are tables.
+bool holds_numbers(hid_t type) {
+  const H5T_class_t kind = H5Tget_class(type);
+  if (kind == H5T_COMPOUND) {
+    return H5Tget_nmembers(type) == 2 && H5Tget_member_class(type, 0) == H5T_FLOAT &&
+           H5Tget_member_class(type, 1) == H5T_FLOAT;
+  }
+  return kind != H5T_STRING && kind != H5T_REFERENCE && kind != H5T_OPAQUE;
+}
+
+Entry describe(hid_t dataset, std::string path) {
+  constexpr auto what = "cannot describe a data set";
+  const hdf5::Type type(H5Dget_type(dataset), what);
+  const hdf5::Space space(H5Dget_space(dataset), what);
+  const hdf5::Properties creation(H5Dget_create_plist(dataset), what);
+  if (H5Sget_simple_extent_npoints(space.get()) == 0) {
+    return {std::move(path), Use::others, "no elements"};
+  }
+  if (!natural_type(type.get())) {
+    return {std::move(path), holds_numbers(type.get()) ? Use::numbers : Use::others,
+            describe_type(type.get())};
+  }
+  if (const auto filter = missing_filter(creation.get())) {
+    return {std::move(path), Use::numbers, fmt::format("filter {} is missing", *filter)};
+  }
+  return {std::move(path), Use::computable};
+}
+
+struct Visit {
+  const std::string& prefix;
+  hdf5::Properties access = access_without_external_links();
+  std::vector<Entry> found = {};
+  std::size_t links = 0;
+  std::exception_ptr problem = {};
+};
+
+/// The remark on a link that leads to no object of this file.
+std::string target_of(hid_t group, const char* path, const H5L_info_t& link) {
+  std::string value(link.type == H5L_TYPE_HARD ? 0 : link.u.val_size, '\0');
+  if (value.empty() || value.size() > max_links_visited ||
+      H5Lget_val(group, path, value.data(), value.size(), H5P_DEFAULT) < 0) {
+    return "a link that cannot be followed";
+  }
+  if (link.type == H5L_TYPE_SOFT) return fmt::format("a broken link to {}", value.c_str());
+  const char *file = nullptr, *object = nullptr;
+  if (link.type == H5L_TYPE_EXTERNAL &&
+      H5Lunpack_elink_val(value.data(), value.size(), nullptr, &file, &object) >= 0) {
+    return fmt::format("a link to {}:{}", file, object);
+  }
+  return "a link of an unknown kind";
+}
+
+/// Nothing if the link leads to a group or a named type.
+std::optional<Entry> entry_of(hid_t group, const char* path, const H5L_info_t& link,
+                              const Visit& visit) {
+  std::string whole = visit.prefix + path;
+  if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT) {
+    return Entry{std::move(whole), Use::unopened, target_of(group, path, link)};
+  }
+  const hdf5::Object object(H5Oopen(group, path, visit.access.get()));
+  if (!object.valid()) {
+    const std::string reason = hdf5::Reasons().innermost();
+    return Entry{std::move(whole), Use::unopened,
+                 link.type == H5L_TYPE_SOFT ? target_of(group, path, link) : reason};
+  }
+  if (H5Iget_type(object.get()) != H5I_DATASET) return std::nullopt;
+  return describe(object.get(), std::move(whole));
+}
+
+/// Called by HDF5 for each link. No exception may pass through HDF5.
+herr_t note_link(hid_t group, const char* path, const H5L_info_t* link, void* user) {
+  auto& visit = *static_cast<Visit*>(user);
+  try {
+    if (++visit.links > max_links_visited) return 1;
+    if (is_internal(path)) return 0;
+    try {
+      if (auto entry = entry_of(group, path, *link, visit)) visit.found.push_back(*entry);
+    } catch (const Error& error) {
+      visit.found.push_back({visit.prefix + path, Use::unopened, error.what()});
+    }
+    return 0;
+  } catch (...) {
+    visit.problem = std::current_exception();
+    return -1;
+  }
+}
+
+}  // namespace
+
+Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& prefix) {
+  Visit visit{prefix};
+  if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_link, &visit) < 0) {
+    if (visit.problem) std::rethrow_exception(visit.problem);
+    throw UsageError(
+        fmt::format("the data sets of '{}' cannot be listed; it may be damaged (HDF5: {}): copy or "
+                    "write it again",
+                    name, hdf5::Reasons().innermost()));
+  }
+  entries_ = std::move(visit.found);
+  is_complete_ = visit.links <= max_links_visited;
+  std::ranges::stable_sort(entries_, {}, &Entry::use);
+}
+
+std::string Catalogue::text() const {
+  if (entries_.empty()) return "none";
+  std::string text;
+  for (const Entry& entry : std::span(entries_).first(std::min(entries_.size(), max_listed))) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", entry.path,
+                        entry.remark.empty() ? "" : fmt::format(" ({})", entry.remark));
+  }
+  if (entries_.size() > max_listed) {
+    text += fmt::format(" and {} more", entries_.size() - max_listed);
+  }
+  return text;
+}
+
+}  // namespace shardstream::io

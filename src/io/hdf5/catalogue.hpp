@@ -1,0 +1,45 @@
+// The data sets of a file as a user chooses among them: those that can be computed come first, and
+// internals of other programs are left out. The caller must hold the lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+
+namespace shardstream::io {
+
+class Catalogue {
+ public:
+  enum class Use : std::uint8_t {
+    computable,  ///< numbers, with the filters that they need
+    numbers,     ///< numbers in a form that the program cannot compute
+    unopened,    ///< a link that is not followed or is broken, or a data set that cannot be opened
+    others       ///< tables, strings, references or opaque values, or no elements
+  };
+  struct Entry {
+    std::string path;
+    Use use;
+    std::string remark = {};  ///< the problem, unless it is computable: "compound values"
+  };
+
+  /// The data sets in `group` and below, whose paths get the prefix `prefix`, which ends in '/'.
+  /// Visits a bounded number of links, and none to other files. `name` is the name of the file for
+  /// messages. Throws UsageError if the links cannot be listed.
+  Catalogue(hid_t group, const std::string& name, const std::string& prefix);
+
+  /// The computable ones first.
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// False if there are more links than it visits.
+  bool is_complete() const { return is_complete_; }
+  /// "/x, /y, /names (strings) and 5 more", or "none".
+  std::string text() const;
+
+ private:
+  std::vector<Entry> entries_;
+  bool is_complete_;
+};
+
+}  // namespace shardstream::io

@@ -1,0 +1,75 @@
+#include "io/hdf5/filters.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+
+constexpr H5Z_filter_t lzf = 32'000;
+
+struct Filter {
+  H5Z_filter_t id;
+  std::string text;
+};
+
+std::vector<Filter> all_of(hid_t creation) {
+  constexpr auto what = "cannot get the filters of a data set";
+  std::vector<Filter> filters;
+  const int count = check(H5Pget_nfilters(creation), what);
+  for (int i = 0; i < count; ++i) {
+    char text[64] = "";
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                           nullptr, sizeof text, text, &config);
+    check(id, what);
+    filters.push_back(
+        {id, fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text))});
+  }
+  return filters;
+}
+
+bool can_be_undone(H5Z_filter_t id) {
+  unsigned can = 0;
+  return H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
+         (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0;
+}
+
+/// h5repack uses the same HDF5, so it lacks the same filters.
+std::string_view remedy_for(H5Z_filter_t id) {
+  return id == lzf
+             ? "rewrite the file with h5py, which has it, for example with compression='gzip' "
+               "(h5repack lacks it, too)"
+             : "install its plugin and set HDF5_PLUGIN_PATH, or rewrite the file with a "
+               "program that has it, such as h5py with the package hdf5plugin";
+}
+
+}  // namespace
+
+std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
+  std::vector<std::string> texts;
+  for (const Filter& filter : all_of(creation)) {
+    texts.push_back(filter.text);
+    if (can_be_undone(filter.id)) continue;
+    throw UsageError(
+        fmt::format("{} is compressed with filter {}, which this HDF5 does not have: "
+                    "{}",
+                    name, filter.text, remedy_for(filter.id)));
+  }
+  return texts;
+}
+
+std::optional<std::string> missing_filter(hid_t creation) {
+  for (const Filter& filter : all_of(creation)) {
+    if (!can_be_undone(filter.id)) return filter.text;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardstream::io

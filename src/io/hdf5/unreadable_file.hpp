@@ -1,0 +1,22 @@
+// Explains why a file cannot be used as HDF5, and what to do: formats of other programs, files that
+// are being written, and formats that are newer than this HDF5.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "io/hdf5/handles.hpp"
+
+namespace shardstream::io {
+
+/// Throws UsageError unless `name` is a regular file that can be read and is not empty.
+void expect_readable_file(const std::string& name);
+
+/// Throws UsageError for a readable file that HDF5 has just failed to open. Needs the lock.
+[[noreturn]] void fail_to_open(const std::string& name);
+
+/// What to say of an object that HDF5 has just failed to open because its format is newer than this
+/// HDF5; nothing if that is not the reason. Needs the lock.
+std::optional<std::string> newer_format(const hdf5::Reasons& reasons);
+
+}  // namespace shardstream::io

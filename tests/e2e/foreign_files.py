@@ -1,0 +1,250 @@
+#!/usr/bin/python3
+"""Files that people name and that the program cannot read: formats of other programs, files that
+are being written, formats of a newer HDF5, missing filters. Each message names what the file is and
+a remedy, and the remedy helps. And what FILE without a path means."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+
+from harness import (check_complaints, each, expect_words, main, new_folder, reduce, run, skip_part,
+                     start, finish)
+
+VALUES = np.arange(20.0)
+
+
+def of(source):
+    return ["run", "reduce", "--input.data", source]
+
+
+def sum_of(source):
+    finished = reduce(source, new_folder() / "out.h5", "--reduce.ops", "sum")
+    return float(finished.values["sum"])
+
+
+# ---------------------------------------------------------------- other formats
+
+FORMATS = {  # the first bytes, and what is named; tests/unit/unreadable_file_test.cpp has them all
+    "classic.nc": (b"CDF\x01" + bytes(60), ["netCDF-3", "nccopy"]),
+    "x.h5.gz": (b"\x1f\x8b\x08" + bytes(60), ["gzip", "gunzip"])}
+
+
+def test_other_formats():
+    folder = new_folder()
+    for name, (start_of_it, _) in FORMATS.items():
+        (folder / name).write_bytes(start_of_it)
+    (folder / "x.zarr").mkdir()
+    (folder / "x.zarr" / ".zarray").write_text("{}")
+    check_complaints([
+        *((of(f"{folder}/{name}"), 2, [f"'{folder}/{name}'", *words])
+          for name, (_, words) in FORMATS.items()),
+        (of(f"{folder}/x.zarr:/x"), 2, [f"'{folder}/x.zarr'", "Zarr"])], ranks=(1,))
+
+
+def test_remedies_for_arrays():
+    """The line of Python in the message makes a file of which the program can read the array."""
+    folder = new_folder()
+    np.save(folder / "in.npy", VALUES)
+    np.savez(folder / "in.npz", x=VALUES)
+    np.savetxt(folder / "in.csv", VALUES.reshape(5, 4), delimiter=",")
+
+    def check(name):
+        finished = run(*of(folder / name), "-o", folder / "out.h5").expect(2)
+        code = re.search(r"h5py\.File\(.*\)", finished.err)
+        assert code, finished
+        made = folder / f"{name}.h5"
+        code = re.sub(r"IN\.\w+", str(folder / name), code[0]).replace("OUT.h5", str(made))
+        subprocess.run(["python3", "-c", f"import h5py, numpy\n{code}"], check=True)
+        assert sum_of(f"{made}:/x") == VALUES.sum(), name
+    each([("in.npy",), ("in.npz",), ("in.csv",)], check)
+
+
+# ---------------------------------------------------------------- writers
+
+def write(path, **how):
+    with h5py.File(path, "w", **how) as file:
+        file.create_dataset("x", data=VALUES, chunks=(5,), maxshape=(None,))
+
+
+def test_files_that_are_being_written():
+    """By a program that runs, and by one that has died."""
+    folder = new_folder()
+    with h5py.File(folder / "open.h5", "w", libver="latest") as file:
+        file.create_dataset("x", data=VALUES, chunks=(5,), maxshape=(None,))
+        file.flush()
+        shutil.copy(folder / "open.h5", folder / "died.h5")
+        if os.environ.get("HDF5_USE_FILE_LOCKING") is None:
+            check_complaints([(of(folder / "open.h5"), 2,
+                               ["open.h5'", "writes", "HDF5_USE_FILE_LOCKING"])], ranks=(1,))
+        file.swmr_mode = True
+        shutil.copy(folder / "open.h5", folder / "swmr.h5")
+        check_complaints([(of(folder / "open.h5"), 2, ["open.h5'", "SWMR", "wait"])], ranks=(1,))
+    assert sum_of(folder / "open.h5") == VALUES.sum()
+    with h5py.File(folder / "early.h5", "w") as file:
+        file["x"] = np.arange(100_000.0)
+        shutil.copy(folder / "early.h5", folder / "early_died.h5")
+    check_complaints([
+        *((of(folder / name), 2, [f"'{folder}/{name}'", f"h5clear -s {folder}/{name}"])
+          for name in ("died.h5", "swmr.h5")),
+        (of(folder / "early_died.h5"), 2, [f"'{folder}/early_died.h5'", "closed", "writer"])],
+                     ranks=(1,))
+    if shutil.which("h5clear") is None:
+        return skip_part("there is no h5clear")
+    subprocess.run(["h5clear", "-s", folder / "died.h5"], check=True)
+    assert sum_of(folder / "died.h5") == VALUES.sum()
+    return None
+
+
+# ---------------------------------------------------------------- newer formats, missing filters
+
+def patched(path, old, new):
+    contents = path.read_bytes()
+    assert contents.count(old) == 1, (path, old)
+    made = path.with_name(f"{path.stem}-{new[0]}-{len(old)}.h5")
+    made.write_bytes(contents.replace(old, new))
+    return made
+
+
+def test_newer_formats():
+    """Versions that a later HDF5 may write: of the superblock, of a data type and of a layout."""
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=VALUES, chunks=(5,))
+        file["y"] = np.arange(3, dtype="i4")
+    signature = b"\x89HDF\r\n\x1a\n"
+    superblock = patched(path, signature + b"\0", signature + b"\4")
+    data_type = patched(path, b"\x11\x20\x3f\0\x08\0\0\0", b"\x51\x20\x3f\0\x08\0\0\0")
+    layout = patched(path, b"\3\2\2", b"\5\2\2")
+    newer = ["newer HDF5", "version", "h5repack --high=v110"]
+    check_complaints([
+        (of(superblock), 2, [f"'{superblock}'", *newer]),
+        (of(f"{data_type}:/x"), 2, [f"'{data_type}'", "'/x'", *newer]),
+        (of(f"{layout}:/x"), 2, [f"'{layout}'", "'/x'", *newer]),
+        (of(layout), 2, ["/x", "/y", "version"])], ranks=(1,))
+    finished = run(*of(superblock), "-o", path.with_name("out.h5"))
+    assert "damaged" not in finished.err, finished
+    assert sum_of(f"{layout}:/y") == 3
+
+
+def test_missing_filters():
+    folder = new_folder()
+    with h5py.File(folder / "lzf.h5", "w") as file:
+        file.create_dataset("x", data=VALUES, chunks=(5,), compression="lzf")
+    check_complaints([(of(folder / "lzf.h5"), 2,
+                       [f"{folder}/lzf.h5:/x", "lzf", "h5py", "compression='gzip'"])], ranks=(1,))
+    with h5py.File(folder / "lzf.h5") as old, h5py.File(folder / "gzip.h5", "w") as new:
+        new.create_dataset("x", data=old["x"], compression="gzip")
+    assert sum_of(folder / "gzip.h5") == VALUES.sum()
+
+
+# ---------------------------------------------------------------- which data set
+
+def add_link(file):
+    file["far"] = h5py.ExternalLink("nowhere.h5", "/y")
+
+
+def add_working_link(file):
+    with h5py.File(file.filename + ".other", "w") as other:
+        other["y"] = VALUES
+    file["near"] = h5py.ExternalLink(file.filename + ".other", "/y")
+
+
+def add_soft_link(file):
+    file["soft"] = h5py.SoftLink("/nothing")
+
+
+def add_filtered(file):
+    file.create_dataset("lzf", data=VALUES, chunks=(5,), compression="lzf")
+
+
+def add_complex(file):
+    file["complex"] = VALUES * 1j
+
+
+def add_mask(file):
+    file["mask"] = VALUES > 3
+
+
+OTHERS = {"/far": add_link, "/near": add_working_link, "/soft": add_soft_link,
+          "/lzf": add_filtered, "/complex": add_complex, "/mask": add_mask}
+
+
+def test_a_file_with_other_data_sets():
+    """None of them is passed over in silence, even if it cannot be opened or computed."""
+    folder = new_folder()
+    for path, add in OTHERS.items():
+        with h5py.File(f"{folder}{path}.h5", "w") as file:
+            file["time"] = VALUES
+            add(file)
+    check_complaints([(of(f"{folder}{path}.h5"), 2, ["/time", path, f"{folder}{path}.h5:/PATH"])
+                      for path in OTHERS], ranks=(1,))
+    # A link alone is the only data set.
+    with h5py.File(folder / "link.h5", "w") as file:
+        add_working_link(file)
+    assert sum_of(folder / "link.h5") == VALUES.sum()
+
+
+def test_lists():
+    """Those that can be computed come first; what other programs keep for themselves is left out,
+    and is not meant by FILE either."""
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        for i in range(12):
+            file[f"#refs#/{i}"] = VALUES
+        file["table/_i_data/x/sorted"] = VALUES
+        file["names"] = ["a", "b"]
+        file["table/data"] = np.zeros(3, [("x", "f4"), ("y", "i4")])
+        file["z"] = VALUES
+    assert sum_of(path) == VALUES.sum()
+    with h5py.File(path, "a") as file:
+        file["zz"] = VALUES
+    for arguments in (of(path), of(f"{path}:/none"), of(f"{path}:/")):
+        finished = run(*arguments, "-o", path.with_name("out.h5")).expect(2)
+        places = [finished.err.find(f" {name}") for name in ("/z,", "/zz", "/names")]
+        assert -1 < places[0] < places[1] < places[2], finished
+        expect_words(finished.err, ["/names", "/table/data", "strings", "compound"], finished)
+        assert "#refs#" not in finished.err and "_i_data" not in finished.err, finished
+
+
+def test_names_with_colons():
+    folder = new_folder()
+    (folder / "odd:").mkdir()
+    for path in (folder / "in.h5", folder / "odd:" / "in.h5"):
+        with h5py.File(path, "w") as file:
+            file["a:/b"] = VALUES
+            file["b"] = VALUES + 1
+    each([(f"{folder}/in.h5:/a:/b", VALUES.sum()), (f"{folder}/odd:/in.h5:/a:/b", VALUES.sum()),
+          (f"{folder}/odd:/in.h5:/b", VALUES.sum() + 20)],
+         lambda source, total: expect_sum(source, total))
+
+
+def expect_sum(source, total):
+    assert sum_of(source) == total, source
+
+
+# ---------------------------------------------------------------- paths
+
+def test_paths_that_cannot_be_used():
+    """The system's reason and what to check, not an exception's text."""
+    long = 5000 * "x"
+    check_complaints([
+        (of(long), 2, ["File name too long", "path"]),
+        (["run", "gram", "--gram.rows", 9, "--gram.columns", 3, "--measure.rates", long], 2,
+         ["File name too long", "path"]),
+        (["run", long], 2, ["File name too long", "path"])], ranks=(1,))
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"] = VALUES
+    gone = new_folder()
+    finished = finish(start(*of(folder / "in.h5"), "-o", folder / "out.h5", cwd=gone,
+                            prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(2)
+    said = [line for line in finished.err.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1 and "filesystem" not in said[0], finished
+    expect_words(said[0], ["folder", "No such file"], finished)
+
+
+main()
