@@ -28,8 +28,8 @@ class IniReader {
 
   /// Adds every value of the file.
   void read(Values& values) {
-    std::ifstream in = open();
-    for (std::string text; std::getline(in, text);) {
+    std::istringstream lines(contents());
+    for (std::string text; std::getline(lines, text);) {
       ++line_;
       std::string_view line = text;
       constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -45,7 +45,6 @@ class IniReader {
         assign(std::string(line), values);
       }
     }
-    if (in.bad()) throw UsageError(fmt::format("'{}' could not be read to its end", file_));
   }
 
  private:
@@ -54,6 +53,22 @@ class IniReader {
 
   [[noreturn]] void fail(std::string_view why) const {
     throw UsageError(fmt::format("{}:{}: {}", file_, line_, why));
+  }
+
+  /// The contents of the file. A device without an end is not read beyond the maximum size.
+  std::string contents() const {
+    std::ifstream in = open();
+    std::string text(max_bytes + 1, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (in.bad()) throw UsageError(fmt::format("'{}' could not be read to its end", file_));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+    if (text.size() > max_bytes) fail_as_large(fmt::format("more than {}", format_size(max_bytes)));
+    return text;
+  }
+
+  [[noreturn]] void fail_as_large(const std::string& size) const {
+    throw UsageError(fmt::format("'{}' has {}: name an INI file, which has at most {}", file_, size,
+                                 format_size(max_bytes)));
   }
 
   std::ifstream open() const {
@@ -66,8 +81,7 @@ class IniReader {
     }
     if (const auto bytes = std::filesystem::file_size(file_, ignored);
         !ignored && bytes > max_bytes) {
-      throw UsageError(fmt::format("'{}' has {}: name an INI file, which has at most {}", file_,
-                                   format_size(bytes), format_size(max_bytes)));
+      fail_as_large(format_size(bytes));
     }
     std::ifstream in(file_, std::ios::binary);
     if (!in) throw UsageError(fmt::format("'{}' cannot be opened: check its permissions", file_));
