@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "core/error.hpp"
 #include "core/options/command_line.hpp"
@@ -181,8 +181,14 @@ Options OptionTable::resolve(const CommandLine& command_line, const char* const*
 }
 
 bool has_section(const std::filesystem::path& ini, std::string_view section) {
-  std::ifstream file(ini);
   const std::string header = fmt::format("[{}]", section);
+  std::string text;
+  try {
+    text = options::read_ini_text(ini);
+  } catch (const UsageError&) {
+    return false;  // resolve() reports it
+  }
+  std::istringstream file(text);
   for (std::string line; std::getline(file, line);) {
     if (trim(std::string_view(line).substr(0, line.find('#'))) == header) return true;
   }

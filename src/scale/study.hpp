@@ -8,6 +8,7 @@
 //   pN-timeline.h5  one repetition on N ranks with all spans, only for figures
 //   logs/           the output of each launch
 //   attempts.jsonl  the time and the outcome of every launch
+//   .scale.lock     locked while launches are made
 //
 // Starting the same study again launches only the missing runs.
 #pragma once

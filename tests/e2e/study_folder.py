@@ -389,6 +389,10 @@ def test_files_without_an_end():
             finished = run("report", folder, "--json", timeout=20).expect(1)
             expect_words(finished.err, [folder / name], finished)
             assert len(finished.out) > 1000, finished
+    zero = new_folder() / "zero.ini"
+    zero.symlink_to("/dev/zero")
+    for command in ("scale", "run"):
+        expect_complaint(run(command, zero, timeout=20), 2, [zero])
     for value in ("10^12", "1000000000000", "0", "-1", "x"):
         folder = new_folder() / "study"
         shutil.copytree(whole, folder)

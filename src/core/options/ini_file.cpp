@@ -17,6 +17,30 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr std::uintmax_t max_bytes = 1 << 20;  // a larger file was named by mistake
+
+[[noreturn]] void fail_as_large(const std::filesystem::path& file, const std::string& size) {
+  throw UsageError(fmt::format("'{}' has {}: name an INI file, which has at most {}", file.string(),
+                               size, format_size(max_bytes)));
+}
+
+std::ifstream open(const std::filesystem::path& file) {
+  std::error_code ignored;  // any other problem ends in "cannot be opened"
+  if (!std::filesystem::exists(file, ignored)) {
+    throw UsageError(
+        fmt::format("there is no file '{}': name an INI file that exists", file.string()));
+  }
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw UsageError(fmt::format("'{}' is a directory: name an INI file", file.string()));
+  }
+  if (const auto bytes = std::filesystem::file_size(file, ignored); !ignored && bytes > max_bytes) {
+    fail_as_large(file, format_size(bytes));
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (in) return in;
+  throw UsageError(fmt::format("'{}' cannot be opened: check its permissions", file.string()));
+}
+
 /// Reads an INI file with Boost's parser. Each assignment is parsed alone, under the header of its
 /// section, so that every error has a line number. Boost does not see a byte-order mark, comments,
 /// or a '#' in a value, which it would take for a comment. Quotes are removed after Boost's parser.
@@ -28,8 +52,8 @@ class IniReader {
 
   /// Adds every value of the file.
   void read(Values& values) {
-    std::ifstream in = open();
-    for (std::string text; std::getline(in, text);) {
+    std::istringstream lines(read_ini_text(file_));
+    for (std::string text; std::getline(lines, text);) {
       ++line_;
       std::string_view line = text;
       constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -45,33 +69,13 @@ class IniReader {
         assign(std::string(line), values);
       }
     }
-    if (in.bad()) throw UsageError(fmt::format("'{}' could not be read to its end", file_));
   }
 
  private:
-  static constexpr std::uintmax_t max_bytes = 1 << 20;  // a larger file was named by mistake
-  static constexpr char hidden_hash = '\x1f';           // reject_control_characters keeps it out
+  static constexpr char hidden_hash = '\x1f';  // reject_control_characters keeps it out
 
   [[noreturn]] void fail(std::string_view why) const {
     throw UsageError(fmt::format("{}:{}: {}", file_, line_, why));
-  }
-
-  std::ifstream open() const {
-    std::error_code ignored;  // any other problem ends in "cannot be opened"
-    if (!std::filesystem::exists(file_, ignored)) {
-      throw UsageError(fmt::format("there is no file '{}': name an INI file that exists", file_));
-    }
-    if (std::filesystem::is_directory(file_, ignored)) {
-      throw UsageError(fmt::format("'{}' is a directory: name an INI file", file_));
-    }
-    if (const auto bytes = std::filesystem::file_size(file_, ignored);
-        !ignored && bytes > max_bytes) {
-      throw UsageError(fmt::format("'{}' has {}: name an INI file, which has at most {}", file_,
-                                   format_size(bytes), format_size(max_bytes)));
-    }
-    std::ifstream in(file_, std::ios::binary);
-    if (!in) throw UsageError(fmt::format("'{}' cannot be opened: check its permissions", file_));
-    return in;
   }
 
   /// Rejects a binary file that was named by mistake before its bytes reach a terminal.
@@ -156,6 +160,20 @@ class IniReader {
 };
 
 }  // namespace
+
+std::string read_ini_text(const std::filesystem::path& file) {
+  std::ifstream in = open(file);
+  std::string text(max_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) {
+    throw UsageError(fmt::format("'{}' could not be read to its end", file.string()));
+  }
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > max_bytes) {
+    fail_as_large(file, fmt::format("more than {}", format_size(max_bytes)));
+  }
+  return text;
+}
 
 void read_ini(const std::vector<OptionRow>& rows, const std::filesystem::path& file,
               Values& values) {
