@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 import shutil
+import signal
 import time
 import traceback
 
@@ -137,10 +138,17 @@ class Case:
         return options
 
     def start(self, ranks, name="out.h5"):
-        env = ON_HOST if self.workload != "reduce" else None
-        return run("run", self.workload, "--input.data", self.drawn.argument, *self.options,
-                   *self.way_of_running(), "-o", self.folder / name, ranks=ranks, env=env,
-                   cwd=self.folder, timeout=TIMEOUT)
+        arguments = ["run", self.workload, "--input.data", self.drawn.argument, *self.options,
+                     *self.way_of_running(), "-o", self.folder / name]
+        how = {"env": ON_HOST if self.workload != "reduce" else None, "cwd": self.folder}
+        finished = run(*arguments, ranks=ranks, timeout=TIMEOUT, **how)
+        if finished.code == -signal.SIGSEGV and (finished.out or "error: " in finished.err):
+            # MPI_Finalize of Open MPI 4.1 crashes in one of 700 programs without a launcher, if the
+            # machine is busy: its thread still runs in a component that has been unloaded.
+            print(f"again, since it has crashed at its end: {finished}", flush=True)
+            (self.folder / name).unlink(missing_ok=True)
+            finished = run(*arguments, ranks=ranks, timeout=TIMEOUT, **how)
+        return finished
 
     def check(self):
         if self.workload == "reduce":
