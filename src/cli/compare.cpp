@@ -42,10 +42,10 @@ int compare(const Arguments& arguments, const char* const*) {
                     "shardstream compare --help",
                     line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
-  const report::ComparisonReport report = report::make_comparison(
-      line.words[0], line.words[1],
-      {.threshold = percentage(line, "threshold", "2%"),
-       .launch_noise = percentage(line, "launch-noise", "5%")});
+  const report::ComparisonReport report =
+      report::make_comparison(line.words[0], line.words[1],
+                              {.threshold = percentage(line, "threshold", "2%"),
+                               .launch_noise = percentage(line, "launch-noise", "5%")});
   print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
   return exit_code(report);
 }

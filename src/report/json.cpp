@@ -53,9 +53,8 @@ Json of_outliers(const StudyReport& study) {
   Json list = Json::array();
   for (const study::Outlier& each : study.outliers) {
     const RunFile& run = study.runs[each.launch];
-    list.push_back({{"file", run.path.string()},
-                    {"ranks", run.ranks},
-                    {"factor", number(each.factor)}});
+    list.push_back(
+        {{"file", run.path.string()}, {"ranks", run.ranks}, {"factor", number(each.factor)}});
   }
   return list;
 }

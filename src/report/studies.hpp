@@ -51,7 +51,7 @@ struct StudyReport {
   study::Result<study::Scalability> scalability;
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
-  std::vector<ExcludedFile> excluded;  ///< excluded files of this study
+  std::vector<ExcludedFile> excluded;    ///< excluded files of this study
   /// Describes a contradiction between results; empty if those that must be equal are.
   std::string contradiction;
   std::vector<std::string> notes;  ///< sentences about inputs that changed while results agree

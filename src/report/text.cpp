@@ -130,11 +130,11 @@ std::string of_serial_part(const StudyReport& study) {
 std::string of_amdahl(const StudyReport& study) {
   const study::Amdahl& law = *study.amdahl;
   const int largest = study.table.sizes.back().ranks;
-  std::string text = fmt::format(
-      "Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on {}. {}\n",
-      with_interval(law.serial_share), with_interval(law.serial_seconds),
-      law.serial_seconds.value + law.parallel_seconds.value, counted(law.reference, "rank"),
-      words_of(law.law.fit, law.law.residuals));
+  std::string text =
+      fmt::format("Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on {}. {}\n",
+                  with_interval(law.serial_share), with_interval(law.serial_seconds),
+                  law.serial_seconds.value + law.parallel_seconds.value,
+                  counted(law.reference, "rank"), words_of(law.law.fit, law.law.residuals));
   if (law.law.residuals.size() > 2) {  // every law fits two points exactly
     text +=
         fmt::format("Measured times against the law: {} ranks.\n", of_residuals(law.law.residuals));
@@ -148,10 +148,9 @@ std::string of_amdahl(const StudyReport& study) {
         "{}.{}\n",
         2 * largest, with_interval(next->seconds), with_interval(next->speedup),
         with_interval(next->efficiency),
-        next->seconds.interval
-            ? fmt::format(" These intervals are for {}.",
-                          launch_of_bounds(study.table, 2 * largest))
-            : "");
+        next->seconds.interval ? fmt::format(" These intervals are for {}.",
+                                             launch_of_bounds(study.table, 2 * largest))
+                               : "");
   }
   return text;
 }

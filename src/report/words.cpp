@@ -83,9 +83,9 @@ std::string marked_sizes(const study::Study& table) {
 
 std::string words_on_intervals(const study::Study& table, std::string_view mark) {
   if (!table.has_intervals()) return "none, since no size has several launches.";
-  std::string text = fmt::format(
-      "95 %, Student's t over launches. The standard deviation between launches is {}",
-      scatter_of(table));
+  std::string text =
+      fmt::format("95 %, Student's t over launches. The standard deviation between launches is {}",
+                  scatter_of(table));
   if (table.sizes.size() > 1) {
     text += ": that of the launches of a size, moderated by the trend of all sizes";
   }
@@ -104,8 +104,8 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark)
 
 std::string words_on_reference(const study::Study& table) {
   if (table.sizes.size() < 2) return {};
-  std::string text = fmt::format("Speed-ups, efficiencies and laws refer to {}",
-                                 counted(table.anchor, "rank"));
+  std::string text =
+      fmt::format("Speed-ups, efficiencies and laws refer to {}", counted(table.anchor, "rank"));
   if (table.anchor > 1) {
     text += fmt::format(
         ", the smallest size: it counts as a speed-up of {} and an efficiency of 1, and serial "

@@ -31,7 +31,8 @@ std::string words_on_reference(const study::Study& table);
 /// sentence. The study has intervals.
 std::string launch_of_bounds(const study::Study& table, double ranks);
 
-/// For each outlier, a sentence without a full stop that names the file. Its path may hold any text.
+/// For each outlier, a sentence without a full stop that names the file. Its path may hold any
+/// text.
 std::vector<std::string> words_on_outliers(const StudyReport& study);
 
 /// A sentence on shares of a limit above 1; empty if no size has one.

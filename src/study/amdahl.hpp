@@ -23,8 +23,8 @@ struct Amdahl {
   /// s = a / (a + b), a share of the run on p0 ranks. Never clamped: s < 0 means superlinear
   /// speed-up.
   Estimate serial_share;
-  LinearFit law;  ///< with residuals and the verdict whether the law fits
-  int reference = 1;         ///< p0
+  LinearFit law;               ///< with residuals and the verdict whether the law fits
+  int reference = 1;           ///< p0
   Estimate reference_seconds;  ///< measured on p0 ranks
 
   /// At `ranks` >= 1. No value if the law gives no positive time there.

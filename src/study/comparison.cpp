@@ -112,8 +112,7 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
   comparison.sampling_before = sampling_of(before);
   comparison.sampling_after = sampling_of(after);
   if (before.size() == 1 && after.size() == 1) {
-    comparison.ratio.interval = 
-        interval_of_launches(before.front(), after.front(), launch_noise);
+    comparison.ratio.interval = interval_of_launches(before.front(), after.front(), launch_noise);
     if (comparison.ratio.interval) comparison.basis = Basis::repetitions;
   }
   if (comparison.sampling_before.is_enough() && comparison.sampling_after.is_enough()) {

@@ -23,7 +23,7 @@ struct Gustafson {
  private:
   friend Result<Gustafson> fit_gustafson(const Study& study);
 
-  std::vector<double> changes_;  ///< of s' if the log time of a size grows
+  std::vector<double> changes_;   ///< of s' if the log time of a size grows
   std::vector<double> launches_;  ///< of each size
   Scatter scatter_;
   double inflation_ = 1;  ///< of LinearFit, for the line W/T

@@ -31,8 +31,8 @@ enum class Verdict {
 };
 
 /// The lack-of-fit F test: mean square of the sizes' means around the law, each in units of its
-/// variance, with the degrees of freedom of launches around their size's mean (Draper and Smith, Applied Regression Analysis, 3rd
-/// edition, section 2.1).
+/// variance, with the degrees of freedom of launches around their size's mean (Draper and Smith,
+/// Applied Regression Analysis, 3rd edition, section 2.1).
 struct Fit {
   Verdict verdict = Verdict::cannot_tell;
   double f = std::nan("");

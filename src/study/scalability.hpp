@@ -14,8 +14,8 @@ struct Scalability {
   Estimate rate_of_one;  ///< gamma, work per second of one rank of the smallest size
   Estimate contention;   ///< sigma
   Estimate coherency;    ///< kappa
-  /// p* = p0 sqrt((1 - sigma) / kappa), the number of ranks with the greatest rate. No value if kappa
-  /// is not positive or sigma is 1 or more.
+  /// p* = p0 sqrt((1 - sigma) / kappa), the number of ranks with the greatest rate. No value if
+  /// kappa is not positive or sigma is 1 or more.
   Result<double> peak_ranks;
   LinearFit law;
 };

@@ -42,8 +42,8 @@ void Scatter::mark(std::span<const SizeNoise> sizes) {
     const Noise& own = sizes[i].own;
     if (own.df == 0 || df == 0) continue;
     const double f = own.variance / std::max(squares / df, min_variance);
-    sizes_[i].is_marked = f >= 9 && fisher_f_p_value(f, own.df, df) <
-                                        0.01 / static_cast<double>(sizes.size());
+    sizes_[i].is_marked =
+        f >= 9 && fisher_f_p_value(f, own.df, df) < 0.01 / static_cast<double>(sizes.size());
   }
 }
 
@@ -95,21 +95,21 @@ double Scatter::fitted_at(std::size_t size) const {
 
 Noise Scatter::of(std::span<const double> weights) const {
   if (pooled_.df == 0) return {};
-  double shared = 0, own = 0, squares_by_df = 0, max_df = pooled_.df;
+  double shared = 0, total = 0, max_df = pooled_.df;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    const Part& size = sizes_[i];
-    shared += weights[i] * size.shared;
-    if (size.own.df == 0) continue;
-    const double part = weights[i] * size.own.variance;
-    own += part;
-    squares_by_df += part * part / size.own.df;
-    if (size.is_marked && weights[i] > 0) max_df += size.own.df;
+    shared += weights[i] * sizes_[i].shared;
+    total += weights[i] * sizes_[i].own.variance;
+    if (sizes_[i].is_marked && weights[i] > 0) max_df += sizes_[i].own.df;
   }
-  const double total = shared + own;
-  if (total == 0) return {0, pooled_.df};
+  total += shared;
+  if (total == 0 || !std::isfinite(total)) return {total, pooled_.df};
+  double uncertainty = std::pow(shared / total, 2) / pooled_.df;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    const Noise& own = sizes_[i].own;
+    if (own.df > 0) uncertainty += std::pow(weights[i] * own.variance / total, 2) / own.df;
+  }
   // The pooled variance contains each size's own one, so that their degrees do not add up.
-  const double df = total * total / (squares_by_df + shared * shared / pooled_.df);
-  return {total, std::min(df, max_df)};
+  return {total, std::min(1 / uncertainty, max_df)};
 }
 
 std::vector<double> Scatter::of_launch(double ranks) const {

@@ -81,7 +81,7 @@ class Scatter {
 
   std::vector<Part> sizes_;
   Noise pooled_;
-  double growing_ = 0;  ///< weight of the variance that grows with the ranks
+  double growing_ = 0;      ///< weight of the variance that grows with the ranks
   double of_smallest_ = 0;  ///< that variance, at the smallest size
 };
 

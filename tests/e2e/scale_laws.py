@@ -75,7 +75,7 @@ def runs():
 
 
 def made_up(times, works=None):
-    """A folder with a launch for each of {ranks: [TIME...]}, a weak study if it has {ranks: WORK}."""
+    """A folder with a launch for each of {ranks: [TIME...]}, weak if there are {ranks: WORK}."""
     folder = new_folder() / "made-up"
     folder.mkdir()
     for ranks, launches in times.items():
@@ -112,11 +112,11 @@ def test_everything_refers_to_the_smallest_size():
         laws[2] *= more
         folder = made_up({p: [seconds] * 2 for p, seconds in laws.items()})
         found = only_study(folder)
-        assert found["reference_ranks"] == 2, found
         points, expected = found["points"], found["expected"]
         for point in (*points, expected):
             assert near(point["speedup"] * point["time"], 2 * laws[2]), (point, found)
             assert near(point["efficiency"] * point["ranks"], point["speedup"]), point
+        assert found["reference_ranks"] == 2, found
         assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
         if more == 1:  # the serial share is a part of the run on 2 ranks
             assert near(found["serial"], 1 / 3) and near(found["serial_seconds"], 1), found

@@ -107,10 +107,11 @@ Found simulate_noisy(const Sides& sides, double ratio, std::mt19937_64& random) 
     ++found.count[std::size_t(each.change)];
     found.covered += each.ratio.interval->lo <= ratio && ratio <= each.ratio.interval->hi;
   }
-  std::printf("%zu and %zu launches, 3 %% noise, ratio %.2f: slower %.1f %%, faster %.1f %%, "
-              "interval covers %.1f %%\n",
-              sides.before, sides.after, ratio, 100 * found.share(Change::slower),
-              100 * found.share(Change::faster), 100 * found.coverage());
+  std::printf(
+      "%zu and %zu launches, 3 %% noise, ratio %.2f: slower %.1f %%, faster %.1f %%, "
+      "interval covers %.1f %%\n",
+      sides.before, sides.after, ratio, 100 * found.share(Change::slower),
+      100 * found.share(Change::faster), 100 * found.coverage());
   return found;
 }
 
@@ -144,8 +145,9 @@ TEST(ComparisonCoverage, OneLaunchASideCoversItsOwnRatio) {
         const auto ratio = compare({&sides[0], 1}, {&sides[1], 1}, threshold, 0).ratio;
         covered += ratio.interval->lo <= 1 && 1 <= ratio.interval->hi;
       }
-      std::printf("one launch a side, %zu repetitions, autocorrelation %.1f: interval covers %.1f %%\n",
-                  repetitions, autocorrelation, covered * 100.0 / draws);
+      std::printf(
+          "one launch a side, %zu repetitions, autocorrelation %.1f: interval covers %.1f %%\n",
+          repetitions, autocorrelation, covered * 100.0 / draws);
       EXPECT_GE(covered, draws * (autocorrelation > 0 ? 90 : 94) / 100) << repetitions;
     }
   }

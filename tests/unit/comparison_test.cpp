@@ -64,12 +64,14 @@ TEST(Comparison, IntervalOfOneLaunchASideByHand) {
     const Comparison found = compare(Launches{before}, Launches{after}, 0.02, noise);
     const double between = 1.959964 * std::sqrt(2) * noise;
     EXPECT_NEAR(found.ratio.value, ratio, 1e-12);
-    EXPECT_NEAR(found.ratio.interval->lo,
-                ratio * std::exp(-std::hypot(std::log(2.03 / 2.00), std::log(1.05 / 1.025), between)),
-                1e-12);
-    EXPECT_NEAR(found.ratio.interval->hi,
-                ratio * std::exp(std::hypot(std::log(2.10 / 2.03), std::log(1.025 / 1.00), between)),
-                1e-12);
+    EXPECT_NEAR(
+        found.ratio.interval->lo,
+        ratio * std::exp(-std::hypot(std::log(2.03 / 2.00), std::log(1.05 / 1.025), between)),
+        1e-12);
+    EXPECT_NEAR(
+        found.ratio.interval->hi,
+        ratio * std::exp(std::hypot(std::log(2.10 / 2.03), std::log(1.025 / 1.00), between)),
+        1e-12);
     EXPECT_EQ(found.basis, Basis::repetitions);
     EXPECT_EQ(found.change, Change::slower);
   }

@@ -26,9 +26,8 @@ struct Scattering {
 constexpr Scattering even = {"even", [](double, double) { return 0.0113; }};
 constexpr Scattering growing = {"0.5 % sqrt(p)",
                                 [](double p, double) { return 0.005 * std::sqrt(p); }};
-constexpr Scattering last = {"2.8 times on the last size", [](double p, double largest) {
-                               return p < largest ? 0.01 : 0.028;
-                             }};
+constexpr Scattering last = {"2.8 times on the last size",
+                             [](double p, double largest) { return p < largest ? 0.01 : 0.028; }};
 constexpr Scattering first = {"2.8 times on the first size",
                               [](double p, double) { return p > 1 ? 0.01 : 0.028; }};
 
@@ -55,8 +54,7 @@ struct Case {
   double s;
 };
 
-Simulated simulate_strong(const Case& each, const Scattering& scattering,
-                          std::mt19937_64& random) {
+Simulated simulate_strong(const Case& each, const Scattering& scattering, std::mt19937_64& random) {
   const auto law = [&](double p) { return each.s + (1 - each.s) / p; };
   const auto launch = [&](int p) {
     return launch_time(law(p), scattering.deviation(p, each.largest), random);
@@ -149,9 +147,7 @@ TEST(Coverage, CostsLittleIfTheScatterIsEven) {
 /// Ten times the noise on the largest size, which marks the size in most of the studies.
 TEST(Coverage, OfANewLaunchOnAMarkedSize) {
   std::mt19937_64 random(20261126);
-  const auto seconds = [&](int p) {
-    return launch_time(1.0 / p, p < 8 ? 0.0113 : 0.1, random);
-  };
+  const auto seconds = [&](int p) { return launch_time(1.0 / p, p < 8 ? 0.0113 : 0.1, random); };
   for (const int replicates : {3, 5}) {
     int marked = 0, at = 0, beyond = 0;
     for (int draw = 0; draw < draws; ++draw) {

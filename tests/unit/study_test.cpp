@@ -190,7 +190,8 @@ TEST(Laws, ALaunchBeyondALargestSizeThatIsMarkedScattersLikeIt) {
 TEST(Laws, ReferToTheSmallestSize) {
   std::vector<Launch> launches;
   for (const int p : {4, 8, 16}) {
-    for (const double z : {-1, 0, 1}) launches.push_back({p, std::exp(z * 1e-4) * (2 + 8.0 / p), 1});
+    for (const double z : {-1, 0, 1})
+      launches.push_back({p, std::exp(z * 1e-4) * (2 + 8.0 / p), 1});
   }
   const Study strong = tabulate(Mode::strong, launches);
   const auto amdahl = fit_amdahl(strong);

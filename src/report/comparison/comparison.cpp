@@ -189,7 +189,8 @@ void add_warnings(const ComparisonReport& report, PointComparison& point) {
     warnings.push_back(
         fmt::format("the verdict is unclear: {} per side would suffice with the same scatter",
                     counted(*point.launches_to_decide, "launch")));
-  } else if (point.time.change == Change::unclear && point.time.basis != study::Basis::repetitions) {
+  } else if (point.time.change == Change::unclear &&
+             point.time.basis != study::Basis::repetitions) {
     warnings.push_back(fmt::format("the verdict is unclear: {}; raise --threshold",
                                    point.launches_to_decide.why_not));
   }

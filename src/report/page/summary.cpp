@@ -31,15 +31,14 @@ std::string caution_of(const StudyReport& study, bool has_intervals) {
     return "This is extrapolated by a law that does not fit: do not rely on it.";
   }
   const bool is_unknown = fit.verdict == study::Verdict::cannot_tell && std::isfinite(fit.p_value);
-  return fmt::format("This is extrapolated{}.{}",
-                     is_unknown                         ? " by a law of which it is unknown whether it fits"
-                     : study.table.sizes.size() > 2 ? ""
-                                                    : " by a law that two sizes cannot test",
-                     has_intervals
-                         ? fmt::format(" The intervals are for {}.",
-                                       launch_of_bounds(study.table,
-                                                        2 * study.table.sizes.back().ranks))
-                         : "");
+  return fmt::format(
+      "This is extrapolated{}.{}",
+      is_unknown                     ? " by a law of which it is unknown whether it fits"
+      : study.table.sizes.size() > 2 ? ""
+                                     : " by a law that two sizes cannot test",
+      has_intervals ? fmt::format(" The intervals are for {}.",
+                                  launch_of_bounds(study.table, 2 * study.table.sizes.back().ranks))
+                    : "");
 }
 
 /// The prediction of the law at twice the largest size, as a tile and as sentences; empty without
@@ -78,9 +77,8 @@ bool holds_zero(const study::Estimate& estimate) {
 std::string serial_part(const StudyReport& study) {
   if (study.amdahl) {
     return fmt::format(
-        "{} of the time on {}, {} s (Amdahl){}. {}",
-        estimate_text(study.amdahl->serial_share), counted(study.amdahl->reference, "rank"),
-        estimate_text(study.amdahl->serial_seconds),
+        "{} of the time on {}, {} s (Amdahl){}. {}", estimate_text(study.amdahl->serial_share),
+        counted(study.amdahl->reference, "rank"), estimate_text(study.amdahl->serial_seconds),
         holds_zero(study.amdahl->serial_share) ? ", not distinguishable from zero" : "",
         words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
   }

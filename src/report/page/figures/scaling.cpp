@@ -144,23 +144,24 @@ std::string basis_of(const StudyReport& study) {
 }
 
 Figure time_figure(const StudyReport& study) {
-  Figure figure{"time",
-                study.is_strong() ? "Time of the same work on more ranks"
-                                  : "Time of work that grows with the ranks",
-                has_one_size(study) ? "Lower is better."
-                : study.is_strong()
-                    ? "Lower is better. Twice the ranks should halve the time: the dotted line."
-                    : "The dotted line is ideal: it follows the work of a rank, and is flat if that "
-                      "is the same at every size.",
-                basis_of(study)};
+  Figure figure{
+      "time",
+      study.is_strong() ? "Time of the same work on more ranks"
+                        : "Time of work that grows with the ranks",
+      has_one_size(study) ? "Lower is better."
+      : study.is_strong()
+          ? "Lower is better. Twice the ranks should halve the time: the dotted line."
+          : "The dotted line is ideal: it follows the work of a rank, and is flat if that "
+            "is the same at every size.",
+      basis_of(study)};
   const Rows rows = rows_of(study, [](const study::Size& size) { return size.seconds; });
   const Rows launches = launches_of(study);
   Rows ideal;
   const study::Size& small = study.table.sizes.front();
   for (const study::Size& size : study.table.sizes) {
     const double work = size.work / small.work;
-    ideal.push_back({static_cast<double>(size.ranks),
-                     small.seconds.value * work * small.ranks / size.ranks});
+    ideal.push_back(
+        {static_cast<double>(size.ranks), small.seconds.value * work * small.ranks / size.ranks});
   }
   Script script;
   set_ranks_axis(script, ranks_of(study));
