@@ -11,6 +11,7 @@
 #include "core/units.hpp"
 #include "device/host/memory.hpp"
 #include "kernels/kernel.hpp"
+#include "launch/cpus.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -143,6 +144,11 @@ std::uint64_t Machine::device_memory(const Options& options) {
   const std::uint64_t bytes = gpu_memory_.value_or(assumed_gpu_memory);
   note(gpu_memory_.has_value(), fmt::format("device memory {}", format_size(bytes)));
   return bytes;
+}
+
+unsigned Machine::threads() const {
+  const auto cores = static_cast<std::uint64_t>(launch::granted_cores());
+  return static_cast<unsigned>(std::max<std::uint64_t>(1, cores / ranks_on_host()));
 }
 
 std::vector<std::string> Machine::lines() const {

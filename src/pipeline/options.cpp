@@ -38,8 +38,10 @@ constexpr std::array rows = {
               "12 if several ranks share the host. For compressed data, which readers also decode, "
               "auto is all but an eighth of the CPUs. For matrix products, whose readers also "
               "round and add, it is the same, but at most 16."},
-    OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
-              "Device memory that a rank may use; auto is 90 % of the free memory."},
+    OptionRow{
+        "pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
+        "Device memory that a rank may use; auto is 90 % of the free memory. On CPUs, it is a "
+        "part of the host's memory, and auto also leaves room for the program itself."},
 };
 
 /// `elements` rounded up to whole units, at least one unit.
@@ -77,9 +79,11 @@ unsigned max_readers(const runtime::Resources& resources, ReaderWork work) {
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
+/// `host_bytes`: bytes of host memory that device_limit() has left for other buffers.
 void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
                          std::uint64_t wanted_batches, std::uint64_t shard, std::uint64_t element,
-                         std::uint64_t unit, std::uint64_t extra_per_unit, std::uint64_t extra) {
+                         std::uint64_t unit, std::uint64_t extra_per_unit, std::uint64_t extra,
+                         std::uint64_t host_bytes) {
   const std::uint64_t partials = ceil_div(sizes.batch, unit) * extra_per_unit + extra;
   const std::uint64_t need = sizes.device_bytes(element) + partials;
   if (need <= sizes.device_limit) return;
@@ -95,9 +99,14 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
   const std::uint64_t per_unit = wanted_batches * unit * element + extra_per_unit;
   const std::uint64_t units =
       sizes.device_limit > extra ? (sizes.device_limit - extra) / per_unit : 0;
+  const bool leaves_room = resources.backend == Backend::host && host_bytes > 0;
   const std::string remedy =
-      units > 0 ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
-                : fmt::format("use --pipeline.gpu-memory {}B or more", need);
+      units > 0     ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
+      : leaves_room ? fmt::format(
+                          "each rank needs {} of memory in all; raise the memory limit of "
+                          "the job, or start fewer ranks per host",
+                          format_size(need + resources.process_memory + host_bytes))
+                    : fmt::format("use --pipeline.gpu-memory {}B or more", need);
   throw UsageError(fmt::format(
       "pipeline.batch: {} batches of {} need {} of device memory, but only {} may be used ({} "
       "free): {}",
@@ -108,13 +117,15 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
 void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, std::uint64_t shard,
                        std::uint64_t element, std::uint64_t decoding) {
   const std::uint64_t need = sizes.host_bytes(shard, element) + decoding +
+                             resources.process_memory +
                              (resources.backend == Backend::host ? sizes.device_bytes(element) : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(
       "a rank needs {} of host memory but has {}: {}", format_size(need), format_size(have),
       sizes.mode == Mode::stream
-          ? "use smaller --pipeline.batch, --pipeline.slot or --pipeline.slots"
+          ? "use smaller --pipeline.batch, --pipeline.slot or --pipeline.slots, or fewer ranks per "
+            "host"
           : "use --pipeline.mode stream, or more hosts"));
 }
 
@@ -165,8 +176,14 @@ StagingSizes staging_sizes(const Options& options, const runtime::Resources& res
   return sizes;
 }
 
-std::uint64_t device_limit(const Options& options, const runtime::Resources& resources) {
-  return size_or(options, "pipeline.gpu-memory", resources.device_memory / 10 * 9);
+std::uint64_t device_limit(const Options& options, const runtime::Resources& resources,
+                           std::uint64_t host_bytes) {
+  std::uint64_t limit = resources.device_memory / 10 * 9;
+  if (resources.backend == Backend::host) {
+    const std::uint64_t other = saturating_sum({resources.process_memory, host_bytes});
+    limit = std::min(limit, resources.device_memory - std::min(resources.device_memory, other));
+  }
+  return size_or(options, "pipeline.gpu-memory", limit);
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
@@ -200,11 +217,14 @@ Sizes choose_sizes(const Options& options, const runtime::Resources& resources, 
   if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
-  sizes.device_limit = device_limit(options, resources);
+  const std::uint64_t decoding_bytes = decoding ? decoding->host_bytes(sizes.readers) : 0;
+  const std::uint64_t host_bytes =
+      saturating_sum({sizes.host_bytes(shard, element), decoding_bytes});
+  sizes.device_limit = device_limit(options, resources, host_bytes);
   check_device_memory(sizes, resources, options.count("pipeline.batches"), shard, element, unit,
-                      extra_per_unit, extra);
-  check_host_memory(sizes, resources, shard, element,
-                    decoding ? decoding->host_bytes(sizes.readers) : 0);
+                      extra_per_unit, extra,
+                      options.is_auto("pipeline.gpu-memory") ? host_bytes : 0);
+  check_host_memory(sizes, resources, shard, element, decoding_bytes);
   return sizes;
 }
 

@@ -69,8 +69,10 @@ enum class ReaderWork {
 StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
                            ReaderWork work = ReaderWork::copying);
 
-/// The device memory in bytes that this rank may use: pipeline.gpu-memory.
-std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);
+/// The device memory in bytes that this rank may use: pipeline.gpu-memory. On the host backend,
+/// auto leaves room for the process itself and for `host_bytes` bytes of other buffers.
+std::uint64_t device_limit(const Options& options, const runtime::Resources& resources,
+                           std::uint64_t host_bytes = 0);
 
 /// The effective values of the [pipeline] options by key, in bytes or counts, for elements of
 /// `element` bytes.

@@ -41,8 +41,9 @@ std::string Results::problem_of(const Attempt& attempt) const {
     return {};
   } catch (const UsageError& error) {
     if (attempt.ended.timed_out) {
-      return fmt::format("it did not end within {} (--scale.timeout)",
-                         format_duration(attempt.ended.seconds));
+      return fmt::format("it did not end within {} (--scale.timeout){}",
+                         format_duration(attempt.ended.timeout),
+                         attempt.ended.killed ? ", and only SIGKILL has ended it" : "");
     }
     if (attempt.ended.code != 0) {
       const std::string said = complaint_of(attempt.log);

@@ -9,12 +9,15 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/run_files.hpp"
 #include "report/run_file.hpp"
 #include "scale/attempts.hpp"
 #include "scale/cache.hpp"
 #include "scale/complaint.hpp"
 #include "scale/folder.hpp"
 #include "scale/forecast.hpp"
+#include "scale/interrupts.hpp"
 #include "scale/lock.hpp"
 #include "scale/plan.hpp"
 #include "scale/process.hpp"
@@ -43,9 +46,10 @@ bool is_usage_error(const Attempt& attempt) {
 
 class Study {
  public:
-  Study(const Order& order, Log* log)
+  Study(const Order& order, Log* log, Interrupts* interrupts)
       : order_(order),
         log_(log),
+        interrupts_(interrupts),
         folder_(order.folder),
         plan_(order.options, order.run_table, order.folder, order.rates),
         results_(plan_, order.options.flag("measure.timeline")),
@@ -87,6 +91,7 @@ class Study {
 
   const Order& order_;
   Log* log_;
+  Interrupts* interrupts_;
   StudyFolder folder_;
   Plan plan_;
   Results results_;
@@ -94,7 +99,6 @@ class Study {
   std::size_t total_ = 0;
   std::optional<FolderLock> lock_;
   std::optional<Attempts> attempts_;
-  std::optional<Interrupts> interrupts_;
   std::vector<io::InputFile> inputs_;
 };
 
@@ -227,6 +231,7 @@ void Study::open_folder() {
   const bool has_results = folder_.has_results();
   if (has_results) expect_same_study(now);
   check_files();
+  const Interrupts::Deferral until_written(*interrupts_);
   if (differs && !has_results) folder_.remove_attempts();  // else there are only more launches
   if (differs || !has_results) folder_.write_options(now, plan_.name());
 }
@@ -256,6 +261,7 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
   std::vector<fs::path> inputs;
   for (const io::InputFile& file : inputs_) inputs.push_back(file.path);
   prepare_cache(inputs, plan_.request().cold);
+  Interrupts::Deferral signals(*interrupts_);  // until the attempt is recorded
   Attempt attempt = results_.as_if_done(launch);
   attempt.number = number;
   results_.remove(launch);
@@ -264,7 +270,11 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
                               .environment = environment_of_runs(order_.environment),
                               .log = attempt.log,
                               .timeout = timeout},
-                             *interrupts_);
+                             signals);
+  if (attempt.ended.code != 0) {  // SIGKILL leaves a part file, and a product a checkpoint
+    io::EarlierRuns(attempt.result).remove();
+    io::remove_stale_parts(attempt.result);
+  }
   attempt.problem = results_.problem_of(attempt);
   if (attempt.ended.interrupted) {
     if (!attempt.problem.empty()) attempt.problem = "interrupted";
@@ -304,6 +314,9 @@ void Study::calibrate() {
     const Attempt done =
         try_twice(plan_.calibration(), plan_.request().timeout.value_or(default_timeout));
     if (done.ended.interrupted) return;
+    if (!done.problem.empty() && interrupts_->request() != Interrupts::Request::none) {
+      return warn_of_failure(plan_.calibration(), done);
+    }
     if (!done.problem.empty()) {
       const std::string message = fmt::format(
           "the calibration run on {} has failed ({}): see '{}'{}", counted(ranks, "rank"),
@@ -346,13 +359,14 @@ void Study::report_progress(const Launch& launch, const std::string& time,
       which, time, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
-/// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks
-/// or the run has rejected its options or inputs. Returns the last attempt. Its problem is for the
-/// caller to report.
+/// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks,
+/// the run has rejected its options or inputs, or a signal has come. Returns the last attempt. Its
+/// problem is for the caller to report.
 Attempt Study::try_twice(const Launch& launch, double timeout) {
   const Attempt first = attempt(launch, 1, timeout);
   const bool is_over = first.ended.interrupted || first.problem.empty();
   if (is_over || is_lack_of_slots(first.log) || is_usage_error(first)) return first;
+  if (interrupts_->request() != Interrupts::Request::none) return first;
   warn_of_failure(launch, first);
   return attempt(launch, 2, timeout);
 }
@@ -397,7 +411,6 @@ void Study::begin() {
     }
   }
   open_folder();
-  interrupts_.emplace();
   attempts_.emplace(order_.folder);
   if (calibrates) {
     calibrate();
@@ -423,11 +436,13 @@ ExitCode Study::run() {
     const report::RunFile run = report::read_run_file(plan_.result_of(next));
     report_progress(next, format_duration(run.seconds), left);
   }
-  const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
-  if (interrupts_->request() != Interrupts::Request::none && rest > 0) {
-    log_->info(fmt::format("interrupted with {} left: run the same command again",
-                           counted(rest, "launch")));
-    return ExitCode::checkpointed;
+  if (interrupts_->request() != Interrupts::Request::none) {
+    const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
+    if (rest > 0) {
+      log_->info(fmt::format("interrupted with {} left: run the same command again",
+                             counted(rest, "launch")));
+      return ExitCode::checkpointed;
+    }
   }
   return failed > 0 ? ExitCode::failed : ExitCode::done;
 }
@@ -443,11 +458,12 @@ fs::path folder_of(const Options& options) {
 }
 
 std::string list_study(const Order& order) {
-  return Study(order, nullptr).list();
+  return Study(order, nullptr, nullptr).list();
 }
 
 ExitCode run_study(const Order& order, Log& log) {
-  return Study(order, &log).run();
+  Interrupts interrupts(log);
+  return Study(order, &log, &interrupts).run();
 }
 
 }  // namespace shardstream::scale

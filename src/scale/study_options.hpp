@@ -23,9 +23,10 @@ Values chosen(const Options& options);
 struct RunDefault {
   std::string_view key, value;
 };
-/// Result matrices are not stored, and repetitions follow the stopping rule.
-constexpr std::array<RunDefault, 2> run_defaults = {
-    {{"output.store", "false"}, {"measure.repeat", "auto"}}};
+/// Result matrices are not stored, launches do not resume interrupted ones, since their time would
+/// not count, and repetitions follow the stopping rule.
+constexpr std::array<RunDefault, 3> run_defaults = {
+    {{"output.store", "false"}, {"output.resume", "never"}, {"measure.repeat", "auto"}}};
 /// A copy of `table` with these defaults.
 OptionTable with_run_defaults(const OptionTable& table);
 

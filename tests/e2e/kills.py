@@ -12,7 +12,7 @@ import time
 from random import Random
 
 from checkpoints import GEMM, expect_only_result, hidden
-from harness import finish, main, new_folder, ranks_below, run, start
+from harness import finish, main, new_folder, ranks_below, run, start, wait_until
 from products import ON_HOST, inputs, min_memory, normal, product, skip_without_blas, stored
 
 
@@ -70,6 +70,20 @@ def test_killed_at_random_times():
         expect_only_result(folder, told)
         shutil.rmtree(folder)
     print(f"{sequences} sequences, the last run resumed in {resumed}")
+
+
+def test_a_study_keeps_no_checkpoint():
+    """A launch that resumes would not count, so an interrupted one leaves nothing."""
+    folder = new_folder() / "study"
+    arguments = [*inputs(new_folder(), a=normal(2000, 1024), b=normal(2600, 1024, seed=2)), *GEMM]
+    least = min_memory("gemm", arguments, 1, ON_HOST)
+    process = start("scale", "gemm", *arguments, "--pipeline.gpu-memory", f"{least}B",
+                    "--output.store", "true", "--measure.repeat", 1, "--measure.warmup", 0,
+                    "--scale.ranks", 1, "--scale.timeline", "false", "-o", folder, env=ON_HOST)
+    wait_until(lambda: folder.exists() and hidden(folder, "checkpoint"), process)
+    process.send_signal(signal.SIGINT)
+    finished = finish(process).expect(75)
+    assert hidden(folder, "checkpoint") == hidden(folder, "part") == [], finished
 
 
 skip_without_blas()

@@ -2,12 +2,17 @@
 """Host memory is what starting takes, and the rings, and 64 MB at the most, however large the data;
 and data of more than 2^31 elements. This process stays small: no numpy here."""
 
+import contextlib
 import fractions
 import os
+import pathlib
+import re
 import subprocess
 import sys
+import time
 
-from harness import PROGRAM, environment, main, new_folder, run, write_sparse
+from harness import (PROGRAM, environment, expect_complaint, main, new_folder, run, skip_part,
+                     write_sparse)
 
 MIB, MB = 2**20, 10**6
 EXTRA = 64 * MB
@@ -91,9 +96,70 @@ def test_what_is_said_is_its_own():
 
 
 def test_ranks_say_the_largest():
-    finished = run("run", "reduce", *elements(256 * MIB), *SIZES, "-o", new_folder() / "out.h5",
+    finished = run("run", "reduce", *elements(512 * MIB), *SIZES, "-o", new_folder() / "out.h5",
                    ranks=2).expect(0)
     assert RINGS < int(finished.values["host_memory_peak"]) < RINGS + 200 * MB, finished
+
+
+# ---------------------------------------------------------------- control groups
+
+def new_group(limit):
+    """The folder of a new control group whose processes have `limit` bytes of memory together;
+    None if this system or this user cannot have one."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, own = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = pathlib.Path("/sys/fs/cgroup/memory" if controllers else "/sys/fs/cgroup")
+        group = root / own.lstrip("/") / f"shardstream-test-{os.getpid()}-{limit}"
+        if not group.parent.is_dir():
+            group = root / group.name  # in a container
+        with contextlib.suppress(OSError):
+            group.mkdir()
+            try:
+                # Opened first: the folder of a system without such groups may be an ordinary one.
+                name = "memory.limit_in_bytes" if controllers else "memory.max"
+                with open(group / name, "r+", encoding="utf-8") as file:
+                    file.write(str(limit))
+                return group
+            except OSError:
+                group.rmdir()
+    return None
+
+
+@contextlib.contextmanager
+def control_group(limit):
+    group = new_group(limit)
+    try:
+        yield group
+    finally:
+        for _ in range(100 if group else 0):
+            with contextlib.suppress(OSError):  # the last process may still be ending
+                group.rmdir()
+                break
+            time.sleep(0.05)
+
+
+def test_little_memory():
+    """A plan leaves room for the process itself: in a small control group, a run succeeds or is
+    rejected with what it needs; nobody kills it."""
+    def run_in(group, *words):
+        join = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+        return run("run", *words, "-o", new_folder() / "out.h5", prefix=join)
+    gram = ["covariance", "--gram.rows", 600, "--gram.columns", 12000, "--output.store", "false"]
+    reduce = ["reduce", *elements(512 * MIB), "--pipeline.slots", 2]
+    with control_group(350 * MB) as group:
+        if group is None:
+            return skip_part("control groups with a limit of memory need root and a controller")
+        product = run_in(group, *gram)
+        if "without a CBLAS" not in product.err:
+            product.expect(0)
+        rejected = run_in(group, *reduce, "--pipeline.batches", 64, "--pipeline.batch", 8 * MIB)
+        expect_complaint(rejected, 2, ["--pipeline.batch"])
+        batch = re.search(r"--pipeline.batch (\d+)B", rejected.err)[1]
+        run_in(group, *reduce, "--pipeline.batches", 64, "--pipeline.batch", batch).expect(0)
+    with control_group(60 * MB) as group:
+        expect_complaint(run_in(group, *reduce), 2, ["memory"])
 
 
 # ---------------------------------------------------------------- more than 2^31 elements

@@ -13,20 +13,9 @@ import time
 
 import h5py
 
-from harness import (check_complaints, expect_complaint, expect_gone, expect_words, finish, main,
-                     new_folder, ranks_below, run, start, wait_until)
-from studies import QUICK, attempts, only_study, report, study
-
-
-def script(folder, text):
-    """A launcher: {ranks} is its first argument, the program and its arguments follow."""
-    path = folder / "launcher"
-    path.write_text(f"#!/bin/bash\nranks=$1\nshift\n{text}\n")
-    path.chmod(0o755)
-    return f"{path} {{ranks}}"
-
-
-MPIRUN = 'mpirun --oversubscribe --bind-to none -q -n "$ranks" "$@"'
+from harness import (check_complaints, expect_complaint, expect_words, finish, main, new_folder,
+                     run, start, wait_until)
+from studies import MPIRUN, QUICK, attempts, only_study, report, script, study
 
 
 def test_predictions_need_no_launch():
@@ -226,22 +215,6 @@ def test_rates_for_a_list():
     text = run("scale", "model", *QUICK, "--model.work", "1ms", "--scale.ranks", "1",
                "--scale.replicates", 1, "--list", "-o", folder / "x").expect(0).out
     assert len(re.findall(r": 1 rank, 2(?:\.\d+)? s per launch", text)) == 2, text
-
-
-def test_an_interrupted_study_leaves_no_process():
-    for number, after in ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 1.5)):
-        folder = new_folder() / "study"
-        process = start("scale", "model", *QUICK, "--model.work", "20s", "--scale.ranks", "2",
-                        "-o", folder)
-        wait_until(lambda: len(ranks_below(process)) == 2, process)  # pylint: disable=W0640
-        pids = ranks_below(process)
-        time.sleep(after / 10)
-        process.send_signal(number)
-        finished = finish(process, 60)
-        expect_gone(pids.values())
-        if number != signal.SIGKILL:
-            finished.expect(75)
-        assert not list(folder.glob("*.h5")), list(folder.iterdir())
 
 
 def test_ready_studies():

@@ -6,6 +6,15 @@ from harness import run
 
 QUICK = ["--measure.repeat", 3, "--model.spin", "sleep", "--scale.oversubscribe",
          "--scale.timeline", "false"]
+MPIRUN = 'mpirun --oversubscribe --bind-to none -q -n "$ranks" "$@"'
+
+
+def script(folder, text):
+    """A launcher: {ranks} is its first argument, the program and its arguments follow."""
+    path = folder / "launcher"
+    path.write_text(f"#!/bin/bash\nranks=$1\nshift\n{text}\n")
+    path.chmod(0o755)
+    return f"{path} {{ranks}}"
 
 
 def study(folder, *arguments, workload="model", quick=QUICK, code=0, **how):

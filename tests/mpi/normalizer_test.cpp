@@ -97,7 +97,7 @@ struct Normalizing : testing::Test {
     const Operands operands = operands_of(function, precision, variables_are_rows);
     const Problem problem =
         problem_of(operands, options_, static_cast<std::uint64_t>(session().size()),
-                   std::uint64_t{1} << 30, Backend::host);
+                   {std::uint64_t{1} << 30}, Backend::host);
     const Plan plan =
         make_plan(problem, {1e9, 1e9, 1e9, 1e12}, static_cast<std::uint64_t>(session().rank()));
     const auto library = gemm::make_multiply_plan(precision, problem.tile, Backend::host);

@@ -110,13 +110,14 @@ struct Prepared {
   Prepared(bool gram, const std::vector<std::string>& words, unsigned side_by_side = 1)
       : options(test::host_options(2, words)), streams(side_by_side) {
     runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak, products);
+    runtime.resources.process_memory = 0;  // only buffers are counted
     operands = gram ? open_gram(options) : open_gemm(options);
     plan_with(std::uint64_t{1} << 30);
     library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, Backend::host);
   }
 
   void plan_with(std::uint64_t device_memory) {
-    Problem problem = problem_of(operands, options, ranks(), device_memory, Backend::host);
+    Problem problem = problem_of(operands, options, ranks(), {device_memory}, Backend::host);
     problem.ranks.streams = streams;
     plan = make_plan(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));

@@ -104,6 +104,44 @@ TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {
   }
 }
 
+TEST(Plan, OnCpusTheProcessHasRoom) {
+  runtime::Resources host = machine();
+  host.backend = Backend::host;
+  host.process_memory = 192 * MiB;
+  EXPECT_EQ(device_limit(options_of({}), host, GiB), host.device_memory / 10 * 9);
+  const auto limit_of = [&](std::uint64_t memory, const std::vector<std::string>& words = {}) {
+    host.host_memory = host.device_memory = memory;
+    return device_limit(options_of(words), host, 8 * MiB);
+  };
+  EXPECT_EQ(limit_of(2000 * MiB), 1800 * MiB);
+  EXPECT_EQ(limit_of(300 * MiB), 100 * MiB);
+  EXPECT_EQ(limit_of(200 * MiB), 0U);
+  EXPECT_EQ(limit_of(100 * MiB), 0U);
+  EXPECT_EQ(limit_of(300 * MiB, {"--pipeline.gpu-memory", "250MiB"}), 250 * MiB);
+  host.backend = Backend::cuda;
+  EXPECT_EQ(limit_of(300 * MiB), 270 * MiB);
+}
+
+TEST(Plan, InLittleMemoryABatchThatFitsIsNamed) {
+  runtime::Resources host = machine();
+  host.backend = Backend::host;
+  host.process_memory = 192 * MiB;
+  const auto sizes_in = [&](std::uint64_t memory, const std::vector<std::string>& words = {}) {
+    host.host_memory = host.device_memory = memory;
+    return choose_sizes(options_of(words), host, GiB, f32, leaf, 80, 0);
+  };
+  EXPECT_EQ(sizes_in(500 * MiB).batch * f32, 64 * MiB);
+  const std::string message = error_of([&] { sizes_in(260 * MiB); });
+  const std::string option = "--pipeline.batch ";
+  const auto at = message.find(option);
+  ASSERT_NE(at, message.npos) << message;
+  const std::string fits =
+      message.substr(at + option.size(), message.find('B', at) + 1 - at - option.size());
+  const Sizes sizes = sizes_in(260 * MiB, {"--pipeline.batch", fits});
+  EXPECT_LE(sizes.device_bytes(f32) + sizes.host_bytes(GiB, f32) + host.process_memory, 260 * MiB);
+  EXPECT_TRUE(names(error_of([&] { sizes_in(200 * MiB); }), "memory"));
+}
+
 TEST(Plan, SizesAreWholeLeaves) {
   const Sizes sizes = plan_for({"--pipeline.batch", "1000000", "--pipeline.slot", "1"}, GiB);
   EXPECT_EQ(sizes.batch, 4 * leaf);

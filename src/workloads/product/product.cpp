@@ -148,10 +148,14 @@ class ProductTask : public Task {
 
   Prediction predict(measure::Machine& machine) const override {
     const Rates rates = rates_of(machine, operands_, options_);
-    const std::uint64_t limit =
-        pipeline::device_limit(options_, {.device_memory = machine.device_memory(options_)});
+    const DeviceMemory memory =
+        device_memory_of(operands_, options_,
+                         {.threads = machine.threads(),
+                          .device_memory = machine.device_memory(options_),
+                          .process_memory = runtime::process_memory(machine.threads()),
+                          .backend = machine.backend()});
     const Problem problem =
-        problem_of(operands_, options_, machine.ranks(), limit, machine.backend());
+        problem_of(operands_, options_, machine.ranks(), memory, machine.backend());
     const Plan plan = make_plan(problem, rates, 0);
     Prediction prediction{.answer = answer(plan),
                           .plan = describe(plan),
@@ -246,8 +250,23 @@ void check_operands(const Operands& operands) {
   if (operands.precision == gemm::Precision::int8) check_whole_numbers(operands);
 }
 
+DeviceMemory device_memory_of(const Operands& operands, const Options& options,
+                              const runtime::Resources& resources) {
+  if (resources.backend != Backend::host) return {pipeline::device_limit(options, resources)};
+  const auto staging = pipeline::staging_sizes(options, resources, pipeline::ReaderWork::computing);
+  std::uint64_t bytes =
+      saturating_product(staging.slots, staging.slot_bytes + staging.drain_slot_bytes);
+  for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
+    if (!*matrix) continue;
+    if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
+  }
+  const std::uint64_t limit = pipeline::device_limit(options, resources, bytes);
+  if (!options.is_auto("pipeline.gpu-memory")) return {limit};
+  return {limit, saturating_sum({resources.process_memory, bytes})};
+}
+
 Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
-                   std::uint64_t device_memory, Backend backend) {
+                   DeviceMemory memory, Backend backend) {
   constexpr std::array choices = {Decomposition::automatic, Decomposition::rows,
                                   Decomposition::grid, Decomposition::split_k};
   const auto requested = std::ranges::find(choices, options.text("product.decomposition"),
@@ -266,7 +285,8 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                   .tile = tile,
                   .requested = {.decomposition = *requested, .box = box_of(options)},
                   .ranks = {.count = ranks,
-                            .device_memory = device_memory,
+                            .device_memory = memory.limit,
+                            .host_bytes = memory.host_bytes,
                             .backend = backend,
                             .streams = gemm::multiply_streams(backend)}};
   problem.ranks.other_bytes = (backend == Backend::host ? 0 : gemm::max_workspace) +

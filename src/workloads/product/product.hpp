@@ -46,10 +46,19 @@ io::Origin inputs_of(const Operands& operands);
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
 void check_operands(const Operands& operands);
 
-/// The problem for `ranks` ranks that may each use `device_memory` bytes. It includes the options
-/// product.decomposition, product.box and output.store.
+/// The device memory that a rank may use.
+struct DeviceMemory {
+  std::uint64_t limit = 0;
+  std::uint64_t host_bytes = 0;  ///< Ranks::host_bytes
+};
+/// From pipeline.gpu-memory and the resources of the rank.
+DeviceMemory device_memory_of(const Operands& operands, const Options& options,
+                              const runtime::Resources& resources);
+
+/// The problem for `ranks` ranks. It includes the options product.decomposition, product.box and
+/// output.store.
 Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
-                   std::uint64_t device_memory, Backend backend);
+                   DeviceMemory memory, Backend backend);
 
 /// A warning about ranks that compute nothing, with reason and remedy; empty if every rank
 /// computes. The plan leaves them idle, or they are in the box but have no tile of C. The latter

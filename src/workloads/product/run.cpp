@@ -82,14 +82,15 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
   const launch::Session& session = runtime.session;
   const Backend backend = runtime.resources.backend;
   session.collectively([&] { reject_modes(runtime, name); });
-  const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
+  const DeviceMemory memory = device_memory_of(operands, runtime.options, runtime.resources);
+  const std::uint64_t limit = memory.limit;
   const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
   const auto rank = static_cast<std::uint64_t>(session.rank());
   Problem problem;
   // A problem that cannot fit is rejected before anything is measured.
   session.collectively([&] {
     problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
-                         min_limit, backend);
+                         {min_limit, memory.host_bytes}, backend);
     (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
   const pipeline::StagingSizes staging =

@@ -333,6 +333,7 @@ std::vector<std::string> memory_of(const Options& options, const io::Source& sou
   const std::uint64_t element = size_of(source.type());
   const runtime::Resources planned{.host_memory = UINT64_MAX,
                                    .device_memory = machine.device_memory(options),
+                                   .process_memory = runtime::process_memory(machine.threads()),
                                    .backend = machine.backend()};
   const pipeline::Sizes sizes = with_element_type(source.type(), [&](auto type) {
     return ShardReduction<typename decltype(type)::type>::choose_sizes(options, planned, source,

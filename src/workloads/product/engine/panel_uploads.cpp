@@ -106,7 +106,7 @@ void PanelUploads::hold_operands(std::uint64_t other_bytes) {
 /// slots, `other` bytes and, on the host backend, the buffers of the plan.
 void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
-  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
+  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots + resources.process_memory;
   const std::uint64_t in_place = backend_ == Backend::host ? plan_.device_bytes : 0;
   const std::uint64_t need = held + staging + in_place;
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
@@ -116,7 +116,8 @@ void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) co
                                  ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
                                  : "fewer --pipeline.readers and --pipeline.slots";
   throw UsageError(fmt::format(
-      "a rank needs {} of host memory and has {}: use {}, or start fewer ranks per host",
+      "a rank needs {} of host memory and has {}: use {}, a job with more memory, or fewer ranks "
+      "per host",
       format_size(need), format_size(have), remedy));
 }
 

@@ -1,0 +1,174 @@
+#include "scale/supervisor.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "scale/descendants.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Exit codes of the supervisor.
+constexpr int ended = 0, killed = 1, failed = 2;
+
+/// Pointers to the strings, with a null pointer at the end, as exec takes them.
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int code_of(int status) {
+  constexpr int after_signal = 128;
+  return WIFSIGNALED(status) ? after_signal + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// Makes /dev/null the standard input, `log` the standard output and error, and closes all other
+/// descriptors but `kept`. Locks belong to open descriptors, so the supervisor must not hold any.
+void keep_only(int log, int kept) {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  std::vector<int> open_ones;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    const std::string name = entry.path().filename();
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    open_ones.push_back(number);
+  }
+  for (const int number : open_ones) {
+    if (number > STDERR_FILENO && number != kept) close(number);
+  }
+}
+
+constexpr int cannot_execute = 126;  // as in a shell
+
+/// Writes to the log of the launch.
+void complain(const Program& program, int error) {
+  const std::string line =
+      fmt::format("error: '{}' cannot be executed ({}): check --scale.launcher\n",
+                  program.path.string(), errno_text(error));
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+/// Executes the program, in a child of the supervisor.
+[[noreturn]] void execute(const Program& program, pid_t supervisor) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the supervisor is killed
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::vector<std::string> words = program.words, environment = program.environment;
+  if (getppid() == supervisor) {
+    execve(program.path.c_str(), pointers_to(words).data(), pointers_to(environment).data());
+    complain(program, errno);
+  }
+  _exit(cannot_execute);
+}
+
+/// Waits until the launcher has ended, or until the other end of the socket asks for the end of the
+/// launch or is closed.
+void await_end(pid_t launcher, int socket, int child_signals, const OnReaped& on_reaped) {
+  bool is_over = false;
+  const auto note = [&](pid_t pid, int status) {
+    is_over = is_over || pid == launcher;
+    on_reaped(pid, status);
+  };
+  while (true) {
+    signalfd_siginfo info{};
+    [[maybe_unused]] const auto bytes = read(child_signals, &info, sizeof info);
+    reap(note);
+    std::array<pollfd, 2> sources = {pollfd{socket, POLLIN, 0}, pollfd{child_signals, POLLIN, 0}};
+    if (is_over || (poll(sources.data(), sources.size(), -1) > 0 && sources[0].revents != 0)) {
+      return;
+    }
+  }
+}
+
+/// The supervisor. It blocks all signals, since it ends last.
+[[noreturn]] void supervise(const Program& program, int socket) {
+  setpgid(0, 0);
+  prctl(PR_SET_NAME, "scale-supervise");
+  adopt_orphans();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  const int child_signals = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+  const pid_t supervisor = getpid(), launcher = fork();
+  if (launcher == 0) execute(program, supervisor);
+  const auto send_code = [&](int code) { send(socket, &code, sizeof code, MSG_NOSIGNAL); };
+  const auto report = [&](pid_t pid, int status) {
+    if (pid == launcher) send_code(code_of(status));
+  };
+  if (launcher > 0) {
+    await_end(launcher, socket, child_signals, report);
+  } else {
+    complain(program, errno);
+    send_code(cannot_execute);
+  }
+  _exit(end_descendants(report) ? killed : ended);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const Program& program, const Descriptor& log) {
+  const auto fail = [&] {
+    throw Error(fmt::format("cannot start '{}' ({}): raise the limit of processes or of open files",
+                            program.words.at(0), errno_text(errno)));
+  };
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail();
+  socket_ = Descriptor(ends[0]);
+  const Descriptor other(ends[1]);
+  pid_ = fork();
+  if (pid_ < 0) fail();
+  if (pid_ > 0) return;
+  try {
+    keep_only(log.get(), other.get());
+    supervise(program, other.get());
+  } catch (...) {  // nothing of this process may run twice
+    _exit(failed);
+  }
+}
+
+void Supervisor::receive() {
+  int code = 0;
+  const ssize_t bytes = recv(socket_.get(), &code, sizeof code, MSG_DONTWAIT);
+  if (bytes == sizeof code) code_ = code;
+  if (bytes != 0 || is_over()) return;
+  int status = 0;  // the other end is closed: the supervisor has ended
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  has_killed_ = code_of(status) == killed;
+  if (WIFEXITED(status) && WEXITSTATUS(status) != failed) return;
+  // It was killed or had too little memory. Its children are children of this process now.
+  has_killed_ = end_descendants([](pid_t, int) {});
+  if (!code_) code_ = code_of(status);
+}
+
+void Supervisor::end() {
+  shutdown(socket_.get(), SHUT_WR);
+}
+
+}  // namespace shardstream::scale
