@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "core/error.hpp"
@@ -53,7 +54,8 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                           command, excerpt(line.words[1]), excerpt(line.words[0])));
   }
   if (!line.words[0].ends_with(".ini")) {
-    if (fs::is_regular_file(line.words[0])) {
+    std::error_code unreadable;  // the folder; the word then names a workload or nothing
+    if (fs::is_regular_file(line.words[0], unreadable)) {
       throw UsageError(
           fmt::format("{} is not recognised as a configuration file: give it a name that "
                       "ends in .ini",

@@ -14,17 +14,6 @@
 namespace shardstream {
 namespace {
 
-/// Whether HDF5, h5py and pandas accept the field name without quotes. This avoids <cctype>, which
-/// depends on the locale.
-bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && letter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
-}
-
 /// Whether the cell holds the type of the column. Cell and ColumnType list the types in one order.
 bool fits(const Cell& cell, const Column& column) {
   static_assert(std::is_same_v<std::variant_alternative_t<0, Cell>, std::int64_t> &&
@@ -89,6 +78,16 @@ Json rows_of(const Table& table) {
 
 const Cell& Row::operator[](std::string_view column) const {
   return (*cells_)[place_of(*columns_, column)];
+}
+
+bool is_identifier(std::string_view name) {
+  // This avoids <cctype>, which depends on the locale.
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
 Table::Table(std::string name, std::vector<Column> columns)

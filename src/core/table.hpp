@@ -24,6 +24,9 @@ struct Column {
   std::string unit = {};  ///< "s", "B", "GB/s"; empty for none
 };
 
+/// Whether `name` can be the name of a column: HDF5, h5py and pandas accept it without quotes.
+bool is_identifier(std::string_view name);
+
 using Cell = std::variant<std::int64_t, double, std::string>;
 
 /// A view of one row of a table, read by the names of its columns. Valid until the table changes.

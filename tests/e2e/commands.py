@@ -3,14 +3,21 @@
 compared with the same generators in numpy."""
 
 import itertools
+import os
+import pathlib
 import re
+import shutil
+import subprocess
 
 import h5py
 import numpy as np
 
 import results
-from harness import (LEAF, OPS, TYPES, each, expect_complaint, main, new_folder, ready_ini_files,
-                     run, start)
+from harness import (LEAF, OPS, PROGRAM, TYPES, each, expect_complaint, main, new_folder,
+                     ready_ini_files, run, skip_part, start)
+
+EXAMPLE = (pathlib.Path(__file__).resolve().parents[2] /
+           "inputs/examples/reduce-file-strong/p1-r1.h5")
 
 # ---------------------------------------------------------------- help and version
 
@@ -92,6 +99,89 @@ def test_they_start_no_mpi_after_mistakes():
                   ["runn"]):
         finished = run(*words, env=NO_MPI).expect(2)
         assert finished.err.count("\n") == 1, finished
+
+
+def test_paths_that_cannot_be():
+    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the user
+    in every command: one sentence and exit code 2."""
+    folder = new_folder()
+    (folder / "loop").symlink_to("loop")
+    loop, long = folder / "loop", 300 * "x"
+
+    def check(*words):
+        finished = run(*words, cwd=new_folder())
+        expect_complaint(finished, 2, [])
+        assert "filesystem error" not in finished.err, finished
+        assert str(loop) in finished.err or "xxxx" in finished.err, finished
+    count = ["--input.count", 10]
+    each([words for path in (loop, long, f"{long}.ini", loop / "x.ini", loop / "x.h5")
+          for words in (("report", path), ("compare", path, path), ("run", path), ("scale", path),
+                        ("info", "--input.data", path), ("generate", *count, "-o", f"{path}:/x"),
+                        ("run", "reduce", *count, "-o", path),
+                        ("run", "reduce", *count, "--dry-run", "-o", path),
+                        ("bench", "feed", "--quick", "-o", path))], check)
+
+
+def test_folders_that_cannot_be_read():
+    """As somebody who may not look into the current folder or into the one that is named."""
+    prefix = as_somebody_else()
+    if prefix is None:
+        return
+    folder = pathlib.Path("/tmp", f"{new_folder().name}-unreadable")
+    folder.mkdir()
+    try:
+        shutil.copy(EXAMPLE, folder / "a.h5")
+        folder.chmod(0o700 if os.geteuid() == 0 else 0)
+
+        def check(code, *words):
+            finished = run(*words, prefix=prefix, env={"HOME": "/tmp"}, cwd=folder)
+            assert "filesystem error" not in finished.err, finished
+            finished.expect(code)
+            if code != 0 and words[0] != "info":
+                expect_complaint(finished, code, [])
+        out = pathlib.Path("/tmp", f"{folder.name}.h5")
+        each([(2, "report", folder), (2, "report", folder / "a.h5"), (2, "report", "."),
+              (2, "compare", folder, folder / "a.h5"), (2, "run", "a.ini"),
+              (2, "generate", "--input.count", 10, "-o", "x.h5:/x"),
+              (2, "run", "reduce", "--input.count", 10, "-o", "x.h5"),
+              (2, "info", "--input.data", "a.h5:/x"),
+              (0, "run", "reduce", "--input.count", 10, "--dry-run", "-o", out)], check)
+    finally:
+        folder.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+def as_somebody_else():
+    """The words that start a command as somebody who has not all permissions; None if root cannot
+    start the program so."""
+    if os.geteuid() != 0:
+        return []
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    try:
+        if subprocess.run([*prefix, PROGRAM, "--version"], capture_output=True,
+                          check=False).returncode == 0:
+            return prefix
+    except FileNotFoundError:
+        pass
+    skip_part(f"missing permissions: root has all, and user 65534 cannot start {PROGRAM}")
+    return None
+
+
+def test_lack_of_memory():
+    """What the message says to do must make sense for the command."""
+    path = new_folder() / "large.h5"
+    shutil.copy(EXAMPLE, path)
+    with h5py.File(path, "r+") as file:
+        table = file["topology/ranks"]
+        kind = [(name, "S1000" if name == "device" else table.dtype[name])
+                for name in table.dtype.names]
+        del file["topology/ranks"]
+        file.create_dataset("topology/ranks", (400_000,), kind, chunks=(100,))
+    assert path.stat().st_size < 200_000
+    for command in (["report", path], ["compare", path, EXAMPLE]):
+        finished = run(*command, prefix=["prlimit", f"--as={300 << 20}"])
+        expect_complaint(finished, 1, ["ulimit -v"])
+        assert "pipeline" not in finished.err and "rank" not in finished.err, finished
 
 
 def test_closed_output():

@@ -56,6 +56,7 @@ std::unique_ptr<Target> ini_target();
 std::unique_ptr<Target> units_target();
 std::unique_ptr<Target> journals_target(const std::filesystem::path& folder);
 std::unique_ptr<Target> rates_target(const std::filesystem::path& folder);
+std::unique_ptr<Target> studies_target(const std::filesystem::path& folder);
 std::unique_ptr<Target> hdf5_target(const std::filesystem::path& folder);
 
 /// Changes up to a few places of `bytes`: bits, bytes, numbers, pieces that move, vanish or repeat.

@@ -84,13 +84,14 @@ std::vector<std::unique_ptr<Target>> targets_in(const fs::path& folder) {
   targets.push_back(units_target());
   targets.push_back(journals_target(own("journals")));
   targets.push_back(rates_target(own("rates")));
+  targets.push_back(studies_target(own("studies")));
   targets.push_back(hdf5_target(own("hdf5")));
   return targets;
 }
 
 /// The share of the time for a target: texts have the fewest states, HDF5 the most.
 unsigned weight_of(std::string_view target) {
-  return target == "hdf5" ? 4 : target == "rates" ? 2 : 1;
+  return target == "hdf5" ? 4 : target == "rates" || target == "studies" ? 2 : 1;
 }
 
 void print(std::string_view target, const Report& report) {

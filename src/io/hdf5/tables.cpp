@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/shard.hpp"
+#include "core/text.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -277,6 +278,9 @@ std::vector<Column> columns_of(const hdf5::Dataset& dataset, const std::string& 
     if (text == nullptr) throw Error(what);
     const std::string column = text;
     H5free_memory(text);
+    if (!is_identifier(column)) {
+      throw Error(fmt::format("{}: one is named {}", what, excerpt(column)));
+    }
     const hdf5::Type type(H5Tget_member_type(stored.get(), member), what);
     ColumnType kind = ColumnType::text;
     for (const ColumnType candidate : {ColumnType::integer, ColumnType::real}) {
