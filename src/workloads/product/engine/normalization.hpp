@@ -11,7 +11,7 @@ namespace shardstream::workloads::product {
 struct Normalization {
   std::vector<double> shift;  ///< empty: nothing is subtracted
   /// Subtracted in integers, before the shift; only for centred data of type i64, else empty.
-  std::vector<std::int64_t> whole;
+  std::vector<std::int64_t> whole = {};
   std::vector<double> scale;
   /// Whether this is the last pass over the data. VariableSums then does not count the variables
   /// for which shift and scale are not suitable.
