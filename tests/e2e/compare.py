@@ -211,7 +211,7 @@ def test_one_launch_a_side_is_marked():
 
 def test_one_launch_a_side_rarely_calls_equal_programs_slower():
     """3 % between launches, and repetitions that resemble the previous one: 40 pairs of equal
-    programs. Without the noise between launches in the interval, every fifth one is slower."""
+    programs. Without the noise between launches in the interval, 15 of them are slower."""
     random = np.random.default_rng(7)
 
     def times():
