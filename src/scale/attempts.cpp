@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
@@ -13,6 +15,23 @@
 #include "report/attempts.hpp"
 
 namespace shardstream::scale {
+namespace {
+
+/// Locks the whole file. Returns false if there are no locks here, or if another process has kept
+/// its lock for seconds: it may have been stopped, and a study must not wait for it.
+bool lock_soon(const Descriptor& file) {
+  constexpr int attempts = 250;
+  for (int i = 0; i < attempts; ++i) {
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    if (fcntl(file.get(), F_OFD_SETLK, &lock) == 0) return true;
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+}  // namespace
 
 Attempts::Attempts(const std::filesystem::path& folder)
     : path_(folder / "attempts.jsonl"),
@@ -45,11 +64,10 @@ void Attempts::add(const Attempt& attempt) {
   if (std::exchange(is_torn_, false)) line = "\n" + line;
   // Several jobs may write at a time. On NFS, O_APPEND alone does not separate their lines, so the
   // file is locked. On file systems without locks, O_APPEND must suffice.
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  const bool is_locked = fcntl(file_.get(), F_OFD_SETLKW, &lock) == 0;
+  const bool is_locked = lock_soon(file_);
   const ssize_t written = write(file_.get(), line.data(), line.size());
   const int error = errno;
+  struct flock lock = {};
   lock.l_type = F_UNLCK;
   if (is_locked) fcntl(file_.get(), F_OFD_SETLK, &lock);
   if (written == static_cast<ssize_t>(line.size())) return;

@@ -1,8 +1,12 @@
 #include "scale/complaint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string_view>
 
 #include "core/text.hpp"
@@ -34,6 +38,34 @@ class FirstParagraph {
   std::string text_;
 };
 
+bool occur(const std::filesystem::path& log, std::span<const std::string_view> sentences) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    const auto occurs = [&](std::string_view each) { return line.find(each) != line.npos; };
+    if (std::ranges::any_of(sentences, occurs)) return true;
+  }
+  return false;
+}
+
+bool is_lack_of_slots(const std::filesystem::path& log) {
+  // Open MPI: too few slots; too many ranks for --map-by ppr. Slurm: a step larger than its job.
+  constexpr std::array<std::string_view, 4> sentences = {
+      "not enough slots available", "requested more processes than the ppr",
+      "More processors requested than permitted", "Requested node configuration is not available"};
+  return occur(log, sentences);
+}
+
+bool is_lost_job(const std::filesystem::path& log) {
+  constexpr std::array<std::string_view, 6> sentences = {
+      "Unable to contact slurm controller",
+      "Unable to confirm allocation",
+      "Expired or invalid job",
+      "Invalid job id specified",
+      "failed to fetch config",
+      "Could not establish a configuration source"};
+  return occur(log, sentences);
+}
+
 }  // namespace
 
 std::string complaint_of(const std::filesystem::path& log) {
@@ -54,17 +86,19 @@ std::string complaint_of(const std::filesystem::path& log) {
   return printable(said);
 }
 
-bool is_lack_of_slots(const std::filesystem::path& log) {
-  // Open MPI: too few slots; too many ranks for --map-by ppr. Slurm: a step larger than its job.
-  constexpr std::array<std::string_view, 4> sentences = {
-      "not enough slots available", "requested more processes than the ppr",
-      "More processors requested than permitted", "Requested node configuration is not available"};
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);) {
-    const auto occurs = [&](std::string_view each) { return line.find(each) != line.npos; };
-    if (std::ranges::any_of(sentences, occurs)) return true;
+std::string remedy_of(const std::filesystem::path& log) {
+  if (is_lack_of_slots(log)) {
+    return "choose fewer ranks (--scale.ranks), another launcher (--scale.launcher) or "
+           "--scale.oversubscribe";
   }
-  return false;
+  const char* const job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr || !is_lost_job(log)) return {};
+  return fmt::format(
+      "SLURM_JOB_ID is {}, but Slurm does not answer here, or this job has ended: start the study "
+      "in a running job (sbatch, salloc), or, if this shell has only the variables of a job, unset "
+      "them (unset ${{!SLURM_@}}) or name another launcher (--scale.launcher 'mpirun -np "
+      "{{ranks}}')",
+      excerpt(job));
 }
 
 }  // namespace shardstream::scale

@@ -318,13 +318,10 @@ void Study::calibrate() {
       return warn_of_failure(plan_.calibration(), done);
     }
     if (!done.problem.empty()) {
+      const std::string remedy = remedy_of(done.log);
       const std::string message = fmt::format(
-          "the calibration run on {} has failed ({}): see '{}'{}", counted(ranks, "rank"),
-          done.problem, done.log.string(),
-          is_lack_of_slots(done.log)
-              ? "; choose fewer ranks (--scale.ranks), another launcher (--scale.launcher) or "
-                "--scale.oversubscribe"
-              : "");
+          "the calibration run on {} has failed ({}): see '{}'{}{}", counted(ranks, "rank"),
+          done.problem, done.log.string(), remedy.empty() ? "" : "; ", remedy);
       if (is_usage_error(done)) throw UsageError(message);
       throw Error(message);
     }
@@ -365,7 +362,7 @@ void Study::report_progress(const Launch& launch, const std::string& time,
 Attempt Study::try_twice(const Launch& launch, double timeout) {
   const Attempt first = attempt(launch, 1, timeout);
   const bool is_over = first.ended.interrupted || first.problem.empty();
-  if (is_over || is_lack_of_slots(first.log) || is_usage_error(first)) return first;
+  if (is_over || !remedy_of(first.log).empty() || is_usage_error(first)) return first;
   if (interrupts_->request() != Interrupts::Request::none) return first;
   warn_of_failure(launch, first);
   return attempt(launch, 2, timeout);

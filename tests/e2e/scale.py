@@ -385,6 +385,22 @@ def test_more_ranks_than_there_are():
     assert only_study(folder)["failed"] == [] and len(attempts(folder)) == 2, attempts(folder)
 
 
+def test_a_slurm_job_that_is_lost():
+    """The variables of a job outlive it in a shell, and come into a container without Slurm."""
+    folder = new_folder()
+    srun = folder / "srun"
+    srun.write_text("#!/bin/sh\necho 'srun: error: Unable to confirm allocation for job 47: Unable "
+                    "to contact slurm controller (connect failure)' >&2\nexit 1\n")
+    srun.chmod(0o755)
+    lost = {"SLURM_JOB_ID": "47", "SLURM_CPUS_ON_NODE": "-3",
+            "PATH": f"{folder}:{os.environ['PATH']}"}
+    options = ["scale", "model", *QUICK, "--scale.ranks", 1, "-o", folder / "study"]
+    finished = run(*options, env=lost).expect(1)
+    expect_words(finished.err, ["SLURM_JOB_ID", 47, "unset", "--scale.launcher"], finished)
+    assert len(attempts(folder / "study")) == 1, finished
+    assert "--cpus-per-task=1 " in run(*options, "--list", env=lost).expect(0).out
+
+
 def test_one_launch_alone():
     """What the jobs of submit-study do."""
     folder = new_folder() / "study"
