@@ -1,5 +1,5 @@
-// Folders of studies: study.ini, attempts.jsonl and results, as `report`, `compare` and `scale` read
-// them. The seeds are studies of inputs/examples.
+// Folders of studies: study.ini, attempts.jsonl and results, as `report`, `compare` and `scale`
+// read them. The seeds are studies of inputs/examples.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
 #include "report/study_ini.hpp"
+#include "scale/folder.hpp"
 #include "scale/study_options.hpp"
 
 namespace shardstream::fuzz {
@@ -23,11 +24,26 @@ namespace fs = std::filesystem;
 constexpr auto ini_name = "study.ini", attempts_name = "attempts.jsonl", bench_name = "bench.h5";
 
 /// Values for an option of study.ini, or for a number of attempts.jsonl.
-constexpr std::array values = {"0",       "-1",   "1000000000000", "18446744073709551616",
-                               "1e400",   "nan",  "1,2,3",         "1,1,1",
-                               "2^63",    "",     "\"",            "\xff\x1b[2J",
-                               "1, 2\r",  "null", "[1]",           "{\"a\":1}",
-                               "4294967", "true", "\"\\u001b\"",   "99999999,99999998"};
+constexpr std::array values = {"0",
+                               "-1",
+                               "1000000000000",
+                               "18446744073709551616",
+                               "1e400",
+                               "nan",
+                               "1,2,3",
+                               "1,1,1",
+                               "2^63",
+                               "",
+                               "\"",
+                               "\xff\x1b[2J",
+                               "1, 2\r",
+                               "null",
+                               "[1]",
+                               "{\"a\":1}",
+                               "4294967",
+                               "true",
+                               "\"\\u001b\"",
+                               "99999999,99999998"};
 
 /// Gives the value after one of the separators in `text` another value.
 void replace_value(std::string& text, std::string_view separator, std::string_view ends,
@@ -107,6 +123,12 @@ class Studies final : public Target {
     const scale::Values now = scale::chosen(options);
     scale::first_difference(stored, now);
     scale::extends(stored, now);
+    const scale::StudyFolder folder(".");
+    folder.check();
+    folder.expect_only_study();
+    for (const char* result : {"p1-r1.h5", "p1-r2.h5", "p2-r1.h5"}) {
+      scale::why_not_own_result(result, {"", "p1", 1});
+    }
   }
 
   struct Seed {
