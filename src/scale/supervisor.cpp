@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "scale/descendants.hpp"
 
 namespace shardstream::scale {
@@ -62,10 +63,8 @@ constexpr int cannot_execute = 126;  // as in a shell
 
 /// Writes to the log of the launch.
 void complain(const Program& program, int error) {
-  const std::string line =
-      fmt::format("error: '{}' cannot be executed ({}): check --scale.launcher\n",
-                  program.path.string(), errno_text(error));
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+  Log().error(fmt::format("'{}' cannot be executed ({}): check --scale.launcher",
+                          program.path.string(), errno_text(error)));
 }
 
 /// Executes the program, in a child of the supervisor.

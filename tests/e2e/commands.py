@@ -102,8 +102,8 @@ def test_they_start_no_mpi_after_mistakes():
 
 
 def test_paths_that_cannot_be():
-    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the user
-    in every command: one sentence and exit code 2."""
+    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the
+    user in every command: one sentence and exit code 2."""
     folder = new_folder()
     (folder / "loop").symlink_to("loop")
     loop, long = folder / "loop", 300 * "x"
