@@ -29,9 +29,9 @@ std::string message_of_system(const std::system_error& error) {
   const auto* const file = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
   if (file == nullptr) return error.what();
   const std::string path = file->path1().string();
-  return fmt::format("{} cannot be accessed ({}): check the path and the permissions of its folders",
-                     path.empty() ? "the current folder" : fmt::format("'{}'", path),
-                     error.code().message());
+  return fmt::format(
+      "{} cannot be accessed ({}): check the path and the permissions of its folders",
+      path.empty() ? "the current folder" : fmt::format("'{}'", path), error.code().message());
 }
 
 /// Whether the user has to change a path or a permission, rather than to mend a machine.

@@ -42,9 +42,9 @@ std::vector<NamedText> csv_files(const Report& report) {
     std::string text = fmt::format("{}{}],device,file\n", io::table_start, printable(study.unit));
     for (const RunFile& run : study.runs) {
       for (std::size_t i = 0; i < run.repetitions.size(); ++i) {
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name), quoted(run.mode),
-                            quoted(study.workload), run.ranks, run.hosts, run.replicate, i,
-                            run.repetitions[i], run.work, quoted(run.device),
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name),
+                            quoted(run.mode), quoted(study.workload), run.ranks, run.hosts,
+                            run.replicate, i, run.repetitions[i], run.work, quoted(run.device),
                             quoted(run.path.string()));
       }
     }

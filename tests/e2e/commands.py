@@ -102,8 +102,8 @@ def test_they_start_no_mpi_after_mistakes():
 
 
 def test_paths_that_cannot_be():
-    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the user
-    in every command: one sentence and exit code 2."""
+    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the
+    user in every command: one sentence and exit code 2."""
     folder = new_folder()
     (folder / "loop").symlink_to("loop")
     loop, long = folder / "loop", 300 * "x"
@@ -116,7 +116,7 @@ def test_paths_that_cannot_be():
     count = ["--input.count", 10]
     each([words for path in (loop, long, f"{long}.ini", loop / "x.ini", loop / "x.h5")
           for words in (("report", path), ("compare", path, path), ("run", path), ("scale", path),
-                        ("info", "--input.data", path), ("generate", *count, "-o", f"{path}:/x"),
+                        ("generate", *count, "-o", f"{path}:/x"),
                         ("run", "reduce", *count, "-o", path),
                         ("run", "reduce", *count, "--dry-run", "-o", path),
                         ("bench", "feed", "--quick", "-o", path))], check)

@@ -1,5 +1,6 @@
-"""HDF5 files that are drawn at random from a seed: types, layouts, filters, allocation, fill values,
-resizing, links, names and attributes. h5py writes them, and reads them again for the comparison."""
+"""HDF5 files that are drawn at random from a seed: types, layouts, filters, allocation, fill
+values, resizing, links, names and attributes. h5py writes them, and reads them again for the
+comparison."""
 
 import itertools
 import math

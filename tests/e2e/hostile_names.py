@@ -188,6 +188,11 @@ def test_texts_of_results():
                     if isinstance(value, bytes) and key not in ("schema", "status", "run_uuid"):
                         file[group].attrs[key] = np.bytes_(value[:20] + evil)
             spoil_tables(file, evil)
+            if path.name.startswith("p2"):  # faster than linear, for a reason that the file names
+                metrics, walls = file["metrics"][:], file["timing/reps"][:]
+                metrics["value"][metrics["metric"] == b"bound_by"] = b"other" + evil
+                walls["wall"] *= 0.2
+                file["metrics"][:], file["timing/reps"][:] = metrics, walls
     lines = (folder / "attempts.jsonl").read_text().splitlines()
     attempt = json.loads(lines[0]) | {"problem": "p\x1b[2J\nforged=1", "log": "l\x1b[2J\x9b",
                                       "result": "p1-r1.h5\x1b\nforged=1"}

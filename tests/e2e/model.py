@@ -2,8 +2,9 @@
 
 Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
 numbers: exactly); lane i takes lane i + width for width = 256, 128, ..., 1. Squared deviations from
-the leaf's mean are added the same way; large integers are subtracted before they are rounded. Leaves are joined pairwise, level by level, and a leaf
-without a neighbour rises as it is. So every value is to be met bit for bit.
+the leaf's mean are added the same way; large integers are subtracted before they are rounded.
+Leaves are joined pairwise, level by level, and a leaf without a neighbour rises as it is. So every
+value is to be met bit for bit.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-// Folders of studies: study.ini, attempts.jsonl and results, as `report`, `compare` and `scale` read
-// them. The seeds are studies of inputs/examples.
+// Folders of studies: study.ini, attempts.jsonl and results, as `report`, `compare` and `scale`
+// read them. The seeds are studies of inputs/examples.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -9,10 +9,12 @@
 
 #include "cli/commands.hpp"
 #include "fuzz/fuzz.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "report/comparison/comparison.hpp"
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
 #include "report/study_ini.hpp"
+#include "scale/folder.hpp"
 #include "scale/study_options.hpp"
 
 namespace shardstream::fuzz {
@@ -23,11 +25,26 @@ namespace fs = std::filesystem;
 constexpr auto ini_name = "study.ini", attempts_name = "attempts.jsonl", bench_name = "bench.h5";
 
 /// Values for an option of study.ini, or for a number of attempts.jsonl.
-constexpr std::array values = {"0",       "-1",   "1000000000000", "18446744073709551616",
-                               "1e400",   "nan",  "1,2,3",         "1,1,1",
-                               "2^63",    "",     "\"",            "\xff\x1b[2J",
-                               "1, 2\r",  "null", "[1]",           "{\"a\":1}",
-                               "4294967", "true", "\"\\u001b\"",   "99999999,99999998"};
+constexpr std::array values = {"0",
+                               "-1",
+                               "1000000000000",
+                               "18446744073709551616",
+                               "1e400",
+                               "nan",
+                               "1,2,3",
+                               "1,1,1",
+                               "2^63",
+                               "",
+                               "\"",
+                               "\xff\x1b[2J",
+                               "1, 2\r",
+                               "null",
+                               "[1]",
+                               "{\"a\":1}",
+                               "4294967",
+                               "true",
+                               "\"\\u001b\"",
+                               "99999999,99999998"};
 
 /// Gives the value after one of the separators in `text` another value.
 void replace_value(std::string& text, std::string_view separator, std::string_view ends,
@@ -42,6 +59,19 @@ void replace_value(std::string& text, std::string_view separator, std::string_vi
   text.replace(begin, end - begin, random.pick(values));
 }
 
+/// Writes the file of a study; a result gets another run_uuid, so that it can be compared with the
+/// original.
+void write_as_another_run(const fs::path& path, std::string bytes) {
+  write_file(path, bytes);
+  if (path.extension() != ".h5") return;
+  const std::string uuid = io::ResultReader(path).text("/", "run_uuid");
+  const std::string other = std::string(1, uuid[0] == 'a' ? 'b' : 'a') + uuid.substr(1);
+  for (auto at = bytes.find(uuid); at != bytes.npos; at = bytes.find(uuid, at + 1)) {
+    bytes.replace(at, uuid.size(), other);
+  }
+  write_file(path, bytes);
+}
+
 class Studies final : public Target {
  public:
   explicit Studies(fs::path folder) : folder_(std::move(folder)) {
@@ -49,9 +79,9 @@ class Studies final : public Target {
     for (const char* name : {"reduce-file-strong", "gemm-fp32-weak", "covariance-file-strong"}) {
       fs::create_directory(folder_ / name);
       Files seed;
-      for (const char* file : {ini_name, attempts_name, "p1-r1.h5", "p1-r2.h5", "p2-r1.h5"}) {
+      for (const char* file : {ini_name, attempts_name, "p1-r1.h5", "p2-r1.h5"}) {
         seed[file] = read_file(examples / name / file);
-        write_file(folder_ / name / file, seed[file]);
+        write_as_another_run(folder_ / name / file, seed[file]);
       }
       seeds_.push_back({(folder_ / name).string(), std::move(seed)});
     }
@@ -92,7 +122,7 @@ class Studies final : public Target {
     report::to_page(report);
     resume();
     const report::ComparisonReport comparison =
-        report::make_comparison(read_file("case.words"), ".", 0.02);
+        report::make_comparison(read_file("case.words"), ".", {});
     to_text(comparison);
     to_json(comparison);
   }
@@ -107,6 +137,12 @@ class Studies final : public Target {
     const scale::Values now = scale::chosen(options);
     scale::first_difference(stored, now);
     scale::extends(stored, now);
+    const scale::StudyFolder folder(".");
+    folder.check();
+    folder.expect_only_study();
+    for (const char* result : {"p1-r1.h5", "p2-r1.h5"}) {
+      scale::why_not_own_result(result, {"", "p1", 1});
+    }
   }
 
   struct Seed {

@@ -1,5 +1,5 @@
-#include "core/failure.hpp"
 #include "core/limits.hpp"
+#include "core/failure.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -85,7 +85,8 @@ TEST(Failures, OfTheStandardLibraryBecomeSentences) {
   const auto file = [](std::errc code) {
     return std::filesystem::filesystem_error("status", "/a/b", std::make_error_code(code));
   };
-  const auto denied = file(std::errc::permission_denied), full = file(std::errc::no_space_on_device);
+  const auto denied = file(std::errc::permission_denied),
+             full = file(std::errc::no_space_on_device);
   EXPECT_TRUE(names(message_of(denied), "'/a/b'", "Permission denied"));
   EXPECT_EQ(message_of(denied).find("filesystem error"), std::string::npos);
   EXPECT_EQ(code_of(denied), ExitCode::usage);

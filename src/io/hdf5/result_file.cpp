@@ -225,9 +225,8 @@ ResultReader::~ResultReader() {
 }
 
 Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
-  return handle_->guarded([&] {
-    return read_table(open_table(handle_->file, handle_->name, path), path, columns);
-  });
+  return handle_->guarded(
+      [&] { return read_table(open_table(handle_->file, handle_->name, path), path, columns); });
 }
 
 Table ResultReader::table(const std::string& path) const {
