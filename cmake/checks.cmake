@@ -16,9 +16,10 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(names LABELS style
     COMMAND ${unit}/check_names --source ${PROJECT_SOURCE_DIR})
   shardstream_script_test(names_self_test LABELS style COMMAND ${unit}/check_names --self-test)
-  shardstream_script_test(doors LABELS style
-    COMMAND ${unit}/check_doors --source ${PROJECT_SOURCE_DIR})
-  shardstream_script_test(doors_self_test LABELS style COMMAND ${unit}/check_doors --self-test)
+  shardstream_script_test(output_calls LABELS style
+    COMMAND ${unit}/check_output_calls --source ${PROJECT_SOURCE_DIR})
+  shardstream_script_test(output_calls_self_test LABELS style
+    COMMAND ${unit}/check_output_calls --self-test)
   shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
   shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)

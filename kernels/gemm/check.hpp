@@ -84,7 +84,7 @@ struct TileVerdict {
   /// Number of rows that can't be checked, because values of A or B or their squares are not
   /// finite or too small, or because C's type is too small for their products.
   std::uint64_t unchecked;
-  std::uint64_t overflowed;  ///< the latter ones of them
+  std::uint64_t overflowed;  ///< unchecked rows for which C's type is too small
   /// Twice the maximum bound. An error of one element that is larger than this is detected in every
   /// checked row, as long as the row's rounding errors alone are within the bound.
   double detection_threshold;
@@ -171,7 +171,7 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   const double signed_sum = columns / 6 * (c + max_square / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
   const double terms = precision == Precision::fp32x3 ? 3 * k : k;
-  // No sum is larger than |a| |b|. A half of the largest number leaves room for rounding. With fp64
+  // No sum is larger than |a| |b|. Half of the largest number leaves room for rounding. With fp64
   // max_square itself overflows long before the sums do, and the variance is not finite.
   constexpr double half = std::numeric_limits<float>::max() / 2.0;
   const bool may_overflow = precision != Precision::fp64 && max_square >= half * half;

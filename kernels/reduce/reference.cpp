@@ -65,8 +65,8 @@ PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Wan
   return exact;
 }
 
-/// The sum of squared deviations of integers from their mean. They are subtracted from the mean's
-/// integer part, which leaves only small numbers to round.
+/// The sum of squared deviations of integers from their mean. The integer part of the mean is
+/// subtracted first and exactly, so only small numbers are rounded.
 template <std::integral T>
 long double squares_about_mean(const T* x, std::uint64_t count) {
   const auto n = static_cast<Int128>(count);
@@ -129,9 +129,10 @@ Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, cons
   }
 }
 
-/// The deviation of m2. It may be infinite if it leaves the range of double. The mean has an error,
-/// which adds n * error^2: that of the sum, or for integers that of the division, since their sum
-/// is exact. An integer beyond 2^53 is rounded, by at most two units of its deviation.
+/// The deviation of m2, which may be infinite if its reference is near the end of double's range.
+/// The error of the mean adds n * error^2. It is the error of the sum; for integers, whose sum is
+/// exact, it is that of the division. Rounding changes the deviation of an integer beyond 2^53 by
+/// at most two units.
 template <class T>
 Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::int64_t count,
                    long double additions) {

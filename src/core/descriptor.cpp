@@ -1,6 +1,7 @@
 #include "core/descriptor.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,20 +62,15 @@ std::string errno_text(int error) {
 }
 
 std::string_view special_kind(const std::filesystem::path& path) {
-  using std::filesystem::file_type;
-  std::error_code not_there;
-  switch (std::filesystem::status(path, not_there).type()) {
-    case file_type::character:
-      return "a character device";
-    case file_type::block:
-      return "a block device";
-    case file_type::fifo:
-      return "a FIFO";
-    case file_type::socket:
-      return "a socket";
-    default:
-      return {};
-  }
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? special_kind(status.st_mode) : std::string_view();
+}
+
+std::string_view special_kind(mode_t mode) {
+  if (S_ISCHR(mode)) return "a character device";
+  if (S_ISBLK(mode)) return "a block device";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : std::string_view();
 }
 
 }  // namespace shardstream

@@ -2,6 +2,8 @@
 // Also texts for errors of the system and for kinds of files.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -49,5 +51,7 @@ std::string errno_text(int error);
 /// "a FIFO", "a socket", "a character device" or "a block device" if `path` leads to one; empty for
 /// anything else and if there is no file.
 std::string_view special_kind(const std::filesystem::path& path);
+/// The same for the mode of a file that is known from stat().
+std::string_view special_kind(mode_t mode);
 
 }  // namespace shardstream

@@ -34,14 +34,14 @@ std::string message_of_system(const std::system_error& error) {
       path.empty() ? "the current folder" : fmt::format("'{}'", path), error.code().message());
 }
 
-/// Whether the user has to change a path or a permission, rather than to mend a machine.
-bool is_of_path(const std::error_code& code) {
-  for (const auto of_path :
+/// Whether the cause is a path or a permission, which the user can change.
+bool is_path_error(const std::error_code& code) {
+  for (const auto path_error :
        {std::errc::permission_denied, std::errc::operation_not_permitted,
         std::errc::no_such_file_or_directory, std::errc::not_a_directory, std::errc::is_a_directory,
         std::errc::filename_too_long, std::errc::too_many_symbolic_link_levels,
         std::errc::file_exists, std::errc::read_only_file_system}) {
-    if (code == of_path) return true;
+    if (code == path_error) return true;
   }
   return false;
 }
@@ -66,7 +66,7 @@ std::string message_of(const std::exception& error, std::string_view memory_reme
 ExitCode code_of(const std::exception& error) {
   if (const auto* const own = dynamic_cast<const Error*>(&error)) return own->code();
   const auto* const file = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
-  return file != nullptr && is_of_path(file->code()) ? ExitCode::usage : ExitCode::failed;
+  return file != nullptr && is_path_error(file->code()) ? ExitCode::usage : ExitCode::failed;
 }
 
 }  // namespace shardstream

@@ -15,10 +15,7 @@ namespace shardstream {
 namespace {
 
 std::string_view kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  return S_ISBLK(mode) ? "a block device" : "a character device";
+  return S_ISDIR(mode) ? "a folder" : special_kind(mode);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Reads whole small text files and lists folders, with errors of the user instead of exceptions of
-// the library. A name may lead to anything, so the size is limited, and only a regular file is
-// read: a FIFO would block, and a device may have no end.
+// Reads whole small text files and lists folders. Errors are UsageErrors with a remedy. The user
+// may have named anything, so the size is limited, and only regular files are read: a FIFO would
+// block, and a device may have no end.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace shardstream {
 std::string why_not_small(const Descriptor& file, std::uint64_t max_bytes);
 
 /// The contents; nothing if there is no such file. Throws UsageError with the path if it is no
-/// regular file, has more than `max_bytes`, or cannot be read.
+/// regular file, has more than `max_bytes` bytes, or cannot be read.
 std::optional<std::string> read_small_file(const std::filesystem::path& path,
                                            std::uint64_t max_bytes);
 

@@ -19,7 +19,7 @@ std::string with_limit(const std::string& reason, const std::string& limit);
 /// The maximum size of a file in bytes; UINT64_MAX without a limit.
 std::uint64_t max_file_size();
 
-/// Raises the limit of open files as far as this process may, up to 65 536.
+/// Raises the soft limit of open files to the hard limit, but at most to 65 536.
 void raise_open_files_limit();
 
 /// The number of files that this process can still open; UINT64_MAX without a limit.

@@ -1,6 +1,6 @@
-// The only way to print (the test `doors` checks that): lines on standard error, with the rank as
-// prefix, the progress of a long step, and standard output, which is for results only. All of them
-// escape what could act on a terminal.
+// The only way to print (the test `output_calls` checks this): lines on standard error, with the
+// rank as prefix, the progress of a long step, and standard output, which is for results only. All
+// of them escape what could act on a terminal.
 #pragma once
 
 #include <chrono>
@@ -63,13 +63,13 @@ class Progress {
   Clock::duration interval_;  ///< between the next two lines
 };
 
-/// Writes `lines` to standard output, with unprintable bytes escaped except for line breaks, and
-/// flushes it. A text that is not of this program must have passed printable(), since its line
-/// breaks would start a line. Throws Error if writing fails; `consolation` ends its message: "; the
-/// result is complete in FILE". Not thread-safe.
+/// Writes `lines` to standard output and flushes it. Unprintable bytes are escaped, except for line
+/// breaks. So a caller passes texts of users and files through printable() first, since their line
+/// breaks would start new lines. Throws Error if writing fails; `consolation` ends its message: ";
+/// the result is complete in FILE". Not thread-safe.
 void print_output(std::string_view lines, std::string_view consolation = {});
 
-/// Prints a constant text of the program as a warning, from where nothing may be thrown.
+/// Prints a constant text as a warning. For destructors and other code that must not throw.
 void warn_plainly(const char* text) noexcept;
 
 /// Opens /dev/null in place of each standard stream that was closed when this process started.

@@ -57,7 +57,7 @@ class AgreedError : public Error {
 /// rank calls collective members in the same order, from the thread that made the session.
 class Session {
  public:
-  /// For `memory_remedy`, see core/failure.hpp; collectively() uses it.
+  /// `memory_remedy` is for the errors of collectively(); see core/failure.hpp.
   explicit Session(std::string_view memory_remedy = {});
   /// Calls MPI_Finalize, which waits for the other ranks. After an error that the other ranks do
   /// not know of, call abort() instead.

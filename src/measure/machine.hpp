@@ -76,7 +76,7 @@ class Machine {
   /// the host backend it is the rank's share of the free memory of this machine. Returns 0 if
   /// pipeline.gpu-memory is set, which replaces it.
   std::uint64_t device_memory(const Options& options);
-  /// The CPUs of this machine for each of the ranks on a host, at least one.
+  /// The number of this machine's CPUs per rank of a host, at least one.
   unsigned threads() const;
 
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed

@@ -79,7 +79,7 @@ unsigned max_readers(const runtime::Resources& resources, ReaderWork work) {
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
-/// `host_bytes`: bytes of host memory that device_limit() has left for other buffers.
+/// `host_bytes`: bytes of host memory that device_limit() leaves for other buffers.
 void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
                          std::uint64_t wanted_batches, std::uint64_t shard, std::uint64_t element,
                          std::uint64_t unit, std::uint64_t extra_per_unit, std::uint64_t extra,

@@ -263,7 +263,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "ranks", ranks);
   file.attribute("/config", "work_total", static_cast<std::int64_t>(outcome.elements));
   file.attribute("/config", "work_per_gpu", static_cast<std::int64_t>(outcome.elements) / ranks);
-  std::error_code unknown;  // the folder may have been removed meanwhile
+  std::error_code unknown;  // the folder may have been removed since the start
   file.attribute("/config", "working_directory", std::filesystem::current_path(unknown).string());
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);

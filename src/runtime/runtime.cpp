@@ -155,7 +155,7 @@ std::span<const OptionRow> device_options() {
 }
 
 std::uint64_t process_memory(unsigned threads) {
-  // Measured with two threads: 30 to 60 MiB beside the buffers, 4 to 5 MiB of it for each thread.
+  // Measured with two threads: 30 to 60 MiB besides the buffers, of which 4 to 5 MiB per thread.
   constexpr std::uint64_t MiB = std::uint64_t{1} << 20, base = 64 * MiB, per_thread = 8 * MiB;
   return base + threads * per_thread;
 }

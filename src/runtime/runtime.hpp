@@ -30,15 +30,15 @@ struct Resources {
   std::uint64_t cache = 0;          ///< bytes of the last-level cache, 0 if unknown
   std::uint64_t host_memory = 0;    ///< bytes that the host would give to all of its ranks
   std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
-  /// Bytes of host memory that each rank needs in addition to its buffers; on the host backend only
+  /// Bytes of host memory that each rank needs in addition to its buffers; 0 with CUDA.
   std::uint64_t process_memory = 0;
   Backend backend = Backend::cuda;  ///< host: device memory is a part of the host's memory
   bool oversubscribed = false;      ///< two ranks of the run share a GPU; the same on all ranks
 };
 
 /// An upper estimate of Resources::process_memory for a rank with `threads` CPUs on the host
-/// backend, after its start: messages between ranks, caches of HDF5, the ends of buffers that are
-/// rounded up to huge pages, and for each thread its stack and what the BLAS packs.
+/// backend, after its start: messages between ranks, caches of HDF5, rounding of buffers to huge
+/// pages, and for each thread its stack and the packing buffers of the BLAS.
 std::uint64_t process_memory(unsigned threads);
 
 /// One rank's equipment. The session, the log and the options must outlive it.

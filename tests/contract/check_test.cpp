@@ -301,9 +301,9 @@ TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongIfTheOperandsAreFinite) {
   }
 }
 
-/// C's type has no room for the products of finite values. This is no error of the hardware, even
-/// if the signs cancel, so that Z is small. An element that is not finite for another reason is
-/// wrong.
+/// Sums of products of finite values exceed the range of C's type. This is not an error of the
+/// hardware, even if the signs cancel, so that Z is small. An element that is not finite for
+/// another reason is wrong.
 TEST_F(Check, SumsThatOverflowAreUncheckedAndCounted) {
   const Shape s{20, 40, 30, 20, 30};
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp32x3}) {

@@ -35,8 +35,8 @@ struct Shifted : ::testing::Test {
     std::vector<std::uint8_t> lost;
   };
 
-  /// The panel of `data`, sample by sample: B's, or A's with or without a transposition. Values are
-  /// only read from panels of doubles and floats.
+  /// The panel of A or B from `data`, which is stored sample by sample. Values are only read from
+  /// panels of doubles and floats.
   template <class T>
   Got made(ElementType from, Precision precision, const std::vector<T>& data, Side side,
            bool transpose, const std::vector<std::int64_t>& whole, double shift, double scale) {
@@ -90,7 +90,7 @@ struct Shifted : ::testing::Test {
   }
 };
 
-/// Differences of integers up to 2^63 are exact, if a double holds them, and never wrap around.
+/// Differences of integers are exact if a double holds them, and never wrap around.
 TEST_F(Shifted, LargeIntegersAreSubtractedBeforeTheyBecomeDoubles) {
   std::vector<std::int64_t> whole(variables), data(variables * samples);
   for (std::uint64_t v = 0; v < variables; ++v) {
@@ -111,9 +111,9 @@ TEST_F(Shifted, LargeIntegersAreSubtractedBeforeTheyBecomeDoubles) {
       const Got got = made(ElementType::i64, precision, data, side, transpose, whole, 0.25, 2);
       for (std::uint64_t i = 0; i < data.size(); ++i) {
         const std::uint64_t v = i / samples, s = i % samples;
-        const auto apart =
+        const auto difference =
             static_cast<long double>(data[s * variables + v]) - static_cast<long double>(whole[v]);
-        const long double exact = 2 * (apart - 0.25L);
+        const long double exact = 2 * (difference - 0.25L);
         const auto wide = static_cast<double>(exact), narrow = double{static_cast<float>(exact)};
         const double wanted = precision == Precision::fp64 ? wide : narrow;
         ASSERT_EQ(got.values[i], wanted) << v << " at " << s;

@@ -102,8 +102,8 @@ TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   }
 }
 
-/// The sum of squares tells values that are not finite in the data (NaN) from those beyond the
-/// range of the precision (infinity).
+/// The sum of squares is NaN if a value of the data is not finite, and infinite if a finite one is
+/// beyond the range of the precision.
 TEST_F(Variables, SumsThatAreNotFiniteStayInTheirVariable) {
   constexpr std::uint64_t variables = 40, depth = 1100;
   std::vector<float> data(variables * depth, 1);

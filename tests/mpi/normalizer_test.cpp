@@ -175,8 +175,8 @@ TEST_F(Normalizing, OnlyVariablesThatNeedItAreRenormalized) {
   EXPECT_EQ(got.constant, 0U);
 }
 
-/// Values that the first shift and scale bring beyond the range of the precision, or to zero. Zeros
-/// and constants next to them are read once more, but are not renormalized.
+/// The first shift and scale bring values beyond the range of the precision, or to zero. Zeros and
+/// constants next to them are read again, but are not renormalized.
 TEST_F(Normalizing, ValuesOutOfRangeAreRenormalizedByTheirExtremes) {
   const auto function = [](std::uint64_t sample, std::uint64_t variable) {
     const double x = noise(sample, variable);
@@ -199,7 +199,7 @@ TEST_F(Normalizing, ValuesOutOfRangeAreRenormalizedByTheirExtremes) {
   }
 }
 
-/// The extremes of a variable may say little about its mean. Its sums then do.
+/// If the extremes of a variable do not determine its mean, its sums in the second pass do.
 TEST_F(Normalizing, AThirdPassFollowsIfTheExtremesMislead) {
   const auto function = [](std::uint64_t sample, std::uint64_t variable) {
     if (variable != 7) return noise(sample, variable);
@@ -211,7 +211,7 @@ TEST_F(Normalizing, AThirdPassFollowsIfTheExtremesMislead) {
   EXPECT_EQ(got.unchecked, 0U);
 }
 
-/// Data that are not finite have no better shift or scale.
+/// No shift or scale makes values finite that are not finite in the data.
 TEST_F(Normalizing, VariablesThatAreNotFiniteNeedNoOtherPass) {
   const auto function = [](std::uint64_t sample, std::uint64_t variable) {
     if (variable == 7 && sample == 5000) return std::nan("");

@@ -57,7 +57,8 @@ std::unique_ptr<Source> open(const std::string& file, ReadWay way,
   return open_hdf5_source(file, "/" + path, type, way, order, Unwritten::fill, {}, rows);
 }
 
-/// Into memory with another pattern at each call, so that bytes that read() leaves are seen.
+/// Reads to memory with another pattern at each call, so that a test fails if read() leaves bytes
+/// unchanged.
 Bytes read(const Source& source, Range elements) {
   static std::byte poison{0x5a};
   poison = ~poison;

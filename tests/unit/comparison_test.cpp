@@ -56,7 +56,7 @@ TEST(Comparison, UnequalScatterIsNotPooled) {
 }
 
 TEST(Comparison, IntervalOfOneLaunchASideByHand) {
-  // Six repetitions, from the smallest to the greatest, in an order without autocorrelation
+  // For six repetitions, the interval is their range. Their order has no autocorrelation.
   const Repetitions before = {1.03, 1.05, 1.00, 1.01, 1.04, 1.02};
   const Repetitions after = {2.04, 2.10, 2.00, 2.01, 2.06, 2.02};
   const double ratio = 2.03 / 1.025;

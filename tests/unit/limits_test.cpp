@@ -1,5 +1,4 @@
 #include "core/limits.hpp"
-#include "core/failure.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -14,6 +14,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "core/failure.hpp"
 #include "support/errors.hpp"
 
 namespace shardstream {

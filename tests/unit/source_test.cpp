@@ -51,7 +51,7 @@ template <class T>
 std::vector<T> read(const Source& source, std::uint64_t first, std::uint64_t count) {
   EXPECT_EQ(size_of(source.type()), sizeof(T));
   std::vector<T> values(count);
-  std::memset(values.data(), 0xa5, count * sizeof(T));  // what read() leaves as it was is seen
+  std::memset(values.data(), 0xa5, count * sizeof(T));  // detects what read() does not write
   source.read(first, count, reinterpret_cast<std::byte*>(values.data()));
   return values;
 }

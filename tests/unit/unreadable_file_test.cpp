@@ -1,4 +1,4 @@
-// Files of other formats are called by their names, with a remedy.
+// Errors for files of other formats name the format and a remedy.
 #include "io/hdf5/unreadable_file.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/hdf5/lookup.hpp"
@@ -25,7 +26,7 @@ std::string refusal(const std::string& file) {
   return error_of([&] { open_input_file(file); });
 }
 
-TEST(UnreadableFiles, OfOtherFormatsAreCalledByTheirNames) {
+TEST(UnreadableFiles, ErrorsNameTheFormatAndTheRemedy) {
   const test::TemporaryFolder folder;
   const std::string rest(300, '\0');
   const std::vector<std::pair<std::string, std::vector<std::string>>> formats = {
@@ -58,7 +59,7 @@ TEST(UnreadableFiles, OfOtherFormatsAreCalledByTheirNames) {
   }
 }
 
-TEST(UnreadableFiles, ZarrFoldersAreCalledSo) {
+TEST(UnreadableFiles, ErrorsNameZarrFolders) {
   for (const char* member : {".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"}) {
     const test::TemporaryFolder folder;
     std::ofstream(folder / member) << "{}";

@@ -1,11 +1,16 @@
-// Elements that were never written have the fill value, whatever way they are read. HDF5 leaves the
-// memory of some of them as it was, so every read here goes to memory with a pattern of its own.
+// Elements that were never written have the fill value in every way of reading. HDF5 leaves the
+// memory of some of them unchanged, so every read here goes to memory with a known pattern.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/source/hdf5_source.hpp"
@@ -67,7 +72,7 @@ void expect_elements(const Source& source, const Expected& expected) {
   }
 }
 
-/// Reads rectangles. Memory between the rows must stay as it was.
+/// Reads rectangles. Memory between the rows must stay unchanged.
 void expect_rectangles(const Source& source, const Expected& expected) {
   const std::size_t size = size_of(source.type());
   for (const Range rows : {Range{0, height}, Range{5, 21}, Range{height - 1, 1}}) {
@@ -249,7 +254,7 @@ TEST_F(UnwrittenElements, OfVirtualDataHaveTheFillValue) {
     expect_values(file, {}, [](auto, auto) { return 0.0; });
     if (HasFatalFailure()) return;
   }
-  // Another fill value than the source's: HDF5 reads neither, so nobody can say which one it is.
+  // If the fill values differ, HDF5 reads neither, so the value of the element is undefined.
   make(H5T_STD_I32LE, 7, fill_times.at("never"));
   write_a_chunk();
   make_virtual(file, H5T_IEEE_F32LE,
@@ -270,7 +275,7 @@ TEST_F(UnwrittenElements, WhoseFillValueDoesNotFitAreAnError) {
         error_of([&] { source->read(0, count, bytes.data()); }, ExitCode::failed);
     EXPECT_TRUE(names(message, file_ + ":/x", "u8", "small", "input.type"));
   }
-  // A fill value that no element has is none of the reader's business.
+  // The fill value does not matter if no element has it.
   {
     const std::vector<double> values(count, 1);
     make_dataset(make_file(file_), "x", H5T_STD_I32LE,

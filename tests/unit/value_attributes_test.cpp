@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
@@ -101,7 +105,7 @@ TEST(ValueAttributes, OtherNamesAreNotTakenForThem) {
 
 class StoredValueAttributes : public testing::Test {
  protected:
-  /// The names that are found of one attribute of a data set of this type.
+  /// The result of value_attributes() for a data set of type `stored` with this attribute alone.
   Names found(hid_t stored, const std::string& name, hid_t type, std::vector<hsize_t> shape,
               const void* value) {
     const hdf5::Lock lock;

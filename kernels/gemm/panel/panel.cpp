@@ -95,8 +95,8 @@ void for_transposed(const T* from, std::uint64_t ld, Rows rows, std::uint64_t co
 constexpr std::uint64_t centred_at_once = 512;  // doubles in the first-level cache
 
 /// Subtracts whole_of(i) from element i, and converts the difference to a double. Compilers
-/// vectorise the search for differences of more than 63 bits, which are rare, but not difference()
-/// itself.
+/// vectorise the search for differences of more than 63 bits, which are rare. They do not vectorise
+/// difference().
 template <class WholeOf>
 [[gnu::always_inline]] inline void differences(const std::int64_t* __restrict line,
                                                const WholeOf& whole_of, std::uint64_t width,
@@ -111,8 +111,8 @@ template <class WholeOf>
   for (std::uint64_t i = 0; i < width && any < 0; ++i) out[i] = difference(line[i], whole_of(i));
 }
 
-/// Converts elements to doubles, after it has subtracted `whole` (null: nothing) from integers.
-/// `one`: all elements have the same one; otherwise each has its own.
+/// Subtracts `whole` (null: nothing) from i64 elements, and converts elements to doubles. `one`:
+/// all elements have the same `whole`; otherwise each has its own.
 template <class T>
 [[gnu::always_inline]] inline void to_doubles(const T* __restrict line,
                                               const std::int64_t* __restrict whole, bool one,

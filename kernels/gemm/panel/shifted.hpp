@@ -16,22 +16,22 @@ constexpr std::int64_t wrapped_difference(std::int64_t x, std::int64_t whole) {
                                    static_cast<std::uint64_t>(whole));
 }
 
-/// Negative if `apart`, the wrapped difference, is not x - whole: x and whole have different signs,
-/// and so have x and `apart`.
-constexpr std::int64_t wraps(std::int64_t x, std::int64_t whole, std::int64_t apart) {
-  return (x ^ whole) & (x ^ apart);
+/// Negative if `wrapped`, the wrapped difference, is not x - whole. Then x and `whole` have
+/// different signs, and so have x and `wrapped`.
+constexpr std::int64_t wraps(std::int64_t x, std::int64_t whole, std::int64_t wrapped) {
+  return (x ^ whole) & (x ^ wrapped);
 }
 
 /// x - whole as a double. Doubles hold all integers up to 2^53, so a smaller difference is exact,
 /// however large x is. A difference beyond 63 bits is rounded twice.
 constexpr double difference(std::int64_t x, std::int64_t whole) {
-  const std::int64_t apart = wrapped_difference(x, whole);
+  const std::int64_t wrapped = wrapped_difference(x, whole);
   const double turn = x < 0 ? -0x1p64 : 0x1p64;
-  return static_cast<double>(apart) + (wraps(x, whole, apart) < 0 ? turn : 0.0);
+  return static_cast<double>(wrapped) + (wraps(x, whole, wrapped) < 0 ? turn : 0.0);
 }
 
-/// x, or NaN if x is infinite. So the squares of a variable have the sum NaN if one of its values
-/// is not finite, and the sum infinity if its shift and scale are not suitable.
+/// x, or NaN if x is infinite. So the sum of the squares of a variable is NaN if one of its values
+/// is not finite, and it is infinite if its shift and scale are not suitable.
 constexpr double finite_or_nan(double x) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000u;
   const bool is_finite = (std::bit_cast<std::uint64_t>(x) & exponent) != exponent;

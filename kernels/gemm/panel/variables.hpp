@@ -94,8 +94,8 @@ constexpr int usual_exponent(Precision precision) {
 }
 
 /// Whether shift and scale were suitable for values with these sums, or no others would be better.
-/// If the sum of squares is NaN, a value of the data is not finite, and none are better. If it is
-/// infinite, all values are finite, but shift and scale bring some of them beyond the range.
+/// If the sum of squares is NaN, a value of the data is not finite, and no others are better. If it
+/// is infinite, all values are finite, but shift and scale bring some of them beyond the range.
 /// They are suitable if the mean is at most four standard deviations from the shift, and the
 /// standard deviation is in the range in which its square and its rounding lose nothing. If the
 /// mean is r deviations from the shift, the correction increases the error of the product by a

@@ -9,8 +9,8 @@
 
 namespace shardstream::options {
 
-/// The contents of an INI file. Throws UsageError if it cannot be read or is too large; a device
-/// without an end is not read any further.
+/// The contents of an INI file. Throws UsageError if it cannot be read or is too large. At most the
+/// maximum size and one byte are read, so a device without an end is an error, too.
 std::string read_ini_text(const std::filesystem::path& file);
 
 /// Adds every value of the file. Throws UsageError, with the line, if the file cannot be read or

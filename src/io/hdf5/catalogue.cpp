@@ -23,8 +23,9 @@ using Use = Catalogue::Use;
 /// The limit of visited links: a file may have millions, but a message needs only a few.
 constexpr std::size_t max_links_visited = 20'000;
 constexpr std::size_t max_listed = 10;
+constexpr std::size_t max_link_bytes = 16'384;
 
-/// Whether a part of the path is what another program keeps for itself: MATLAB's #refs# and
+/// Whether a part of the path is internal to another program: MATLAB's #refs# and
 /// #subsystem#, and PyTables's indices, _i_NAME.
 bool is_internal(std::string_view path) {
   return std::ranges::any_of(split(path, '/'), [](std::string_view part) {
@@ -32,8 +33,8 @@ bool is_internal(std::string_view path) {
   });
 }
 
-/// Whether a type that is no number has numbers in it, such as those of h5py's complex numbers and
-/// booleans. Records are tables.
+/// Whether a type that is not a number contains numbers, such as those of h5py's complex numbers
+/// and booleans. Records are tables.
 bool holds_numbers(hid_t type) {
   const H5T_class_t kind = H5Tget_class(type);
   if (kind == H5T_COMPOUND) {
@@ -72,7 +73,7 @@ struct Visit {
 /// The remark on a link that leads to no object of this file.
 std::string target_of(hid_t group, const char* path, const H5L_info_t& link) {
   std::string value(link.type == H5L_TYPE_HARD ? 0 : link.u.val_size, '\0');
-  if (value.empty() || value.size() > max_links_visited ||
+  if (value.empty() || value.size() > max_link_bytes ||
       H5Lget_val(group, path, value.data(), value.size(), H5P_DEFAULT) < 0) {
     return "a link that cannot be followed";
   }

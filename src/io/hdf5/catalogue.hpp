@@ -16,23 +16,23 @@ class Catalogue {
   enum class Use : std::uint8_t {
     computable,  ///< numbers, with the filters that they need
     numbers,     ///< numbers in a form that the program cannot compute
-    unopened,    ///< a link that is not followed or is broken, or a data set that cannot be opened
+    unopened,    ///< a link that is not followed or is broken, or an object that cannot be opened
     others       ///< tables, strings, references or opaque values, or no elements
   };
   struct Entry {
     std::string path;
     Use use;
-    std::string remark = {};  ///< the problem, unless it is computable: "compound values"
+    std::string remark = {};  ///< the reason why it is not computable: "compound values"
   };
 
-  /// The data sets in `group` and below, whose paths get the prefix `prefix`, which ends in '/'.
-  /// Visits a bounded number of links, and none to other files. `name` is the name of the file for
-  /// messages. Throws UsageError if the links cannot be listed.
+  /// Lists the data sets in `group` and below. Their paths get the prefix `prefix`, which ends in
+  /// '/'. The number of visited links is bounded, and links to other files are not followed. `name`
+  /// is the name of the file for messages. Throws UsageError if the links cannot be listed.
   Catalogue(hid_t group, const std::string& name, const std::string& prefix);
 
-  /// The computable ones first.
+  /// In the order of Use.
   const std::vector<Entry>& entries() const { return entries_; }
-  /// False if there are more links than it visits.
+  /// False if there are more links than the constructor visits.
   bool is_complete() const { return is_complete_; }
   /// "/x, /y, /names (strings) and 5 more", or "none".
   std::string text() const;

@@ -32,7 +32,7 @@ bool is_fill_value_read(const hdf5::Dataset& dataset) {
   H5D_fill_time_t time{};
   check(H5Pget_fill_time(creation.get(), &time), what);
   const H5D_layout_t layout = check(H5Pget_layout(creation.get()), what);
-  // A virtual data set takes no notice of the time.
+  // Virtual data sets ignore the fill time.
   return is_defined(creation.get()) && (layout == H5D_VIRTUAL || time != H5D_FILL_TIME_NEVER);
 }
 

@@ -35,13 +35,13 @@ std::vector<Filter> all_of(hid_t creation) {
   return filters;
 }
 
-bool can_be_undone(H5Z_filter_t id) {
+bool can_decode(H5Z_filter_t id) {
   unsigned can = 0;
   return H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
          (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0;
 }
 
-/// h5repack uses the same HDF5, so it lacks the same filters.
+/// The remedy if this HDF5 cannot decode a filter. h5repack has the same HDF5, so it cannot help.
 std::string_view remedy_for(H5Z_filter_t id) {
   return id == lzf
              ? "rewrite the file with h5py, which has it, for example with compression='gzip' "
@@ -56,18 +56,17 @@ std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
   std::vector<std::string> texts;
   for (const Filter& filter : all_of(creation)) {
     texts.push_back(filter.text);
-    if (can_be_undone(filter.id)) continue;
+    if (can_decode(filter.id)) continue;
     throw UsageError(
-        fmt::format("{} is compressed with filter {}, which this HDF5 does not have: "
-                    "{}",
-                    name, filter.text, remedy_for(filter.id)));
+        fmt::format("{} is compressed with filter {}, which this HDF5 does not have: {}", name,
+                    filter.text, remedy_for(filter.id)));
   }
   return texts;
 }
 
 std::optional<std::string> missing_filter(hid_t creation) {
   for (const Filter& filter : all_of(creation)) {
-    if (!can_be_undone(filter.id)) return filter.text;
+    if (!can_decode(filter.id)) return filter.text;
   }
   return std::nullopt;
 }

@@ -10,11 +10,11 @@
 namespace shardstream::io {
 
 /// The filters in the order in which they were applied: "32001 (blosc)". Throws UsageError with
-/// `name`, the name of the data set, for a filter that HDF5 cannot undo, since reading would fail
-/// only at the first chunk.
+/// `name`, the name of the data set, for a filter that HDF5 cannot decode. Otherwise, reading would
+/// only fail at the first chunk.
 std::vector<std::string> filters_of(hid_t creation, const std::string& name);
 
-/// The first filter that HDF5 cannot undo: "32001 (blosc)"; nothing if it can undo all.
+/// The first filter that HDF5 cannot decode: "32001 (blosc)"; nothing if it can decode all.
 std::optional<std::string> missing_filter(hid_t creation);
 
 }  // namespace shardstream::io

@@ -47,8 +47,9 @@ std::vector<std::string> paths_of(const Catalogue& catalogue) {
   const hdf5::Reasons reasons;
   const auto newer = newer_format(reasons);
   if (link_exists(file.get(), path)) {
-    if (newer)
+    if (newer) {
       throw UsageError(fmt::format("'{}' in '{}' cannot be opened: {}", path, name, *newer));
+    }
     throw UsageError(fmt::format(
         "'{}' in '{}' cannot be opened, since it is a broken link or damaged (HDF5: {}): "
         "name another data set",
@@ -114,8 +115,8 @@ hdf5::File open_input_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   expect_readable_file(name);
   const auto access = hdf5::posix_access(true);
-  // As HDF5 opens the files of external links and virtual data sets: it takes this file for missing
-  // if they lead back to it and the degrees differ.
+  // HDF5 opens the files of external links and virtual data sets with this degree. If these lead
+  // back to this file and the degrees differ, HDF5 treats the file as missing.
   hdf5::check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK),
               "cannot set how files are closed");
   hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
@@ -128,20 +129,20 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
   const Catalogue catalogue(file.get(), name, "/");
   const auto& all = catalogue.entries();
   const bool is_complete = catalogue.is_complete();
-  if (all.size() == 1 && is_complete) return all.front().path;  // its opening says what is wrong
+  if (all.size() == 1 && is_complete) return all.front().path;  // opening it reports any problem
   if (all.empty() || all.front().use != Use::computable) {
     throw UsageError(
-        fmt::format("'{}' has no data set of numbers that can be used: name another "
-                    "file (its data sets are {})",
+        fmt::format("'{}' has no data set of numbers that can be used (its data sets are {}): name "
+                    "another file",
                     name, catalogue.text()));
   }
-  // Tables, strings and the like beside the numbers are not meant; whatever else is there may be.
-  const bool is_only = all.size() == 1 || all[1].use == Use::others;  // they are in this order
+  // Use::others (tables, strings, no elements) do not count. The user may have meant any other.
+  const bool is_only = all.size() == 1 || all[1].use == Use::others;
   if (is_only && is_complete) return all.front().path;
   throw UsageError(fmt::format(
-      "'{}' {}: name a data set as {}:/PATH, of {}", name,
+      "'{}' {} ({}): name a data set as {}:/PATH", name,
       is_complete ? "has more than one data set" : "has too many objects to find its only data set",
-      name, catalogue.text()));
+      catalogue.text(), name));
 }
 
 DatasetName dataset_name(const std::string& text) {
@@ -206,8 +207,8 @@ std::string path_of(const hdf5::Dataset& dataset) {
   const hdf5::Properties access = access_without_external_links();
   const hdf5::Object there(H5Oopen(file.get(), path.c_str(), access.get()));
   if (there.valid() && is_same_object(there.get(), dataset.get())) return path;
-  // A soft link to an external link: HDF5 gives the path in the file of the soft link. It searches
-  // for the name of an object that was not opened by name.
+  // For a soft link to an external link, HDF5 returns the path in the file of the soft link. For an
+  // object that was not opened by name, HDF5 searches for a name.
   const hdf5::Object object = open_again(file.get(), dataset.get());
   return name_of_object(object.get());
 }

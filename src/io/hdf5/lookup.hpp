@@ -14,8 +14,9 @@ namespace shardstream::io {
 /// Opens an existing file for reading, with the POSIX driver.
 hdf5::File open_input_file(const std::filesystem::path& file);
 
-/// The path of the file's only data set of numbers. It is an error if there are others that may be
-/// meant, even if they cannot be opened or computed. `name` is the name of the file for messages.
+/// The path of the file's only data set of numbers. It is an error if the user may have meant
+/// another one, even if that one cannot be opened or computed. `name` is the name of the file for
+/// messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
 
 /// The two parts of FILE:/PATH.
@@ -23,7 +24,7 @@ struct DatasetName {
   std::string file, path;
 };
 /// Splits at the last ":/" that follows the name of an existing file, or else at the last one.
-/// Without ":/", and if `text` is the name of an existing file, there is no path.
+/// The path is empty if there is no ":/" or if `text` is the name of an existing file.
 DatasetName dataset_name(const std::string& text);
 
 /// Opens the data set at `path` with the access properties of `links`, which records the external

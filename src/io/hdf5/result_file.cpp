@@ -126,8 +126,8 @@ bool is_there(const hdf5::File& opened, const std::string& file, const std::stri
   }
 }
 
-/// Opens the table at `path`. Throws Error if its bytes are not in the file itself: results have no
-/// external storage and no virtual tables, and those could name any file. Needs the lock.
+/// Opens the table at `path`. Throws Error if its bytes are not in the file itself. This program
+/// writes no external storage and no virtual tables, and they could name any file. Needs the lock.
 hdf5::Dataset open_table(const hdf5::File& opened, const std::string& file,
                          const std::string& path) {
   // open_dataset() lists the existing data sets.

@@ -31,10 +31,10 @@ std::string hdf5_version();
 /// The results that a ResultReader opens.
 enum class ResultStatus {
   complete,
-  any  ///< also one that is unfinished or has failed its verification
+  any  ///< also unfinished results, and those that have failed their verification
 };
 
-/// Reads a complete result of this program. The file is opened once and stays open. Every error is
+/// Reads a result of this program. The file is opened once and stays open. Every error is
 /// a UsageError that names the file, which may have any contents. Takes the lock of HDF5 for every
 /// call. Not thread-safe.
 class ResultReader {

@@ -20,7 +20,7 @@ using hdf5::check;
 
 /// A limit above the size of any table of a result, which fits into memory.
 constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 1024;
-/// A limit of the memory for a table, and for a chunk of it, which HDF5 reads as a whole. A file
+/// Limits of the memory for a table, and for one of its chunks, which HDF5 reads as a whole. A file
 /// of a few kilobytes may declare any size.
 constexpr std::uint64_t max_bytes = std::uint64_t{512} << 20, max_chunk_bytes = 64 << 20;
 
@@ -206,7 +206,7 @@ void expect_small_chunks(const hdf5::Dataset& dataset, hid_t stored, const std::
   hsize_t rows = 0;
   check(H5Pget_chunk(creation.get(), 1, &rows), what);
   if (saturating_product(rows, H5Tget_size(stored)) > max_chunk_bytes) {
-    throw Error(fmt::format("{}: its chunks have {} rows", what, rows));
+    throw Error(fmt::format("{}: its chunks are too large, with {} rows", what, rows));
   }
 }
 
@@ -245,7 +245,7 @@ Table read_table(const hdf5::Dataset& dataset, const std::string& name,
       static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space.get()), what));
   const std::size_t size = H5Tget_size(record.get());
   if (rows > max_rows || rows * size > max_bytes) {
-    throw Error(fmt::format("{}: it has {} rows of {} bytes", what, rows, size));
+    throw Error(fmt::format("{}: it is too large, with {} rows of {} bytes", what, rows, size));
   }
   expect_small_chunks(dataset, stored.get(), what);
   std::vector<std::byte> bytes(rows * size);
@@ -279,7 +279,7 @@ std::vector<Column> columns_of(const hdf5::Dataset& dataset, const std::string& 
     const std::string column = text;
     H5free_memory(text);
     if (!is_identifier(column)) {
-      throw Error(fmt::format("{}: one is named {}", what, excerpt(column)));
+      throw Error(fmt::format("{}: the name {} is not an identifier", what, excerpt(column)));
     }
     const hdf5::Type type(H5Tget_member_type(stored.get(), member), what);
     ColumnType kind = ColumnType::text;

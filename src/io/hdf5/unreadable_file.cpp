@@ -58,7 +58,7 @@ std::string start_of(const std::string& name) {
   return start;
 }
 
-/// Whether the bytes are lines of UTF-8. The last character may be incomplete.
+/// Whether the first bytes of a file are lines of UTF-8. The last character may be incomplete.
 bool is_text(std::string start) {
   std::ranges::replace_if(
       start, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
@@ -183,8 +183,8 @@ void fail_to_open(const std::string& name) {
 std::optional<std::string> newer_format(const hdf5::Reasons& reasons) {
   if (!reasons.mention("version")) return std::nullopt;
   return fmt::format(
-      "HDF5 {} does not know its format, which is that of a newer HDF5 ({}): rewrite the file with "
-      "h5repack --high=v110 IN.h5 OUT.h5 of the newer HDF5, or copy it again if none wrote it",
+      "HDF5 {} does not support its format, which needs a newer HDF5 ({}): rewrite the file with "
+      "h5repack --high=v110 IN.h5 OUT.h5 of the newer HDF5, or copy it again if it is damaged",
       hdf5_version(), reasons.about("version"));
 }
 

@@ -1,5 +1,5 @@
-// Explains why a file cannot be used as HDF5, and what to do: formats of other programs, files that
-// are being written, and formats that are newer than this HDF5.
+// Explains why a file cannot be used as HDF5, and states the remedy: formats of other programs,
+// files that are being written, and formats that are newer than this HDF5.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ void expect_readable_file(const std::string& name);
 /// Throws UsageError for a readable file that HDF5 has just failed to open. Needs the lock.
 [[noreturn]] void fail_to_open(const std::string& name);
 
-/// What to say of an object that HDF5 has just failed to open because its format is newer than this
-/// HDF5; nothing if that is not the reason. Needs the lock.
+/// The reason and the remedy if HDF5 has just failed to open an object because its format is newer
+/// than this HDF5; nothing if there is another reason. Needs the lock.
 std::optional<std::string> newer_format(const hdf5::Reasons& reasons);
 
 }  // namespace shardstream::io

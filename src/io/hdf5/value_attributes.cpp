@@ -26,7 +26,7 @@ bool is_lower(char c) {
   return c >= 'a' && c <= 'z';
 }
 
-/// The words of a name, in lower case and without digits: "scale", "factor" of SCALE_FACTOR,
+/// The words of a name, in lower case and without digits: "scale" and "factor" for SCALE_FACTOR,
 /// ScaleFactor and "scale factor".
 Words words_of(std::string_view name) {
   Words words;
@@ -56,11 +56,12 @@ bool has_all(const Words& words, std::initializer_list<std::string_view> all) {
       all, [&](std::string_view each) { return std::ranges::find(words, each) != words.end(); });
 }
 
-// Words that say something about an attribute of another name, or about a count of values.
+/// The last words of attributes that describe another attribute.
 const Some descriptions = {"unit",   "units", "err",         "error",     "errors",
                            "name",   "names", "description", "comment",   "comments",
                            "note",   "notes", "type",        "dtype",     "uncertainty",
                            "method", "label", "class",       "reference", "version"};
+/// Words of attributes that count values.
 const Some counts = {"count", "counts",   "number", "num",   "percent", "percentage",
                      "pct",   "fraction", "ratio",  "total", "time",    "flag"};
 
@@ -77,7 +78,7 @@ const Some factors = {"scale",  "scales", "scaling",    "scalefactor", "scalefac
                       "slope",  "slopes", "gain",       "gains",       "scalingfactor",
                       "bscale", "tscal",  "conversion", "multiplier",  "scalefactors"};
 const Some kinds_of_factor = {"calibration", "cal", "multiplication", "multiplicative", "packing"};
-/// Scales of other things than the values: of a plot, a length, a dimension.
+/// Words of scales that do not scale values: of a plot, a length, a dimension.
 const Some other_scales = {
     "gray",  "grey",    "log",  "color",  "colour", "time",  "length", "dim",       "display",
     "plot",  "axis",    "font", "line",   "map",    "pixel", "plate",  "height",    "bar",
@@ -85,7 +86,7 @@ const Some other_scales = {
 
 const Some addends = {"offset",     "offsets",    "addoffset", "intercept",
                       "intercepts", "addoffsets", "bzero",     "bias"};
-/// Offsets in a file, in time or in space.
+/// Words of offsets in a file, in time or in space.
 const Some other_offsets = {
     "time",  "utc",    "timezone", "tz",       "zone",      "byte",     "bytes",     "bit",
     "file",  "row",    "col",      "column",   "line",      "pixel",    "x",         "y",
@@ -95,9 +96,9 @@ const Some other_offsets = {
 
 // ---------------------------------------------------------------- values
 
-/// The content of an attribute as far as it is known.
+/// The content of an attribute, if it was read.
 struct Content {
-  std::optional<std::vector<double>> numbers;  ///< also of a text that is a number
+  std::optional<std::vector<double>> numbers;  ///< also if the attribute is a text
   bool is_text = false;
   std::string text = {};
 
@@ -106,7 +107,7 @@ struct Content {
   }
 };
 
-/// An attribute of more bytes is not read.
+/// Larger attributes are not read.
 constexpr std::size_t max_bytes = 4096;
 
 std::optional<std::vector<double>> parse(const std::string& text) {
@@ -150,7 +151,7 @@ Content content_of(hid_t dataset, const std::string& name) {
   return {.numbers = numbers_of(attribute.get(), type.get(), static_cast<std::size_t>(count))};
 }
 
-/// Whether `_Unsigned` says what the type of the data set says anyway.
+/// Whether `_Unsigned` agrees with the type of the data set, and so changes nothing.
 bool agrees_with_sign(const Content& content, hid_t stored) {
   if (H5Tget_class(stored) != H5T_INTEGER) return true;
   std::string text = content.text;

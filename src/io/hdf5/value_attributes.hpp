@@ -1,5 +1,5 @@
 // Attributes that change what the stored values of a data set mean: missing values, valid ranges,
-// packing, signs. The program does not apply them; it says which ones there are.
+// packing, signs. The program does not apply them; it lists them.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace shardstream::io {
 
-/// What such an attribute says about the values.
+/// The meaning of such an attribute.
 enum class ValueMeaning : std::uint8_t {
   marker,      ///< a value that stands for "no value"
   limit,       ///< bounds of the valid values
-  factor,      ///< values are to be multiplied by it
-  addend,      ///< it is to be added to values
-  signedness,  ///< integers have a sign or not, unlike their type
+  factor,      ///< values must be multiplied by it
+  addend,      ///< it must be added to values
+  signedness,  ///< whether integers have a sign, whatever their type is
   no_values    ///< the values are a shape, not data
 };
 
-/// What an attribute means by its name: those of netCDF, HDF-EOS, MATLAB, FITS and CDF, and others
-/// that look like them, in any case and with any separators. Nothing for other names.
+/// The meaning of an attribute with this name. The names are those of netCDF, HDF-EOS, MATLAB, FITS
+/// and CDF, and names that look like them, in any case and with any separators. Nothing for others.
 std::optional<ValueMeaning> value_meaning(std::string_view name);
 
 /// The names of a data set's attributes that change what its values mean, or may do so, in

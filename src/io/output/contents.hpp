@@ -1,7 +1,8 @@
-// The kinds of output files, and the beginnings by which this program recognises its own.
+// The kinds of output files, and the first bytes by which this program recognises its own.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace shardstream::io {
@@ -17,7 +18,7 @@ std::string_view name_of(Contents contents);
 inline constexpr std::string_view result_schema = "shardstream";
 inline constexpr std::string_view generated_schema = "shardstream-data";
 
-/// The beginnings of text files.
+/// The first bytes of text files.
 inline constexpr std::string_view trace_start =
     "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"run_uuid\":";
 inline constexpr std::string_view page_start = "<!DOCTYPE html>\n<!-- shardstream report -->";
@@ -35,7 +36,7 @@ inline constexpr std::array text_marks = {
     TextMark{Contents::figure, figure_start}, TextMark{Contents::table, table_start},
     TextMark{Contents::extra_p, extra_p_start}};
 
-/// The bytes that suffice to recognise a text file.
+/// The number of bytes that suffice to recognise a text file.
 inline constexpr std::size_t max_text_mark = 128;
 
 }  // namespace shardstream::io

@@ -77,7 +77,7 @@ std::optional<std::string> objection_to_replacing(const Place& place) {
       place.option, is_hdf5(place.contents) ? " with all its data sets" : "");
 }
 
-/// An input keeps its name, whether the place is a hard or a symbolic link to it.
+/// The place may be the input itself, or a hard or symbolic link to it.
 std::optional<std::string> objection_to_input(const Place& place) {
   const InputFile* const input = input_at(place.path, place.inputs);
   if (input == nullptr) return std::nullopt;
@@ -89,8 +89,8 @@ std::optional<std::string> objection_to_link(const Place& place) {
   std::error_code unreadable;
   const fs::path target = fs::read_symlink(place.path, unreadable);
   return fmt::format(
-      "'{}' is a symbolic link{}: name that file itself, or choose another {}, since a link is "
-      "neither followed nor replaced",
+      "'{}' is a symbolic link{}, and links are neither followed nor replaced: name the file "
+      "itself, or choose another {}",
       place.path.string(), unreadable ? "" : fmt::format(" to '{}'", target.string()),
       place.option);
 }
@@ -114,7 +114,7 @@ std::string_view name_of(Contents contents) {
     case Contents::extra_p:
       return "a file of report for Extra-P";
   }
-  throw ContractError("an output has contents");
+  throw ContractError("unknown contents of an output");
 }
 
 Overwrite overwrite_of(const Options& options) {

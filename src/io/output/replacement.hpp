@@ -1,5 +1,5 @@
-// Decides whether an output may take the name that the user gave it. Every output of the program
-// asks here, so that no file is lost: neither an input nor a file of somebody else.
+// Decides whether an output may take the name that the user gave it. Every output of the program is
+// checked here, so that no file is lost, neither an input nor a file of another program.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +26,8 @@ struct Place {
   std::filesystem::path path;
   Contents contents;
   Overwrite overwrite = Overwrite::never;
-  std::vector<InputFile> inputs = {};  ///< of the command; never replaced, whatever their name
-  std::string option = "output.file";  ///< the option that names the output, for messages
+  std::vector<InputFile> inputs = {};  ///< of the command; never replaced, under any name
+  std::string option = "output.file";  ///< for messages; it names the output
 };
 
 /// The reason why the output cannot take its name now, as a sentence with the remedy. Nothing if

@@ -9,7 +9,7 @@
 
 namespace shardstream::io {
 
-/// Writes `text` as a PartFile and publishes it, so that there is either the whole file or none.
+/// Writes `text` as a PartFile and publishes it, so an error never leaves an incomplete file.
 /// `text` begins with the mark of its Contents (contents.hpp). Throws UsageError if the place
 /// cannot be taken or its disk is full, and Error if the file cannot be written.
 void write_text(const Place& place, std::string_view text);

@@ -69,17 +69,19 @@ Allocation allocation_of(const hdf5::Dataset& dataset, H5D_layout_t layout, hid_
   return one_piece ? Allocation::whole : Allocation::partly;
 }
 
-/// Sets the fill value in the delivered type.
+/// Sets about.fill and about.fill_complaint.
 void describe_fill(const hdf5::Dataset& dataset, hid_t stored, Description& about) {
   const std::size_t size = size_of(about.delivered);
   about.fill = stored_fill_value(dataset);
   about.fill.resize(std::max(about.fill.size(), size));  // it is converted in place
   const CheckedConversion conversion(stored, about.delivered);
-  auto complaint = H5Tconvert(stored, native_type(about.delivered), 1, about.fill.data(), nullptr,
-                              conversion.properties()) < 0
-                       ? conversion.complaint().value_or("HDF5 cannot convert it")
-                   : about.sign_differs ? sign_change(about.delivered, about.fill.data(), 0, 1)
-                                        : std::nullopt;
+  std::optional<std::string> complaint;
+  if (H5Tconvert(stored, native_type(about.delivered), 1, about.fill.data(), nullptr,
+                 conversion.properties()) < 0) {
+    complaint = conversion.complaint().value_or("HDF5 cannot convert it");
+  } else if (about.sign_differs) {
+    complaint = sign_change(about.delivered, about.fill.data(), 0, 1);
+  }
   about.fill.resize(size);
   if (complaint) {
     about.fill_complaint =

@@ -15,7 +15,7 @@ namespace shardstream::io {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// The elements of a data set that have storage in its file.
+/// How many elements of a data set have storage in its file.
 enum class Allocation { none, partly, whole };
 
 struct Description {
@@ -34,9 +34,9 @@ struct Description {
   bool as_delivered;   ///< whether stored and delivered bytes are equal, except for their order
   bool order_differs;  ///< whether only the byte order differs
   std::uint64_t stored_bytes;
-  Allocation allocation;        ///< `partly` also if only reading can tell
+  Allocation allocation;        ///< `partly` also if it is unknown
   std::vector<std::byte> fill;  ///< the delivered value of elements that were never written
-  std::optional<std::string> fill_complaint;  ///< the delivered type cannot hold it
+  std::optional<std::string> fill_complaint;  ///< set if the delivered type cannot hold `fill`
   bool may_have_gaps = true;  ///< whether elements may have the fill value; see Origin
 };
 

@@ -50,8 +50,8 @@ Hdf5Transfer::Hdf5Transfer(const hdf5::Dataset& dataset, const Description& abou
       in_file_(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
       conversion_(stored_.get(), about.delivered) {}
 
-/// HDF5 does not write to `out` where a chunk, or the source of a virtual data set, has neither
-/// data nor a fill value that HDF5 would write. So `out` has the fill value before.
+/// HDF5 leaves elements of `out` unchanged if they were never written and HDF5 does not deliver a
+/// fill value for them (is_fill_value_read()). So the fill value is written to `out` first.
 std::optional<std::string> Hdf5Transfer::read(const Extents& block_start,
                                               const Extents& block_extent, std::uint64_t pitch,
                                               std::byte* out, const What& what) const {

@@ -13,11 +13,11 @@
 
 namespace shardstream::io {
 
-/// The objects that all calls of HDF5 for one read of a source share. Creating them costs more than
-/// reading a small chunk. Its functions take the lock; they are not thread-safe.
+/// The HDF5 objects that all calls for one read of a source share. Creating them costs more than
+/// reading a small chunk. The functions take the lock. Not thread-safe.
 class Hdf5Transfer {
  public:
-  /// Needs the lock. Both arguments must outlive it.
+  /// Needs the lock. Both arguments must outlive this object.
   Hdf5Transfer(const hdf5::Dataset& dataset, const Description& about);
 
   /// Describes the elements of a call in messages: "elements 0 to 99".

@@ -50,9 +50,9 @@ std::string listed(const std::vector<std::string>& words) {
          (left > 0 ? fmt::format(" and {} more", left) : "");
 }
 
-// ---------------------------------------------------------------- what HDF5 tells
+// ---------------------------------------------------------------- properties of data sets
 
-/// Holds every number of a data set that HDF5 can convert to an element type exactly.
+/// A type that holds every number of every element type exactly.
 using Number = long double;
 
 /// The fill value of a data set; 0 if it holds no numbers.
@@ -107,7 +107,7 @@ class Tracer {
   std::vector<std::string> way_;            // FILE:/PATH of the data sets that are being visited
   std::map<std::string, Extents> visited_;  // many mappings can share a source
   std::set<std::string> not_applied_;
-  std::vector<std::string> gaps_;  // what was never written
+  std::vector<std::string> gaps_;  // descriptions of elements that were never written
   std::optional<Number> fill_;     // the fill value of the data set whose files are traced
 };
 
@@ -213,8 +213,8 @@ void Tracer::count_chunks(const hdf5::Dataset& dataset, const std::string& name)
   }
 }
 
-/// `gap` says which elements of the data set were never written. Their value must not depend on
-/// whether they are read from the data set itself or through a virtual one.
+/// `gap` describes the elements of the data set that were never written. Throws UsageError if they
+/// have another value when they are read through the virtual data set whose files are traced.
 void Tracer::note_gap(const hdf5::Dataset& dataset, const std::string& name, std::string gap) {
   gaps_.push_back(std::move(gap));
   origin_.may_have_gaps = true;
@@ -222,8 +222,8 @@ void Tracer::note_gap(const hdf5::Dataset& dataset, const std::string& name, std
   const Number fill = fill_number(dataset);
   if (fill == fill_ || (std::isnan(fill) && std::isnan(fill_.value()))) return;
   throw UsageError(
-      fmt::format("{}, and HDF5 does not read its fill value, {}, through a virtual data set with "
-                  "another one, {}: write the missing elements, or name {}",
+      fmt::format("{}, and HDF5 does not deliver its fill value {} through a virtual data set with "
+                  "the fill value {}: write the missing elements, or name {}",
                   gaps_.back(), static_cast<double>(fill), static_cast<double>(*fill_), name));
 }
 
@@ -272,7 +272,7 @@ void Tracer::visit_sources(const hdf5::Dataset& dataset, hid_t creation, const f
       visit_source(mapping, file, name);
     }
   }
-  if (!mapped.count()) {  // HDF5 makes the extents of what there is
+  if (!mapped.count()) {  // HDF5 derives the extents from the existing sources
     origin_.may_have_gaps = true;
     return;
   }
@@ -333,9 +333,10 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   }
   origin_.not_applied.assign(not_applied_.begin(), not_applied_.end());
   if (!not_applied_.empty()) {
-    origin_.warnings.push_back(fmt::format(
-        "the values of {} are taken as stored: {} of it, or of a source of it, is not applied",
-        name, not_applied_text(origin_)));
+    origin_.warnings.push_back(
+        fmt::format("the values of {} are taken as stored: attributes that change what they mean "
+                    "are not applied ({} of this data set or its sources)",
+                    name, not_applied_text(origin_)));
   }
   return std::move(origin_);
 }
@@ -393,16 +394,16 @@ std::string change_of(const InputFile& file) {
 
 namespace {
 
-/// HDF5 keeps all files behind a virtual data set open. It takes one that it cannot open for
-/// missing and uses the fill value, without an error.
+/// HDF5 keeps all files behind a virtual data set open. If it cannot open a file, it treats the
+/// file as missing and uses the fill value, without an error.
 void expect_openable(const Origin& origin, const std::string& name) {
   constexpr std::uint64_t others = 128;  // results, connections of MPI, descriptors of readers
   std::set<std::pair<dev_t, ino_t>> files;
   for (const InputFile& each : origin.files) files.emplace(each.device, each.inode);
   if (files.size() + others <= openable_files()) return;
   throw UsageError(fmt::format(
-      "the virtual data set {} takes data from {} files, which HDF5 opens all at once, and a "
-      "process may not open as many ({}): raise that limit by {}, or merge files",
+      "the virtual data set {} takes data from {} files, and HDF5 opens all of them at once, but "
+      "this process may not open so many ({}): raise that limit by {}, or merge files",
       name, files.size() - 1, open_files_limit(), files.size() + others - openable_files()));
 }
 

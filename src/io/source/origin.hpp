@@ -29,7 +29,7 @@ struct Origin {
   std::vector<std::string> warnings;  ///< sentences for the user
   /// The attributes that change what the values mean, which are not applied.
   std::vector<std::string> not_applied;
-  /// Whether there are elements that were never written, or only reading can tell.
+  /// Whether there are elements that were never written, or this is only known after reading.
   bool may_have_gaps = false;
 };
 
@@ -42,7 +42,7 @@ enum class Unwritten {
 /// Adds the files, warnings and attributes that `to` does not have yet.
 void add(Origin& to, const Origin& from);
 
-/// Origin::not_applied as text: "_FillValue, scale_factor". Of many names, only some are listed.
+/// Origin::not_applied as text: "_FillValue, scale_factor". It lists eight names at most.
 std::string not_applied_text(const Origin& origin);
 
 /// The current state of a file. Throws UsageError if it does not exist or cannot be accessed.

@@ -1,4 +1,4 @@
-// The mappings of a virtual data set: which of its elements come from which source.
+// The mappings of a virtual data set, which assign its elements to sources.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ class MappedElements {
   std::optional<std::uint64_t> count() const;
 
  private:
-  /// Beyond that, uniting selections would take long.
+  /// Uniting more selections would take too long.
   static constexpr std::size_t max_united = 1000;
 
   hdf5::Space united_;

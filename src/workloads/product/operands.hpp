@@ -24,6 +24,8 @@ struct Operands {
   double alpha = 1, beta = 0;
   /// Whether values are changed before they are multiplied.
   bool normalizes() const { return center || scale; }
+  /// Whether shifts have integer parts, which are subtracted from i64 elements in integers.
+  bool has_whole_shifts() const { return center && a->type() == ElementType::i64; }
   const io::Matrix& matrix(gemm::Side side) const { return side == gemm::Side::b ? *b : *a; }
   bool transposed(gemm::Side side) const {
     return side == gemm::Side::b ? transpose_b : transpose_a;

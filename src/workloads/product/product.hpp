@@ -51,7 +51,7 @@ struct DeviceMemory {
   std::uint64_t limit = 0;
   std::uint64_t host_bytes = 0;  ///< Ranks::host_bytes
 };
-/// From pipeline.gpu-memory and the resources of the rank.
+/// Follows from pipeline.gpu-memory and the resources of the rank.
 DeviceMemory device_memory_of(const Operands& operands, const Options& options,
                               const runtime::Resources& resources);
 

@@ -103,7 +103,7 @@ std::string largest_of(gemm::Precision precision) {
                                                                : "the largest f32, 3.4e38";
 }
 
-/// The reasons why rows are not known to be right, each with their number and the remedy.
+/// The reasons why rows are not verified, each with the number of rows and the remedy.
 std::string reasons_of(const Agreed& agreed, const Operands& operands) {
   std::string reasons;
   const auto add = [&](std::uint64_t rows, const std::string& reason) {
@@ -155,6 +155,29 @@ std::string verdict_of(const Agreed& agreed, const Operands& operands) {
   throw ContractError("unknown verification");
 }
 
+/// Adds the attributes of /results that matrix products have.
+void add_attributes(const Operands& operands, const Plan& plan, const Agreed& agreed,
+                    Outcome& outcome) {
+  if (const std::uint64_t rows = agreed.overflowed_rows(); rows > 0) {
+    outcome.attributes.emplace_back("overflowed_rows", integer(rows));
+  }
+  outcome.attributes.insert(outcome.attributes.end(),
+                            {{"m", integer(operands.m)},
+                             {"n", integer(operands.n)},
+                             {"k", integer(operands.k)},
+                             {"precision", std::string(name_of(operands.precision))},
+                             {"decomposition", std::string(name_of(plan.decision.decomposition))},
+                             {"box", name_of(plan.box)},
+                             {"alpha", operands.alpha},
+                             {"unchecked_rows", integer(agreed.unchecked)},
+                             {"tile_m", integer(plan.problem.tile.m)},
+                             {"tile_n", integer(plan.problem.tile.n)},
+                             {"tile_k", integer(plan.problem.tile.k)},
+                             {"lanes", integer(plan.problem.tile.lanes)},
+                             {"blocks_of_k", integer(plan.blocks)},
+                             {"plan", lines(plan)}});
+}
+
 void report(const Operands& operands, const std::string& name, const Plan& plan,
             const Agreed& agreed, Outcome& outcome) {
   const double norm = std::sqrt(agreed.squares);
@@ -190,31 +213,13 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
-  const std::uint64_t overflowed = agreed.overflowed + agreed.infinite;
-  if (overflowed > 0) {
-    number("overflowed_rows", overflowed);
-    outcome.attributes.emplace_back("overflowed_rows", integer(overflowed));
-  }
+  if (agreed.overflowed_rows() > 0) number("overflowed_rows", agreed.overflowed_rows());
   outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
   outcome.metrics.push_back(
       {"upload_ratio",
        static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
        "", "{:.4f}"});
-  outcome.attributes.insert(outcome.attributes.end(),
-                            {{"m", integer(operands.m)},
-                             {"n", integer(operands.n)},
-                             {"k", integer(operands.k)},
-                             {"precision", std::string(name_of(operands.precision))},
-                             {"decomposition", std::string(name_of(plan.decision.decomposition))},
-                             {"box", name_of(plan.box)},
-                             {"alpha", operands.alpha},
-                             {"unchecked_rows", integer(agreed.unchecked)},
-                             {"tile_m", integer(plan.problem.tile.m)},
-                             {"tile_n", integer(plan.problem.tile.n)},
-                             {"tile_k", integer(plan.problem.tile.k)},
-                             {"lanes", integer(plan.problem.tile.lanes)},
-                             {"blocks_of_k", integer(plan.blocks)},
-                             {"plan", lines(plan)}});
+  add_attributes(operands, plan, agreed, outcome);
 }
 
 /// Fills in the work of this run, without tiles that were taken over, since its time does not
@@ -248,7 +253,7 @@ void count_work(const launch::Session& session, const Operands& operands, const 
 void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && outcome.verified == Verification::passed) {
     log.warn(
-        "c_norm is not finite, since the sum of the squares of C's elements overflows or input.c "
+        "c_norm is not finite, since the sum of the squares of C's elements overflows, or input.c "
         "is "
         "not finite: scale the data down if you need the norm");
   }

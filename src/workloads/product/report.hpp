@@ -26,8 +26,9 @@ struct Agreed {
   std::uint64_t constant = 0;  ///< number of variables with zero variance, if data are normalized
   std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those in Verdict
 
-  /// Number of rows of tiles that are not known to be right.
+  /// Number of rows of tiles that could not be checked or overflow.
   std::uint64_t unverified() const { return unchecked + infinite; }
+  std::uint64_t overflowed_rows() const { return overflowed + infinite; }
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;
     if (unverified() == 0) return Verification::passed;

@@ -173,7 +173,7 @@ class ShardReduction {
     return worst;
   }
 
-  /// From the next run() on, the extremes are computed, too.
+  /// Makes all later calls of run() compute the extremes, too.
   void add_extremes() { want_.extremes = true; }
 
   std::size_t samples() const { return samples_.ranges().size(); }

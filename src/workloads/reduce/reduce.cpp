@@ -207,8 +207,8 @@ class Run {
     });
   }
 
-  /// Decides whether sums have left the range of double, which only those of f64 can, or are not
-  /// finite since an element is not. If the extremes were not requested, this takes another pass.
+  /// If sums are not finite, determines whether they have overflowed or an element is not finite.
+  /// Only sums of f64 can overflow. This takes another pass if the extremes were not requested.
   void find_overflow() {
     if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(total_->sum) && std::isfinite(total_->m2)) return;

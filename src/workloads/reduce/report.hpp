@@ -114,7 +114,7 @@ inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& chec
 /// The checks of the whole result.
 struct Checks {
   bool whole;      ///< all elements were counted, and exact statistics of sampled leaves are right
-  bool overflows;  ///< values that are not finite come from finite elements
+  bool overflows;  ///< all elements are finite, so values that are not finite have overflowed
 };
 
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
@@ -157,7 +157,7 @@ void report_values(const io::Source& source, const Request& request,
   outcome.verified = overflows.empty() ? Verification::passed : Verification::partly;
   if (overflows.empty()) return;
   outcome.verdict = fmt::format(
-      "{} left the range of double, although all elements are finite: divide the data by a "
+      "{} exceeds the range of double, although all elements are finite: divide the data by a "
       "constant",
       join(overflows, ", "));
 }

@@ -28,7 +28,7 @@ struct FinishedTile {
   double squares = 0, worst = 0, detection_threshold = 0;
   std::uint64_t unchecked = 0;  ///< number of rows that could not be checked
   std::uint64_t constant = 0;   ///< number of zeros on C's diagonal, if C is centred or scaled
-  /// Number of unchecked rows whose products of finite factors overflow C's type.
+  /// Number of unchecked rows with finite factors whose sums of products overflow C's type.
   std::uint64_t overflowed = 0;
   /// Number of checked rows that are not finite after the last step: alpha and beta, or the
   /// corrections for means and scales.

@@ -38,8 +38,8 @@ int largest_exponent(gemm::Precision precision) {
   return precision == gemm::Precision::fp16 ? 7 : gemm::usual_exponent(precision);
 }
 
-/// The number that is subtracted from samples before they become doubles: 0, unless they are
-/// integers that doubles do not hold. Then it is the first one.
+/// The number that is subtracted from samples before they become doubles: the first sample if some
+/// are integers beyond 2^53, which doubles do not hold, else 0.
 template <class T>
 T origin_of(const T* x, std::uint64_t samples, std::uint64_t pitch) {
   constexpr std::int64_t exact = std::int64_t{1} << 53;
@@ -85,8 +85,8 @@ double rounded_shift(double first, double mean, double deviation) {
   return first + std::nearbyint(mean / unit) * unit;
 }
 
-/// The mean of value(s) - first. If only the sum overflows, it is taken as 0. The shift is then
-/// unsuitable, but a number.
+/// The mean of value(s) - first; 0 if the sum of finite values overflows. The shift is then
+/// unsuitable, but finite.
 template <class Value>
 double mean_from(double first, std::uint64_t samples, const Value& value) {
   double sum = 0;
@@ -130,8 +130,8 @@ void set(Normalization& normalization, std::uint64_t variable, const Shift& shif
   normalization.scale[variable] = scale;
 }
 
-/// All elements of these vectors once, in ascending order.
-std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> values) {
+/// The distinct values in ascending order.
+std::vector<std::uint64_t> distinct(std::vector<std::uint64_t> values) {
   std::ranges::sort(values);
   const auto rest = std::ranges::unique(values);
   values.erase(rest.begin(), rest.end());
@@ -148,7 +148,7 @@ Normalization normalization_of(const Operands& operands, const std::byte* stored
   if (operands.center) made.shift.resize(variables);
   with_element_type(operands.a->type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (operands.center && std::is_same_v<T, std::int64_t>) made.whole.resize(variables);
+    if (operands.has_whole_shifts()) made.whole.resize(variables);
     const auto* const x = reinterpret_cast<const T*>(stored);
     for (std::uint64_t v = 0; v < variables; ++v) {
       Shift shift;
@@ -177,7 +177,7 @@ Normalization Normalizer::from_first_samples() const {
   Normalization mine;
   mine.scale.resize(own.count);
   if (operands_.center) mine.shift.resize(own.count);
-  if (has_whole_shifts()) mine.whole.resize(own.count);
+  if (operands_.has_whole_shifts()) mine.whole.resize(own.count);
   parallel_for(ceil_div(own.count, step), readers_, [&](std::uint64_t number) {
     const std::uint64_t first = number * step;
     const Range some = intersection({own.first + first, step}, {0, own.end()});
@@ -216,7 +216,7 @@ void Normalizer::run(Engine& product) {
       changed[other.variable] = true;
     }
     renormalized_ = static_cast<std::uint64_t>(std::ranges::count(changed, true));
-    if (runtime_.session.rank() == 0) warn(sorted(std::move(variables)).size());
+    if (runtime_.session.rank() == 0) warn(distinct(std::move(variables)).size());
   }
 }
 
@@ -248,7 +248,7 @@ std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product,
     }
   }
   std::vector<Renormalization> all = runtime_.session.gather(mine);
-  std::ranges::copy(from_ranges(sorted(runtime_.session.gather(without_sums))),
+  std::ranges::copy(from_ranges(distinct(runtime_.session.gather(without_sums))),
                     std::back_inserter(all));
   return all;
 }
@@ -260,7 +260,8 @@ Normalizer::Renormalization Normalizer::from_sums(std::uint64_t variable, double
   const double scale = now.scale[variable];
   Renormalization made{.variable = variable, .shift = {}, .scale = scale};
   if (operands_.center) {
-    made.shift = moved(shift_of(now, variable), sum / samples / scale, has_whole_shifts());
+    made.shift =
+        moved(shift_of(now, variable), sum / samples / scale, operands_.has_whole_shifts());
   }
   if (about > 0) {
     made.scale =
@@ -269,14 +270,15 @@ Normalizer::Renormalization Normalizer::from_sums(std::uint64_t variable, double
   return made;
 }
 
-/// The variables whose values have all become 0, although one of them is not equal to the shift.
-/// Each rank knows the sums of its variables, and this only for the samples that it uploaded.
+/// The variables whose values have all become 0, although one of them is not equal to the shift;
+/// the same on all ranks. A rank knows the sums of its own variables only, and Panels::lost() only
+/// for the samples that it uploaded. So the ranks exchange both.
 std::vector<bool> Normalizer::lost(Engine& product, const VariableSums::Totals& totals) const {
   std::vector<std::uint64_t> zero, mine;
   for (std::uint64_t v = 0; v < std::min<std::uint64_t>(operands_.n, totals.squares.size()); ++v) {
     if (totals.present[v] && totals.squares[v] == 0) zero.push_back(v);
   }
-  zero = sorted(runtime_.session.gather(zero));
+  zero = distinct(runtime_.session.gather(zero));
   std::vector<bool> made(operands_.n);
   if (zero.empty()) return made;
   const std::vector<std::uint8_t> lost = product.lost_variables();

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t first_samples = 256;
 /// type of the matrix, variable by variable if variables are rows, else sample by sample.
 ///
 /// If samples of type i64 are beyond 2^53, their differences from the first one are taken in
-/// integers. Other integers are exact as doubles.
+/// integers. Doubles hold other integers exactly.
 ///
 /// The shift is the first sample plus the mean of all differences from it, so that a constant
 /// variable becomes zeros. This mean is rounded to a fraction of the deviation. Whole numbers and
@@ -45,8 +45,8 @@ class Normalizer {
   ///
   /// The sums of a pass give a better shift and scale to the variables that need them. If shift and
   /// scale have brought values of a variable beyond the range of the precision, or all of them to
-  /// 0, its sums say nothing; the extremes of its values determine the next shift and scale. After
-  /// that its sums are finite.
+  /// 0, its sums are not usable. Then the extremes of its values determine the next shift and
+  /// scale, for which its sums are finite.
   void run(Engine& product);
 
   static constexpr std::uint64_t max_passes = 3;
@@ -68,9 +68,6 @@ class Normalizer {
                             const Normalization& now) const;
   std::vector<bool> lost(Engine& product, const VariableSums::Totals& totals) const;
   std::vector<Renormalization> from_ranges(const std::vector<std::uint64_t>& variables) const;
-  bool has_whole_shifts() const {
-    return operands_.center && operands_.a->type() == ElementType::i64;
-  }
 
   runtime::Runtime& runtime_;
   const Operands& operands_;

@@ -22,11 +22,6 @@ std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) 
   return ceil_div(operands.n, tile.n) * tile.n;
 }
 
-/// Whether shifts have whole parts that are subtracted in integers.
-bool has_whole_shifts(const Operands& operands) {
-  return operands.center && operands.a->type() == ElementType::i64;
-}
-
 /// The first corrupted part of a gathered panel. `checksums`: those of all parts as sent, then
 /// those of all parts as received.
 std::optional<std::uint64_t> wrong_part(const std::uint64_t* checksums, std::uint64_t parts) {
@@ -87,7 +82,7 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
   }
   const std::uint64_t variables = plan_.idle ? 0 : whole_variables(operands_, plan_.problem.tile);
   if (operands_.center) shift_ = {device, Memory::device, variables};
-  if (has_whole_shifts(operands_)) whole_ = {device, Memory::device, variables};
+  if (operands_.has_whole_shifts()) whole_ = {device, Memory::device, variables};
   if (operands_.normalizes()) {
     scale_ = {device, Memory::device, variables};
     lost_ = {device, Memory::device, variables};
@@ -98,7 +93,7 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
 std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
   const std::uint64_t variables = whole_variables(operands, tile);
   const std::uint64_t each = aligned(variables * sizeof(double));
-  return (operands.center ? each : 0) + (has_whole_shifts(operands) ? each : 0) +
+  return (operands.center ? each : 0) + (operands.has_whole_shifts() ? each : 0) +
          (operands.normalizes() ? each + aligned(variables) : 0);
 }
 

@@ -57,8 +57,8 @@ class Panels {
   /// Uploads the shifts and scales of all variables. Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
-  /// For each variable of a normalized product, whether one of the values that this rank uploaded
-  /// in the current run may have become 0 (CanonicalizeArgs::lost); on the device.
+  /// CanonicalizeArgs::lost for the values that this rank has uploaded in the current run; on the
+  /// device. Empty unless the product is normalized.
   const device::Buffer<std::uint8_t>& lost() const { return lost_; }
 
   /// The kind of the work of arrive(). If panels are gathered, it counts as communication, because

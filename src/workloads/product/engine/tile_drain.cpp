@@ -388,7 +388,7 @@ void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t
 
 FinishedTile TileDrain::finished(const Tile& tile) const {
   const gemm::TileVerdict& verdict = tile.report.verdict;
-  const std::uint64_t infinite = tile.infinite;
+  const std::uint64_t infinite = tile.infinite;  // unchecked rows that are not finite count, too
   return {.tile = tile.number,
           .weighted = tile.weighted,
           .squares = tile.squares,

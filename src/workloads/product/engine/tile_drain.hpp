@@ -135,7 +135,7 @@ class TileDrain {
     /// Word checksums after the downloads, and the tile's part of C's checksum.
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
     std::atomic<std::uint64_t> constant = 0;  ///< number of zeros on C's diagonal
-    /// Number of rows of C that are not finite. Rows are not counted once a row of C0 was not
+    /// Number of rows of C that are not finite. Counting ends at the first row of C0 that is not
     /// finite.
     std::atomic<std::uint64_t> infinite = 0;
     std::atomic<bool> c0_is_finite = true;

@@ -30,7 +30,7 @@ struct Extremes {
   }
 };
 
-/// Halves come first, since the distance between two doubles may exceed the largest double.
+/// Extremes are halved first, since the distance between two doubles may exceed the largest double.
 VariableRange range_of(const Extremes<double>& of) {
   return {.middle = {0, of.min / 2 + of.max / 2},
           .half = of.max / 2 - of.min / 2,
@@ -47,8 +47,8 @@ VariableRange range_of(const Extremes<std::int64_t>& of) {
                               std::abs(static_cast<double>(of.max)))};
 }
 
-/// The places of a group of neighbouring variables in the list of all of them. They are read
-/// together, with those between them.
+/// Neighbouring variables, by their places in the list of all variables of the search. They are
+/// read together, with the variables between them.
 struct Group {
   std::size_t first, end;
 };

@@ -1,6 +1,6 @@
 // The extremes of a few variables of centred or scaled data, from a pass over the stored data on
-// the CPUs. They replace the first samples of a variable if its values differ so much from these
-// that its sums say nothing.
+// the CPUs. They determine the shift and scale of a variable if its first samples do not represent
+// the rest, so that its sums overflow or its values vanish.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct VariableRange {
   double largest;  ///< the largest magnitude
 };
 
-/// The ranges of these variables, which ascend, the same on all ranks. Each rank reads a part of
-/// the samples with `readers` threads. Collective; throws AgreedError if the matrix cannot be read.
+/// The ranges of `variables`, a list in ascending order that is the same on all ranks. Each rank
+/// reads a part of the samples with `readers` threads. Collective; throws AgreedError if the matrix
+/// cannot be read.
 std::vector<VariableRange> variable_ranges(runtime::Runtime& runtime, const Operands& operands,
                                            const std::vector<std::uint64_t>& variables,
                                            unsigned readers);

@@ -45,8 +45,8 @@ class VariableSums {
     return unsettled_.size() > 0 ? unsettled_.data() + super_tile : nullptr;
   }
 
-  /// The sum of each variable and the sum of its squares. They are only present for variables in
-  /// this rank's super-tiles.
+  /// The sum of each variable and the sum of its squares. They are only valid for `present`
+  /// variables, which are in this rank's super-tiles.
   struct Totals {
     std::vector<double> sums, squares;
     std::vector<bool> present;

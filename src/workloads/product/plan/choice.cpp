@@ -159,13 +159,14 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
 [[noreturn]] void reject(const Problem& problem, std::uint64_t need) {
   const Ranks& ranks = problem.ranks;
   if (ranks.host_bytes > 0) {
+    const std::uint64_t with_tenth = saturating_sum({need, need / 9, 10});  // auto is 90 %
     throw UsageError(fmt::format(
         "a rank needs {} of memory for a tile of {} x {} in {} with its panels, and {} for itself "
         "and its slots, but it may use {} for tiles: give each rank {}B of memory (raise the "
         "memory limit of the job, or start fewer ranks per host)",
         format_size(need), problem.tile.m, problem.tile.n, name_of(problem.precision),
         format_size(ranks.host_bytes), format_size(ranks.device_memory),
-        std::max(saturating_sum({need, ranks.host_bytes}), saturating_sum({need, need / 9, 10}))));
+        std::max(saturating_sum({need, ranks.host_bytes}), with_tenth)));
   }
   throw UsageError(fmt::format(
       "a rank needs {} of device memory for a tile of {} x {} in {} with its panels, and may use "

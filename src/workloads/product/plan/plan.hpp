@@ -69,8 +69,8 @@ struct Ranks {
   std::uint64_t count = 1;
   std::uint64_t device_memory = 0;  ///< bytes that each rank may use: the minimum over all ranks
   std::uint64_t other_bytes = 0;    ///< bytes of device memory that the caller needs in addition
-  /// Bytes of host memory that a rank needs beside `device_memory`, which is a part of it and was
-  /// not requested; 0 elsewhere. Only for a message.
+  /// Bytes of host memory that a rank needs in addition to `device_memory`, for a message. 0 with
+  /// CUDA, and if pipeline.gpu-memory was set.
   std::uint64_t host_bytes = 0;
   Backend backend = Backend::cuda;
   unsigned streams = 1;  ///< number of streams on which tiles take turns: gemm::multiply_streams()
