@@ -140,9 +140,9 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
   const bool is_only = all.size() == 1 || all[1].use == Use::others;
   if (is_only && is_complete) return all.front().path;
   throw UsageError(fmt::format(
-      "'{}' {} ({}): name a data set as {}:/PATH", name,
+      "'{}' {}: name a data set as {}:/PATH (its data sets are {})", name,
       is_complete ? "has more than one data set" : "has too many objects to find its only data set",
-      catalogue.text(), name));
+      name, catalogue.text()));
 }
 
 DatasetName dataset_name(const std::string& text) {

@@ -184,7 +184,8 @@ std::optional<std::string> newer_format(const hdf5::Reasons& reasons) {
   if (!reasons.mention("version")) return std::nullopt;
   return fmt::format(
       "HDF5 {} does not support its format, which needs a newer HDF5 ({}): rewrite the file with "
-      "h5repack --high=v110 IN.h5 OUT.h5 of the newer HDF5, or copy it again if it is damaged",
+      "h5repack --high=v110 IN.h5 OUT.h5 of the newer HDF5, or copy it again if no newer HDF5 "
+      "has written it",
       hdf5_version(), reasons.about("version"));
 }
 
