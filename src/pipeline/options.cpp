@@ -103,8 +103,8 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
   const std::string remedy =
       units > 0     ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
       : leaves_room ? fmt::format(
-                          "each rank needs {} of memory in all; raise the memory limit of "
-                          "the job, or start fewer ranks per host",
+                          "with --pipeline.gpu-memory auto, each rank needs {} of memory in "
+                          "all; raise the memory limit of the job, or start fewer ranks per host",
                           format_size(need + resources.process_memory + host_bytes))
                     : fmt::format("use --pipeline.gpu-memory {}B or more", need);
   throw UsageError(fmt::format(

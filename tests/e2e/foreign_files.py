@@ -229,22 +229,21 @@ def expect_sum(source, total):
 # ---------------------------------------------------------------- paths
 
 def test_paths_that_cannot_be_used():
-    """The system's reason and what to check, not an exception's text."""
+    """The system's reason and what to check, not an exception's text. A current folder that was
+    removed is no obstacle."""
     long = 5000 * "x"
     check_complaints([
         (of(long), 2, ["File name too long", "path"]),
         (["run", "gram", "--gram.rows", 9, "--gram.columns", 3, "--measure.rates", long], 2,
          ["File name too long", "path"]),
-        (["run", long], 2, ["File name too long", "path"])], ranks=(1,))
+        (["run", long], 2, ["5000 bytes", "NAME.ini"])], ranks=(1,))
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["x"] = VALUES
     gone = new_folder()
     finished = finish(start(*of(folder / "in.h5"), "-o", folder / "out.h5", cwd=gone,
-                            prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(2)
-    said = [line for line in finished.err.splitlines() if line.startswith("error: ")]
-    assert len(said) == 1 and "filesystem" not in said[0], finished
-    expect_words(said[0], ["folder", "No such file"], finished)
+                            prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(0)
+    assert (folder / "out.h5").exists(), finished  # absolute paths do not need the current folder
 
 
 main()
