@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -58,7 +59,7 @@ def test_remedies_for_arrays():
         assert code, finished
         made = folder / f"{name}.h5"
         code = re.sub(r"IN\.\w+", str(folder / name), code[0]).replace("OUT.h5", str(made))
-        subprocess.run(["python3", "-c", f"import h5py, numpy\n{code}"], check=True)
+        subprocess.run([sys.executable, "-c", f"import h5py, numpy\n{code}"], check=True)
         assert sum_of(f"{made}:/x") == VALUES.sum(), name
     each([("in.npy",), ("in.npz",), ("in.csv",)], check)
 
@@ -228,22 +229,22 @@ def expect_sum(source, total):
 # ---------------------------------------------------------------- paths
 
 def test_paths_that_cannot_be_used():
-    """The message has the system's reason and a remedy, not the text of an exception."""
+    """The message has the system's reason and a remedy, not the text of an exception. The last run
+    starts in a folder that does not exist any more."""
     long = 5000 * "x"
     check_complaints([
         (of(long), 2, ["File name too long", "path"]),
         (["run", "gram", "--gram.rows", 9, "--gram.columns", 3, "--measure.rates", long], 2,
-         ["File name too long", "path"]),
-        (["run", long], 2, ["File name too long", "path"])], ranks=(1,))
+         ["File name too long", "path"])], ranks=(1,))
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["x"] = VALUES
     gone = new_folder()
-    finished = finish(start(*of(folder / "in.h5"), "-o", folder / "out.h5", cwd=gone,
+    finished = finish(start(*of(folder / "in.h5"), "-o", "out.h5", cwd=gone,
                             prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(2)
     said = [line for line in finished.err.splitlines() if line.startswith("error: ")]
     assert len(said) == 1 and "filesystem" not in said[0], finished
-    expect_words(said[0], ["folder", "No such file"], finished)
+    expect_words(said[0], ["out.h5", "path", "No such file"], finished)
 
 
 main()
