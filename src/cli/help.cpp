@@ -232,7 +232,7 @@ std::string compare_help(const Arguments&) {
          "\n"
          "One launch on each side does not show how much launches scatter. Then the interval "
          "assumes\n"
-         "--launch-noise: with 5%, a point is slower from about 17 % on. Three launches per side\n"
+         "--launch-noise: with 5%, changes below about 17 % are unclear. Three launches per side\n"
          "measure their scatter and find smaller differences.\n"
          "\n"
          "  --threshold     the largest change to ignore, above 0% and below 100% (default: 2%)\n"

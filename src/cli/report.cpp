@@ -51,7 +51,7 @@ class Outputs {
   Outputs(const Options& options, std::vector<io::InputFile> inputs)
       : overwrite_(io::overwrite_of(options)), inputs_(std::move(inputs)) {}
 
-  /// Throws UsageError if the file cannot be written, as far as that is known before its text is.
+  /// Throws UsageError if the file cannot be written, as far as can be known without its text.
   void expect_place(const std::string& option, const fs::path& path, io::Contents contents) const {
     io::expect_place(place_of(option, path, contents), 0);
   }
@@ -72,7 +72,7 @@ class Outputs {
       io::expect_place(place, text.size());
       if (paths.insert(fs::absolute(place.path).lexically_normal()).second) continue;
       throw UsageError(
-          fmt::format("{}: '{}' is another output of this command, too: choose "
+          fmt::format("{}: '{}' is also another output of this command: choose "
                       "another {}",
                       place.option, place.path.string(), place.option));
     }

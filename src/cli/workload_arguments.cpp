@@ -54,7 +54,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                           command, excerpt(line.words[1]), excerpt(line.words[0])));
   }
   if (!line.words[0].ends_with(".ini")) {
-    std::error_code unreadable;  // the folder; the word then names a workload or nothing
+    std::error_code unreadable;  // ignored: the word is then checked as the name of a workload
     if (fs::is_regular_file(line.words[0], unreadable)) {
       throw UsageError(
           fmt::format("{} is not recognised as a configuration file: give it a name that "

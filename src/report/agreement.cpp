@@ -24,7 +24,7 @@ std::string in(const RunFile& run) {
 
 using Values = std::map<std::string, std::string>;
 
-/// The values of a run that must agree, with its work.
+/// The values of a run that must agree, including its work.
 Values values_of(const RunFile& run) {
   Values values = run.values;
   values["work"] = fmt::format("{} {}", run.work, run.work_unit);

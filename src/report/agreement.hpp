@@ -24,7 +24,8 @@ struct Agreement {
 };
 
 /// Compares the values of `runs` of one study, in the order of their creation, and removes those
-/// that contradict most of the others, or, on a tie, the earliest one. Timeline runs have no vote.
+/// that contradict most of the others, or, on a tie, the earliest one. Timeline runs do not count
+/// in this.
 Agreement remove_contradictions(std::vector<RunFile>& runs, bool is_strong);
 
 }  // namespace shardstream::report

@@ -35,8 +35,8 @@ struct Attempt {
 std::string to_line(const Attempt& attempt);
 
 /// The attempts in FOLDER/attempts.jsonl, in order; none if there is no such file. Throws
-/// UsageError with the file if it is no regular file or too large, and with the line if to_line()
-/// cannot have written it.
+/// UsageError with the file if it is not a regular file or too large, and with the line if
+/// to_line() cannot have written it.
 std::vector<Attempt> read_attempts(const std::filesystem::path& folder);
 
 }  // namespace shardstream::report

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <tuple>
 
@@ -18,8 +19,7 @@ std::string name_of(const io::InputFile& file) {
   return fmt::format("'{}{}{}'", file.path.string(), file.dataset.empty() ? "" : ":", file.dataset);
 }
 
-}  // namespace
-
+/// "2026-11-25 15:04:05.123456789 UTC", which `touch -d` accepts.
 std::string moment_of(std::int64_t ns_since_1970) {
   constexpr std::int64_t second = 1'000'000'000;
   const std::int64_t ns = ((ns_since_1970 % second) + second) % second;
@@ -27,9 +27,12 @@ std::string moment_of(std::int64_t ns_since_1970) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(seconds), ns);
 }
 
+/// "1024 bytes, modified at 2026-11-25 15:04:05.123456789 UTC"
 std::string state_of(const io::InputFile& file) {
   return fmt::format("{} bytes, modified at {}", file.size, moment_of(file.modified));
 }
+
+}  // namespace
 
 std::string difference_of(std::span<const io::InputFile> before,
                           std::span<const io::InputFile> after, std::string_view in_before,

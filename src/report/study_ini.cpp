@@ -19,7 +19,7 @@ std::string_view unquoted(std::string_view value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-/// Whether a reader of INI files takes something else for the value if it is not in quotes.
+/// Whether a reader of INI files would change the value if it were not in quotes.
 bool needs_quotes(std::string_view value) {
   if (value != trim(value) || value != unquoted(value) || value.starts_with('"') ||
       value.starts_with('\'')) {
@@ -41,8 +41,9 @@ std::uint64_t number_of(std::string_view key, std::string_view text, std::uint64
     number = 0;
   }
   if (number >= 1 && number <= max) return number;
-  throw UsageError(fmt::format("{} = {} in study.ini is no number from 1 to {}: restore its value",
-                               key, excerpt(text), max));
+  throw UsageError(
+      fmt::format("{} = {} in study.ini is not a number from 1 to {}: restore its value", key,
+                  excerpt(text), max));
 }
 
 }  // namespace

@@ -28,16 +28,16 @@ std::string ini_value(std::string_view value);
 /// The value that read_study_ini() returns for ini_value(value).
 std::string stored_value(std::string_view value);
 
-/// The options by key ("scale.ranks"), with `study.name`; empty if the folder has no study.ini. Of
-/// several values of a key, the first one counts. Line ends may be those of Windows. Throws
-/// UsageError with the file if it is no regular file or too large.
+/// The options by key ("scale.ranks"), with `study.name`; empty if the folder has no study.ini. If
+/// a key has several values, the first one counts. Line ends may be those of Windows. Throws
+/// UsageError with the file if it is not a regular file or too large.
 std::map<std::string, std::string> read_study_ini(const std::filesystem::path& folder);
 
 /// The name of a launch and of its result without ".h5": "p4-r2".
 std::string launch_name(std::uint64_t ranks, std::uint64_t replicate);
 
 /// The names of all measuring launches of the study, replicate by replicate; none if study.ini does
-/// not have the necessary options. Throws UsageError if they are no numbers, or too large.
+/// not have the necessary options. Throws UsageError if these are not numbers, or too large.
 std::vector<std::string> launch_names(const std::map<std::string, std::string>& study_ini);
 
 }  // namespace shardstream::report

@@ -16,16 +16,27 @@ std::string percent(double variance) {
 
 /// "1.2 %", or "0.51 % on 1 rank to 1.6 % on 8 ranks" if the scatter of these sizes differs.
 std::string scatter_of(const study::Study& table) {
-  const study::Size *least = nullptr, *most = nullptr;
+  const study::Size *calm = nullptr, *noisy = nullptr;
   for (const study::Size& size : table.sizes) {
     if (size.noisier) continue;
-    if (least == nullptr || size.noise.variance < least->noise.variance) least = &size;
-    if (most == nullptr || size.noise.variance > most->noise.variance) most = &size;
+    if (calm == nullptr || size.noise.variance < calm->noise.variance) calm = &size;
+    if (noisy == nullptr || size.noise.variance > noisy->noise.variance) noisy = &size;
   }
-  const std::string low = percent(least->noise.variance), high = percent(most->noise.variance);
+  const std::string low = percent(calm->noise.variance), high = percent(noisy->noise.variance);
   if (low == high) return low;
-  return fmt::format("{} on {} to {} on {}", low, counted(least->ranks, "rank"), high,
-                     counted(most->ranks, "rank"));
+  return fmt::format("{} on {} to {} on {}", low, counted(calm->ranks, "rank"), high,
+                     counted(noisy->ranks, "rank"));
+}
+
+/// "2 ranks" or "2 and 8 ranks": the marked sizes; empty if there are none.
+std::string marked_sizes(const study::Study& table) {
+  std::vector<std::string> ranks;
+  for (const study::Size& size : table.sizes) {
+    if (size.noisier) ranks.push_back(fmt::format("{}", size.ranks));
+  }
+  if (ranks.empty()) return {};
+  return ranks == std::vector<std::string>{"1"} ? "1 rank"
+                                                : join_and({ranks.begin(), ranks.end()}) + " ranks";
 }
 
 }  // namespace
@@ -58,8 +69,8 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
   }
   if (std::isfinite(fit.p_value)) {
     return fmt::format(
-        "Whether the law fits is unknown: a size is {} off, but the launches scatter so much that "
-        "this may be chance ({}).",
+        "It is unclear whether the law fits: a size is {} off, but the launches scatter so much "
+        "that this may be chance ({}).",
         error, test);
   }
   return "The law cannot be tested: that needs three sizes and several launches of each.";
@@ -71,23 +82,13 @@ std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
   return min == max ? counted(min, "repetition") : fmt::format("{} to {} repetitions", min, max);
 }
 
-std::string marked_sizes(const study::Study& table) {
-  std::vector<std::string> ranks;
-  for (const study::Size& size : table.sizes) {
-    if (size.noisier) ranks.push_back(fmt::format("{}", size.ranks));
-  }
-  if (ranks.empty()) return {};
-  return ranks == std::vector<std::string>{"1"} ? "1 rank"
-                                                : join_and({ranks.begin(), ranks.end()}) + " ranks";
-}
-
 std::string words_on_intervals(const study::Study& table, std::string_view mark) {
   if (!table.has_intervals()) return "none, since no size has several launches.";
   std::string text =
       fmt::format("95 %, Student's t over launches. The standard deviation between launches is {}",
                   scatter_of(table));
   if (table.sizes.size() > 1) {
-    text += ": that of the launches of a size, moderated by the trend of all sizes";
+    text += ", estimated from the launches of each size and a fit to all sizes";
   }
   const std::string marked = marked_sizes(table);
   if (marked.empty()) return text + '.';
@@ -97,7 +98,7 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark)
   }
   return text + fmt::format(
                     " except {}{}. There it is {}, at least three times as much as at the others, "
-                    "and comes from the launches there alone.",
+                    "and is estimated from the launches there alone.",
                     marked, mark.empty() ? "" : fmt::format(" (marked {})", mark),
                     join_and({scatter.begin(), scatter.end()}));
 }

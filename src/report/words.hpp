@@ -17,9 +17,6 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
 /// these sizes.
 std::string repetitions_of(const std::vector<SizeFacts>& sizes);
 
-/// "2 ranks" or "2 and 8 ranks": the marked sizes; empty if there are none.
-std::string marked_sizes(const study::Study& table);
-
 /// The end of a sentence that begins with "Intervals:", and the scatter of launches behind them.
 /// `mark` is the sign of a marked size in the table of sizes, if it has one.
 std::string words_on_intervals(const study::Study& table, std::string_view mark = "");
@@ -31,8 +28,8 @@ std::string words_on_reference(const study::Study& table);
 /// sentence. The study has intervals.
 std::string launch_of_bounds(const study::Study& table, double ranks);
 
-/// For each outlier, a sentence without a full stop that names the file. Its path may hold any
-/// text.
+/// For each outlier, a sentence without a full stop that names the file. The path may contain
+/// control characters.
 std::vector<std::string> words_on_outliers(const StudyReport& study);
 
 /// A sentence on shares of a limit above 1; empty if no size has one.

@@ -17,8 +17,8 @@
 namespace shardstream::scale {
 namespace {
 
-/// Locks the whole file. Returns false if there are no locks here, or if another process has kept
-/// its lock for seconds: it may have been stopped, and a study must not wait for it.
+/// Locks the whole file. Returns false if the file system has no locks, or if another process holds
+/// the lock for 5 s: that process may be stopped, and a study must not wait for it.
 bool lock_soon(const Descriptor& file) {
   constexpr int attempts = 250;
   for (int i = 0; i < attempts; ++i) {
@@ -44,7 +44,8 @@ Attempts::Attempts(const std::filesystem::path& folder)
   if (!file_.valid()) fail(errno_text(errno));
   if (const auto why = why_not_small(file_, report::max_attempts_bytes); !why.empty()) fail(why);
   const std::string text = read_small_file(path_, report::max_attempts_bytes).value_or("");
-  if (!text.empty() && !text.starts_with(report::attempt_start)) fail("it is no list of launches");
+  if (!text.empty() && !text.starts_with(report::attempt_start))
+    fail("it is not a list of launches");
   is_torn_ = !text.empty() && !text.ends_with('\n');
 }
 

@@ -22,8 +22,8 @@ struct Attempt {
 /// Not thread-safe, but several processes may append to the file at a time.
 class Attempts {
  public:
-  /// Opens or creates FOLDER/attempts.jsonl. Throws UsageError if it cannot be written, is no
-  /// regular file, or has other contents.
+  /// Opens or creates FOLDER/attempts.jsonl. Throws UsageError if it cannot be written, is not
+  /// a regular file, or has other contents.
   explicit Attempts(const std::filesystem::path& folder);
   /// Appends a line. Throws Error if that fails, for example on a full disk.
   void add(const Attempt& attempt);
@@ -31,7 +31,7 @@ class Attempts {
  private:
   std::filesystem::path path_;
   Descriptor file_;
-  bool is_torn_ = false;  ///< the last line was cut by a crash: the next one starts a new line
+  bool is_torn_ = false;  ///< a crash has cut the last line, so a line break must precede the next
 };
 
 }  // namespace shardstream::scale

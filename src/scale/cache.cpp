@@ -18,7 +18,7 @@ namespace shardstream::scale {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(fmt::format("cannot read '{}': {}", path.string(), reason));
+  throw Error(fmt::format("cannot read '{}' ({}): restore the input file", path.string(), reason));
 }
 
 /// Opens an input file. Another file may have taken its place since it was checked, and opening or
@@ -27,7 +27,7 @@ Descriptor open_regular(const std::filesystem::path& path) {
   Descriptor file(path, O_RDONLY | O_NONBLOCK);
   struct stat status {};
   if (!file.valid() || fstat(file.get(), &status) != 0) fail(path, errno_text(errno));
-  if (!S_ISREG(status.st_mode)) fail(path, "it is no regular file any more");
+  if (!S_ISREG(status.st_mode)) fail(path, "it is no longer a regular file");
   return file;
 }
 
@@ -38,13 +38,14 @@ void drop(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0) fail(path, errno_text(errno));
   for (off64_t at = 0; at < status.st_size; at += piece) {
-    // May be unsupported. Dirty pages then stay, and the calibration run reports a warm file.
+    // This call may be unsupported. Dirty pages then stay, and the calibration run reports a warm
+    // file.
     sync_file_range(
         file.get(), at, piece,
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     posix_fadvise(file.get(), at, piece, POSIX_FADV_DONTNEED);
   }
-  fdatasync(file.get());  // a file server keeps the pages until then
+  fdatasync(file.get());  // a client of a file server keeps dirty pages until this call
   const int error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   if (error != 0) fail(path, errno_text(error));
 }

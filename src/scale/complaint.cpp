@@ -38,7 +38,8 @@ class FirstParagraph {
   std::string text_;
 };
 
-bool occur(const std::filesystem::path& log, std::span<const std::string_view> sentences) {
+/// Whether a line of the log contains one of the sentences.
+bool contains_any(const std::filesystem::path& log, std::span<const std::string_view> sentences) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
     const auto occurs = [&](std::string_view each) { return line.find(each) != line.npos; };
@@ -52,7 +53,7 @@ bool is_lack_of_slots(const std::filesystem::path& log) {
   constexpr std::array<std::string_view, 4> sentences = {
       "not enough slots available", "requested more processes than the ppr",
       "More processors requested than permitted", "Requested node configuration is not available"};
-  return occur(log, sentences);
+  return contains_any(log, sentences);
 }
 
 bool is_lost_job(const std::filesystem::path& log) {
@@ -63,7 +64,7 @@ bool is_lost_job(const std::filesystem::path& log) {
       "Invalid job id specified",
       "failed to fetch config",
       "Could not establish a configuration source"};
-  return occur(log, sentences);
+  return contains_any(log, sentences);
 }
 
 }  // namespace

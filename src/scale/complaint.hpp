@@ -11,9 +11,9 @@ namespace shardstream::scale {
 /// dashes; else the last line. Empty if the log is empty.
 std::string complaint_of(const std::filesystem::path& log);
 
-/// What to do if the launcher has started nothing: it has too few slots or CPUs for the ranks, or
-/// the Slurm job in the environment cannot be reached. Another attempt would end in the same way.
-/// Empty for other failures.
+/// The remedy if the launcher has started nothing, since it has too few slots or CPUs for the
+/// ranks, or since the Slurm job in the environment cannot be reached. Another attempt would end in
+/// the same way. Empty for other failures.
 std::string remedy_of(const std::filesystem::path& log);
 
 }  // namespace shardstream::scale

@@ -14,7 +14,7 @@ namespace shardstream::scale {
 /// their ranks, also on other hosts.
 inline constexpr std::chrono::seconds grace{5};
 
-/// From now on, a descendant whose parent ends becomes a child of this process, so that none gets
+/// From now on, a descendant whose parent ends becomes a child of this process, so that none is
 /// lost. Also makes wait() work if this process was started with SIGCHLD ignored.
 void adopt_orphans();
 

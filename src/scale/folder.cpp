@@ -34,14 +34,14 @@ constexpr std::string_view part_start = ".study.ini.", part_end = ".part";
 
 enum class Kind { none, regular, other };
 
-/// What has this name; a link is not followed.
+/// The kind of file that has this name. Does not follow a link.
 Kind kind_of(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return Kind::none;
   return S_ISREG(status.st_mode) ? Kind::regular : Kind::other;
 }
 
-/// Whether `scale` leaves a file of this name in the folder before it writes study.ini.
+/// Whether `scale` creates a file with this name before it writes study.ini.
 bool is_of_start(const std::string& name) {
   return name == "logs" || name == lock_name ||
          (name.starts_with(part_start) && name.ends_with(part_end));
@@ -103,15 +103,18 @@ void StudyFolder::create() const {
   std::error_code error;
   fs::create_directories(path_ / "logs", error);
   if (!error) return;
-  throw UsageError(fmt::format("output.file: cannot create the folder '{}': {}",
-                               (path_ / "logs").string(), error.message()));
+  throw UsageError(
+      fmt::format("output.file: cannot create the folder '{}' ({}): name another folder with -o",
+                  (path_ / "logs").string(), error.message()));
 }
 
 void StudyFolder::write_options(const Values& values, const std::string& name) const {
   const fs::path path = path_ / "study.ini";
   const Kind kind = kind_of(path);
   const auto old = read_small_file(path, report::max_study_ini_bytes).value_or(std::string());
-  if (kind == Kind::other || (kind == Kind::regular && old.find(report::study_ini_mark) > 3)) {
+  constexpr std::size_t byte_order_mark = 3;  // bytes that an editor may have added before the mark
+  const bool is_own = old.find(report::study_ini_mark) <= byte_order_mark;
+  if (kind == Kind::other || (kind == Kind::regular && !is_own)) {
     throw UsageError(fmt::format("output.file: '{}' is not a file that scale has written: {}",
                                  path.string(), remedy));
   }
@@ -123,8 +126,10 @@ void StudyFolder::write_options(const Values& values, const std::string& name) c
   if (is_written && ::rename(part.c_str(), path.c_str()) == 0) return;
   const int error = errno;
   ::unlink(part.c_str());
-  throw UsageError(
-      fmt::format("output.file: cannot write '{}': {}", path.string(), errno_text(error)));
+  throw UsageError(fmt::format(
+      "output.file: cannot write '{}' ({}): check its permissions and its disk, or name another "
+      "folder with -o",
+      path.string(), errno_text(error)));
 }
 
 void StudyFolder::remove_attempts() const {
@@ -132,12 +137,12 @@ void StudyFolder::remove_attempts() const {
   if (kind_of(path) == Kind::none) return;
   if (kind_of(path) == Kind::other) {
     throw UsageError(
-        fmt::format("output.file: '{}' is no regular file: {}", path.string(), remedy));
+        fmt::format("output.file: '{}' is not a regular file: {}", path.string(), remedy));
   }
   report::read_attempts(path_);
   if (::unlink(path.c_str()) == 0) return;
-  throw UsageError(
-      fmt::format("output.file: cannot remove '{}': {}", path.string(), errno_text(errno)));
+  throw UsageError(fmt::format("output.file: cannot remove '{}' ({}): {}", path.string(),
+                               errno_text(errno), remedy));
 }
 
 fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) const {
@@ -147,19 +152,20 @@ fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) 
     const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     if (file.valid()) return path;
     if (errno == EEXIST) continue;
-    throw Error(fmt::format("cannot create '{}': {}", path.string(), errno_text(errno)));
+    throw Error(fmt::format("cannot create '{}' ({}): check its permissions and its disk",
+                            path.string(), errno_text(errno)));
   }
 }
 
 std::string why_not_own_result(const fs::path& result, const LaunchLabels& labels) {
   const Kind kind = kind_of(result);
   if (kind == Kind::none) return {};
-  if (kind == Kind::other) return "it is no regular file";
+  if (kind == Kind::other) return "it is not a regular file";
   try {
     const io::ResultReader file(result, io::ResultStatus::any);
     const std::string study = file.text("/config", "study.name");
     if (study != labels.study) {
-      return study.empty() ? "it is no result of a study"
+      return study.empty() ? "it is not a result of a study"
                            : fmt::format("it is a result of the study {}", excerpt(study));
     }
     const bool is_of_launch =
@@ -183,7 +189,7 @@ std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
   const auto end = start.find("\"traceEvents\"");
   const std::string label = report::study_label(study);
   const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
-  return is_own ? "" : "it is no trace of this study";
+  return is_own ? "" : "it is not a trace of this study";
 }
 
 }  // namespace shardstream::scale

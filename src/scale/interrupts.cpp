@@ -38,8 +38,9 @@ Interrupts::Interrupts(Log& log) : log_(log) {
   signals_ = Descriptor(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   end_of_watch_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!signals_.valid() || !end_of_watch_.valid()) {
-    throw Error(fmt::format("signals cannot be received ({}): raise the limit of open files",
-                            errno_text(errno)));
+    throw Error(
+        fmt::format("signals cannot be received ({}): raise the limit of open files (ulimit -n)",
+                    errno_text(errno)));
   }
   sigprocmask(SIG_BLOCK, &set, nullptr);  // also for the threads that this one starts
   begin_watch();

@@ -26,7 +26,7 @@ constexpr std::string_view srun =
 
 std::uint64_t number_of(const char* name) {
   const char* const text = std::getenv(name);
-  // Slurm also writes "4(x2)". A sign would turn into a huge number.
+  // Slurm also writes "4(x2)". strtoull() would turn a negative number into a huge one.
   const bool is_number = text != nullptr && *text >= '0' && *text <= '9';
   const std::uint64_t number = is_number ? std::strtoull(text, nullptr, 10) : 0;
   return number <= INT32_MAX ? number : 0;

@@ -58,6 +58,14 @@ bool is_locked(const Descriptor& file, off_t byte) {
   return change_lock(file, F_OFD_GETLK, byte, type) == 0 && type != F_UNLCK;
 }
 
+/// Whether `path` no longer names the open file.
+bool is_replaced(const Descriptor& file, const fs::path& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file.get(), &opened) != 0 || ::lstat(path.c_str(), &named) != 0 ||
+         opened.st_ino != named.st_ino || opened.st_dev != named.st_dev;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
@@ -67,11 +75,10 @@ std::string host_name() {
 
 FolderLock::FolderLock(const fs::path& folder, std::uint64_t launch, Log& log)
     : folder_(folder), path_(folder / lock_name) {
-  int error = 0;
   do {
     while (!open_file()) {
     }
-    error = lock(file_, of_study, launch == 0 ? F_WRLCK : F_RDLCK);
+    int error = lock(file_, of_study, launch == 0 ? F_WRLCK : F_RDLCK);
     if (error == 0 && launch > 0) error = lock(file_, byte_of(launch), F_WRLCK);
     if (error == EAGAIN || error == EACCES) fail_as_held();
     if (error != 0) {
@@ -80,13 +87,7 @@ FolderLock::FolderLock(const fs::path& folder, std::uint64_t launch, Log& log)
           folder_.string(), errno_text(error)));
       return;
     }
-    struct stat now {
-    }, locked{};  // another name may have the file by now
-    error = ::fstat(file_.get(), &locked) != 0 || ::lstat(path_.c_str(), &now) != 0 ||
-                    locked.st_ino != now.st_ino || locked.st_dev != now.st_dev
-                ? ESTALE
-                : 0;
-  } while (error == ESTALE);
+  } while (is_replaced(file_, path_));
   sign(launch);
 }
 
@@ -113,7 +114,8 @@ bool FolderLock::open_file() {
   return true;
 }
 
-/// Writes who holds the lock, for messages alone: if that fails, they lack the name.
+/// Writes the holder of the lock for messages of other processes. If this fails, they do not name
+/// it.
 void FolderLock::sign(std::uint64_t launch) {
   const std::string line = fmt::format("{} {} {} {:%Y-%m-%dT%H:%M:%SZ}\n", launch, host_name(),
                                        getpid(), fmt::gmtime(std::time(nullptr)));
@@ -121,10 +123,11 @@ void FolderLock::sign(std::uint64_t launch) {
   change_lock(file_, F_OFD_SETLKW, of_writer, type);
   struct stat status {};
   const bool starts = launch == 0 || ::fstat(file_.get(), &status) != 0 || status.st_size == 0;
-  if (starts && ::ftruncate(file_.get(), 0) != 0) return;
-  const std::string text = starts ? std::string(mark) + line : line;
-  const auto end = starts ? 0 : static_cast<std::uint64_t>(status.st_size);
-  file_.write_at(end, std::as_bytes(std::span(text)));
+  if (!starts || ::ftruncate(file_.get(), 0) == 0) {
+    const std::string text = starts ? std::string(mark) + line : line;
+    const auto end = starts ? 0 : static_cast<std::uint64_t>(status.st_size);
+    file_.write_at(end, std::as_bytes(std::span(text)));
+  }
   type = F_UNLCK;
   change_lock(file_, F_OFD_SETLK, of_writer, type);
 }
@@ -147,7 +150,7 @@ std::string FolderLock::holder() const {
 
 void FolderLock::fail_as_held() const {
   throw UsageError(
-      fmt::format("output.file: another scale works in '{}' ({}): wait for its end, or name "
+      fmt::format("output.file: another scale works in '{}' ({}): wait until it ends, or name "
                   "another folder with -o",
                   folder_.string(), holder()));
 }

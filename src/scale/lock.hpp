@@ -10,7 +10,8 @@
 
 namespace shardstream::scale {
 
-/// The lock file in the folder. It stays there, since its removal could let two processes in.
+/// The lock file in the folder. It stays there, since two processes could hold the lock if one
+/// removed it.
 inline constexpr const char* lock_name = ".scale.lock";
 
 /// Locks of open file descriptions (fcntl), which also hold between the hosts of an NFS server.

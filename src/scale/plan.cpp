@@ -70,7 +70,7 @@ Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder
   const std::string ini = ini_of(chosen(options), "");
   boost::crc_32_type crc;  // makes the name the same in --list and in the study itself
   crc.process_bytes(ini.data(), ini.size());
-  // The name stands in one line of study.ini.
+  // study.ini has the name in one line, so it must be printable.
   name_ = fmt::format("{}-{:08x}", printable(fs::absolute(folder_).filename().string()),
                       crc.checksum());
   for (Point& point : points_) point.predicted = predict(point);

@@ -67,17 +67,17 @@ Ended run(const Command& command, Interrupts::Deferral& signals) {
     if (stops && ending && now - *ending > 2 * grace) {
       throw Error(
           fmt::format("'{}' still runs after SIGKILL: its storage may not answer; check "
-                      "the processes of this host",
+                      "the storage and the processes of this host",
                       command.words[0]));
     }
     if (!signals.wait(supervisor.descriptor(), poll_interval)) continue;
-    const bool ran = !supervisor.code();
+    const bool was_running = !supervisor.code();
     supervisor.receive();
-    if (!ran || !supervisor.code()) continue;
+    if (!was_running || !supervisor.code()) continue;
     ended.code = *supervisor.code();
     ended.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     ended.utc_end = utc_now();
-    if (!ending) ending = Clock::now();  // of the processes that it has left running
+    if (!ending) ending = Clock::now();  // the supervisor ends the processes that are left
   }
   ended.killed = supervisor.has_killed();
   return ended;

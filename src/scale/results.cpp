@@ -24,9 +24,9 @@ Attempt Results::as_if_done(const Launch& launch) const {
           .result = plan_.result_of(launch)};
 }
 
-/// The result file alone decides, since a run
-/// publishes it only when it has finished and checked its work. Exit codes cannot decide: launchers
-/// return different ones, and nobody has seen that of a launch whose `scale` was killed.
+/// The result file alone decides, since a run publishes it only after it has finished and checked
+/// its work. Exit codes cannot decide: launchers return different ones, and the exit code of a
+/// launch is unknown if its `scale` was killed.
 std::string Results::problem_of(const Attempt& attempt) const {
   try {
     const report::RunFile run = report::read_run_file(attempt.result);
@@ -43,7 +43,7 @@ std::string Results::problem_of(const Attempt& attempt) const {
     if (attempt.ended.timed_out) {
       return fmt::format("it did not end within {} (--scale.timeout){}",
                          format_duration(attempt.ended.timeout),
-                         attempt.ended.killed ? ", and only SIGKILL has ended it" : "");
+                         attempt.ended.killed ? ", and ended only after SIGKILL" : "");
     }
     if (attempt.ended.code != 0) {
       const std::string said = complaint_of(attempt.log);

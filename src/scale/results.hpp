@@ -26,12 +26,12 @@ class Results {
   bool exists(const Launch& launch) const { return problem_of(as_if_done(launch)).empty(); }
 
   /// The first difference between the input files of a result, which must exist, and `files`; empty
-  /// if there is none. `when` says when `files` had this state: "now".
+  /// if there is none. `when` is the time at which `files` had this state, such as "now".
   std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
                                std::string_view when) const;
 
-  /// A sentence if the files with the names of the launch's results are not proved to be results of
-  /// this launch; empty if `scale` may remove them.
+  /// A sentence with the reason why the files with the names of the launch's results must not be
+  /// removed: nothing proves that they are of this launch. Empty if `scale` may remove them.
   std::string why_not_removable(const Launch& launch) const;
   /// Removes the files of an earlier attempt. Throws Error if they may not be removed.
   void remove(const Launch& launch) const;

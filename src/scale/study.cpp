@@ -236,8 +236,8 @@ void Study::open_folder() {
   if (differs || !has_results) folder_.write_options(now, plan_.name());
 }
 
-/// Throws UsageError if a result in the folder was made from other input files than those of now,
-/// or if a file that is not ours has the name of a missing result.
+/// Throws UsageError if a result in the folder was made from input files that differ from the
+/// current ones, or if a file that `scale` has not written has the name of a missing result.
 void Study::check_files() {
   inputs_ = workloads::open(order_.options)->inputs().files;
   std::vector<Launch> launches = wanted();
@@ -252,7 +252,7 @@ void Study::check_files() {
     if (change.empty()) continue;
     throw UsageError(fmt::format(
         "the study in '{}' has another input ({}): name another folder with -o, or restore the "
-        "input with its time (touch -d)",
+        "input and its time (touch -d)",
         folder_.path().string(), change));
   }
 }
@@ -271,7 +271,7 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
                               .log = attempt.log,
                               .timeout = timeout},
                              signals);
-  if (attempt.ended.code != 0) {  // SIGKILL leaves a part file, and a product a checkpoint
+  if (attempt.ended.code != 0) {  // if killed, it may leave these files
     io::EarlierRuns(attempt.result).remove();
     io::remove_stale_parts(attempt.result);
   }
@@ -294,7 +294,7 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
   results_.remove(launch);
   throw Error(fmt::format(
       "the input has changed during the study ({}): name another folder with -o, or restore the "
-      "input with its time (touch -d) and run the same command again",
+      "input and its time (touch -d) and run the same command again",
       change));
 }
 

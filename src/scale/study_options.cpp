@@ -14,13 +14,20 @@ namespace shardstream::scale {
 
 namespace {
 
-/// Two different texts for a message. If both are long and begin alike, the beginning is left out.
+/// Two different texts for a message. If both are long and have the same beginning, it is left out.
 std::pair<std::string, std::string> differing_parts(std::string_view a, std::string_view b) {
   if (excerpt(a) != excerpt(b)) return {excerpt(a), excerpt(b)};
   constexpr std::ptrdiff_t context = 20;
   const auto differs = std::ranges::mismatch(a, b).in1 - a.begin();
   const auto start = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, differs - context));
   return {"..." + excerpt(a.substr(start)), "..." + excerpt(b.substr(start))};
+}
+
+/// The values by key, as read_study_ini() returns them.
+std::map<std::string, std::string> stored(const Values& values) {
+  std::map<std::string, std::string> by_key;
+  for (const auto& [key, value] : values) by_key[key] = report::stored_value(value);
+  return by_key;
 }
 
 }  // namespace
@@ -62,8 +69,7 @@ std::string ini_of(const Values& values, const std::string& name) {
 
 std::string first_difference(std::map<std::string, std::string> then, const Values& now) {
   then.erase("study.name");
-  std::map<std::string, std::string> current;
-  for (const auto& [key, value] : now) current[key] = report::stored_value(value);
+  std::map<std::string, std::string> current = stored(now);
   for (const auto* side : {&then, &current}) {
     for (const auto& [key, value] : *side) {
       const auto was = then.find(key), is = current.find(key);
@@ -81,8 +87,7 @@ std::string first_difference(std::map<std::string, std::string> then, const Valu
 }
 
 bool extends(const std::map<std::string, std::string>& then, const Values& now) {
-  std::map<std::string, std::string> current;
-  for (const auto& [key, value] : now) current[key] = report::stored_value(value);
+  const std::map<std::string, std::string> current = stored(now);
   std::map<std::string, std::string> expected = then;
   for (const char* key : {"scale.ranks", "scale.replicates"}) {
     if (!then.contains(key) || !current.contains(key)) return false;

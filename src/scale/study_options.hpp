@@ -23,8 +23,8 @@ Values chosen(const Options& options);
 struct RunDefault {
   std::string_view key, value;
 };
-/// Result matrices are not stored, launches do not resume interrupted ones, since their time would
-/// not count, and repetitions follow the stopping rule.
+/// Result matrices are not stored, launches do not resume interrupted ones, since a resumed launch
+/// does not count, and repetitions follow the stopping rule.
 constexpr std::array<RunDefault, 3> run_defaults = {
     {{"output.store", "false"}, {"output.resume", "never"}, {"measure.repeat", "auto"}}};
 /// A copy of `table` with these defaults.
@@ -34,7 +34,7 @@ OptionTable with_run_defaults(const OptionTable& table);
 std::string ini_of(const Values& values, const std::string& name);
 
 /// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
-/// is the result of read_study_ini(). Of long values, the message has the parts that differ.
+/// is the result of read_study_ini(). Long values are shortened to the parts that differ.
 std::string first_difference(std::map<std::string, std::string> then, const Values& now);
 
 /// Whether the study `now` only adds replicates or sizes to `then`, so that the launches of `then`

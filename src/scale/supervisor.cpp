@@ -41,7 +41,7 @@ int code_of(int status) {
 }
 
 /// Makes /dev/null the standard input, `log` the standard output and error, and closes all other
-/// descriptors but `kept`. Locks belong to open descriptors, so the supervisor must not hold any.
+/// descriptors but `kept`. An inherited descriptor of a lock file would keep its lock.
 void keep_only(int log, int kept) {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
@@ -145,7 +145,7 @@ Supervisor::Supervisor(const Program& program, const Descriptor& log) {
   try {
     keep_only(log.get(), other.get());
     supervise(program, other.get());
-  } catch (...) {  // nothing of this process may run twice
+  } catch (...) {  // the copy must not continue as `scale`
     _exit(failed);
   }
 }
@@ -161,7 +161,7 @@ void Supervisor::receive() {
   pid_ = 0;
   has_killed_ = code_of(status) == killed;
   if (WIFEXITED(status) && WEXITSTATUS(status) != failed) return;
-  // It was killed or had too little memory. Its children are children of this process now.
+  // The supervisor was killed or lacked memory. Its children are now children of this process.
   has_killed_ = end_descendants([](pid_t, int) {});
   if (!code_) code_ = code_of(status);
 }

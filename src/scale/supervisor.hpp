@@ -33,7 +33,7 @@ class Supervisor {
   /// adopt_orphans(). Throws Error if no process can be started; if only the program cannot be
   /// executed, the log says why.
   Supervisor(const Program& program, const Descriptor& log);
-  /// Like end(). Does not wait.
+  /// Ends the launch like end(), since it closes the socket. Does not wait.
   ~Supervisor() = default;
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;

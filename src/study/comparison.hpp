@@ -45,7 +45,7 @@ struct Sampling {
 };
 
 /// The standard deviation between launches of one program, relative to their time, that a
-/// comparison of one launch a side assumes: a part of such launches scatters more, most do less.
+/// comparison of one launch a side assumes: most launches scatter less, some scatter more.
 inline constexpr double default_launch_noise = 0.05;
 
 struct Comparison {
@@ -73,7 +73,7 @@ struct Comparison {
 /// Statistics in Medicine 27, 2008). n = 1.96 sqrt(2) `launch_noise` is the difference that two
 /// launches of equal programs do not exceed in 95 % of all cases. c = sqrt((1 + a) / (1 - a)), at
 /// least 1, widens the interval of a median for the lag-1 autocorrelation a of its repetitions,
-/// whose estimate from n of them is too small by (1 + 3 a) / n (Marriott and Pope, Biometrika 41,
+/// whose estimate from k of them is too small by (1 + 3 a) / k (Marriott and Pope, Biometrika 41,
 /// 1954). There is no interval for fewer than six repetitions.
 ///
 /// The verdict is unclear if a side has fewer than min_launches launches and fewer than

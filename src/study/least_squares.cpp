@@ -106,7 +106,7 @@ Fit judge(double lack, double lack_df, double pure_df, std::span<const Residual>
   const double off = largest(residuals);
   if (fit.p_value < test_level && off > min_relevant) {
     fit.verdict = Verdict::does_not_fit;
-  } else if (off <= max_judged) {
+  } else if (off <= max_error_of_fit) {
     fit.verdict = Verdict::fits;
   }
   return fit;

@@ -20,14 +20,14 @@ struct LinearLaw {
   double (*quantity)(const Launch&) = nullptr;
 };
 
-/// A law that is further off at a size is not said to fit, whatever the scatter explains.
-inline constexpr double max_judged = 0.1;
+/// A law that is further off than this at any size never counts as fitting.
+inline constexpr double max_error_of_fit = 0.1;
 
 enum class Verdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
   does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
   cannot_tell    ///< no more sizes than parameters, one launch per size, or so much scatter that
-                 ///< the test cannot see that a size is more than max_judged off
+                 ///< the test does not reject a law that is more than max_error_of_fit off
 };
 
 /// The lack-of-fit F test: mean square of the sizes' means around the law, each in units of its
@@ -60,8 +60,9 @@ struct LinearFit {
   /// The change of a function of the parameters with this gradient if the mean quantity of each
   /// size grows by its own amount.
   std::vector<double> changes(const std::array<double, 3>& gradient) const;
-  /// An estimate for `value`, which has these changes. With `launch_on`, it is for one new launch
-  /// on that number of ranks, whose noise is added to the uncertainty of the law.
+  /// An estimate for `value`, a function of the parameters with these changes(). With `launch_on`,
+  /// it is for one new launch on that number of ranks, whose noise is added to the uncertainty of
+  /// the law.
   Estimate estimate(double value, std::span<const double> changes,
                     std::optional<double> launch_on = {}) const;
 

@@ -17,9 +17,9 @@ struct Outlier {
 };
 
 /// The launches whose time differs from the median of the others of their size by at least
-/// min_outlier_factor, and by three times as much as these others differ among each other (six
-/// times their median absolute deviation, of log times). Of two launches, the slower one. They
-/// count in all numbers: the list only names them.
+/// min_outlier_factor, and by at least six times the median absolute deviation of the others (both
+/// for log times). If a size has two launches, only the slower one can be an outlier. Outliers
+/// count in all numbers.
 std::vector<Outlier> find_outliers(const Study& study);
 
 }  // namespace shardstream::study

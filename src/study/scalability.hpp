@@ -21,8 +21,8 @@ struct Scalability {
 };
 
 /// Least squares on p/X = (1 + sigma (q-1) + kappa q (q-1)) / gamma, linear in 1/gamma, sigma/gamma
-/// and kappa/gamma, with weights (X/p)^2; standard errors by the delta method. No
-/// value for fewer than six sizes.
+/// and kappa/gamma, with weights (X/p)^2; standard errors by the delta method. No value for
+/// fewer than six sizes.
 Result<Scalability> fit_scalability(const Study& study);
 
 }  // namespace shardstream::study

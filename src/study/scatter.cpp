@@ -108,7 +108,7 @@ Noise Scatter::of(std::span<const double> weights) const {
     const Noise& own = sizes_[i].own;
     if (own.df > 0) uncertainty += std::pow(weights[i] * own.variance / total, 2) / own.df;
   }
-  // The pooled variance contains each size's own one, so that their degrees do not add up.
+  // The pooled variance contains that of each size, so their degrees of freedom do not add up.
   return {total, std::min(1 / uncertainty, max_df)};
 }
 

@@ -32,10 +32,10 @@ enum class Trend { possible, none };
 /// size. So each variance has two parts:
 ///   v = (d v_own + d0 v_fitted) / (d + d0) and d0 = 0.3
 /// where v_own is the variance of the size's own launches with d degrees of freedom, but at least
-/// v_fitted / (2 d), since a smaller one is luck; and v_fitted is fitted to all sizes: the mean of
-/// a constant variance and of one that is proportional to the ranks, weighted by how well each
-/// explains the scatter of all sizes (60 % and 40 % before any measurement). Without a trend, the
-/// fitted variance is the pooled one.
+/// v_fitted / (2 d), since a smaller one is probably chance; and v_fitted is fitted to all sizes:
+/// the mean of a constant variance and of one that is proportional to the ranks, weighted by how
+/// well each explains the scatter of all sizes (60 % and 40 % before any measurement). Without a
+/// trend, the fitted variance is the pooled one.
 ///
 /// A size is marked, and is left out of the fit and uses only its own variance, if its standard
 /// deviation is at least three times the others' and the F test of the two variances is below 1 %
@@ -50,16 +50,16 @@ class Scatter {
   explicit Scatter(std::span<const SizeNoise> sizes, Trend trend = Trend::possible);
 
   bool is_marked(std::size_t size) const { return sizes_[size].is_marked; }
-  /// Pooled over all sizes but marked ones; df = runs - sizes. Without degrees of freedom no noise
-  /// is known.
+  /// The noise pooled over all sizes that are not marked; df = runs - sizes. With df = 0, the noise
+  /// is unknown.
   const Noise& pooled() const { return pooled_; }
-  /// Of a launch at a size.
+  /// The noise of a launch at a size.
   Noise at(std::size_t size) const;
   /// The variance of a launch at a size for weights and tests: the fitted one, or that of a marked
   /// size, or min_scatter^2.
   double fitted_at(std::size_t size) const;
-  /// Of a sum of independent launches in which the variance of size i counts `weights[i]` times:
-  /// f^2 / n for f times the mean of the size's n launches. Degrees of freedom by Welch and
+  /// The noise of a sum of independent launches in which the variance of size i counts `weights[i]`
+  /// times: f^2 / n for f times the mean of the size's n launches. Degrees of freedom by Welch and
   /// Satterthwaite.
   Noise of(std::span<const double> weights) const;
   /// The weights in of() of one new launch on `ranks` ranks: interpolated between the sizes, and
@@ -69,8 +69,8 @@ class Scatter {
  private:
   struct Part {
     double ranks = 0;
-    Noise own;  ///< its variance is the part of the whole that the launches of the size give
-    double shared = 0;
+    Noise own;          ///< of the launches of the size; unless marked, the variance has its weight
+    double shared = 0;  ///< the fitted variance, times its weight
     bool is_marked = false;
   };
 

@@ -102,8 +102,8 @@ def test_they_start_no_mpi_after_mistakes():
 
 
 def test_paths_that_cannot_be():
-    """Names that the system takes for no path, and links that lead nowhere, are mistakes of the
-    user in every command: one sentence and exit code 2."""
+    """Invalid paths and circular links are user errors in every command: one sentence and exit
+    code 2."""
     folder = new_folder()
     (folder / "loop").symlink_to("loop")
     loop, long = folder / "loop", 300 * "x"
@@ -123,7 +123,7 @@ def test_paths_that_cannot_be():
 
 
 def test_folders_that_cannot_be_read():
-    """As somebody who may not look into the current folder or into the one that is named."""
+    """The user has no permission to read the current folder, which the command names."""
     prefix = as_somebody_else()
     if prefix is None:
         return
@@ -152,8 +152,8 @@ def test_folders_that_cannot_be_read():
 
 
 def as_somebody_else():
-    """The words that start a command as somebody who has not all permissions; None if root cannot
-    start the program so."""
+    """The words that start a command as a user without all permissions; None if root cannot start
+    the program like that."""
     if os.geteuid() != 0:
         return []
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
@@ -168,7 +168,7 @@ def as_somebody_else():
 
 
 def test_lack_of_memory():
-    """What the message says to do must make sense for the command."""
+    """The remedy in the message fits the command."""
     path = new_folder() / "large.h5"
     shutil.copy(EXAMPLE, path)
     with h5py.File(path, "r+") as file:

@@ -210,8 +210,8 @@ def test_one_launch_a_side_is_marked():
 
 
 def test_one_launch_a_side_rarely_calls_equal_programs_slower():
-    """3 % between launches, and repetitions that resemble the previous one: 40 pairs of equal
-    programs. Without the noise between launches in the interval, 15 of them are slower."""
+    """3 % between launches, and correlated repetitions: 40 pairs of equal programs. If the interval
+    did not contain the noise between launches, 15 of them would be slower."""
     random = np.random.default_rng(7)
 
     def times():

@@ -21,7 +21,7 @@ HARMLESS = {"units": "m", "long_name": "height above sea", "_Netcdf4Dimid": 3, "
 
 
 class NotPossible(Exception):
-    """HDF5 makes no such file, as with some filters and values."""
+    """HDF5 cannot write such a file, for example with some filters and values."""
 
 
 # ---------------------------------------------------------------- shapes and layouts
@@ -44,7 +44,7 @@ def draw_shape(draw):
 
 
 def draw_chunks(draw, shape, itemsize):
-    """Some larger than the data, few enough of them, and not too large."""
+    """The extents of a chunk. Some exceed the data; the number and size of chunks are limited."""
     chunks = [1 + draw.below(extent + 1 + draw.below(3) * extent // 2) for extent in shape]
     while math.prod(math.ceil(e / c) for e, c in zip(shape, chunks)) > 500:
         at = draw.below(len(chunks))
@@ -56,7 +56,8 @@ def draw_chunks(draw, shape, itemsize):
 
 
 def add_filters(draw, creation, dtype):
-    """Adds some; True if HDF5 must decode them, None if the program's HDF5 lacks one."""
+    """Adds filters. Returns True if HDF5 must decode them, None if the program's HDF5 lacks
+    one."""
     add = {"gzip": lambda: creation.set_deflate(draw.below(9)), "shuffle": creation.set_shuffle,
            "fletcher32": creation.set_fletcher32,
            "nbit": lambda: creation.set_filter(h5py.h5z.FILTER_NBIT, h5py.h5z.FLAG_OPTIONAL),
@@ -101,7 +102,7 @@ def draw_boxes(draw, shape, chunks):
 class Drawn:
     """A file with a data set. `argument` names it to the program, `values` are its elements in the
     stored type's native byte order, None if it holds no numbers; `reject` are words that an error
-    must name. `gaps`: elements were never written."""
+    must name. `gaps` says whether some elements were never written."""
 
     def __init__(self, draw, folder):
         self.folder, self.draw = folder, draw
@@ -249,7 +250,7 @@ class Drawn:
         return dataset
 
     def write_raw_chunk(self, dataset):
-        """A chunk that omits all filters."""
+        """Writes a chunk that skips all filters."""
         filters = dataset.id.get_create_plist().get_nfilters()
         raw = np.zeros(self.chunks, self.dtype).tobytes()
         self.draw.said["raw chunk"] = True
@@ -297,7 +298,7 @@ class Drawn:
             draw.random.choice([f"{name}.h5", str(self.folder / f"{name}.h5")]), name, shape)
 
     def make_of_numbered_files(self, holder, name):
-        """As many of them as there are make up the extent."""
+        """The number of files that exist determines the extent."""
         files = self.draw.of("numbered files", [1, 2, 3])
         rows, rest = self.shape[0], self.shape[1:]
         for number in range(files):
@@ -330,8 +331,8 @@ class Drawn:
     # ------------------------------------------------------------ reading
 
     def read(self):
-        """As h5py reads it. HDF5 leaves the buffer as it is for chunks that were never written, if
-        its fill time is never, so that the buffer has the fill value before."""
+        """Reads the elements with h5py. If the fill time is never, HDF5 leaves the buffer as it is
+        for chunks that were never written, so the buffer contains the fill value beforehand."""
         if self.reject:
             return
         with h5py.File(self.file) as file:
@@ -365,8 +366,8 @@ class Drawn:
         return buffer
 
     def converted(self, dtype):
-        """The elements in another type of numbers, as HDF5 converts them; 1.10 does not give whole
-        numbers right that were 16-bit floats."""
+        """The elements in another type of numbers, as HDF5 converts them. HDF5 1.10 converts 16-bit
+        floats to integers incorrectly, so numpy converts floats to integers."""
         if self.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
             with np.errstate(all="ignore"):
                 return self.values.astype(dtype)

@@ -12,7 +12,7 @@ REAL = ["f2", "f4", "f8"]
 
 
 class Draw:
-    """Random choices from one seed; `said` tells what they were."""
+    """Random choices from one seed; `said` records them."""
 
     def __init__(self, seed):
         self.seed, self.said = seed, {}
@@ -33,7 +33,7 @@ class Draw:
 # ---------------------------------------------------------------- types and values
 
 def draw_type(draw):
-    """(numpy's type, HDF5's type); kinds that are no numbers must be rejected."""
+    """(numpy's type, HDF5's type); kinds that are not numbers must be rejected."""
     kind = draw.of("kind", ["whole", "real", "packed", "long", "no number"], [50, 40, 5, 1, 4])
     if kind == "no number":
         dtype = draw.of("type", [np.dtype(bool), np.dtype("S5"), h5py.string_dtype(),
@@ -67,21 +67,22 @@ def draw_values(draw, what, shape, dtype, stored):
         return np.zeros(shape, native) if dtype.kind in "bicV" else np.full(shape, b"a", native)
     if dtype.kind == "f":
         return draw_reals(draw, what, count, native).reshape(shape)
-    least, most = limits_of(dtype, stored)
+    lowest, highest = limits_of(dtype, stored)
     way = draw.of(what, ["full", "small", "constant", "extremes", "huge and near", "2^53"],
                   [3, 5, 1, 2, 2, 1])
     if way == "full":
-        return draw.numbers.integers(least, most, shape, native, endpoint=True)
+        return draw.numbers.integers(lowest, highest, shape, native, endpoint=True)
     if way == "small":
-        low, high = max(least, -100), min(most, 100)
+        low, high = max(lowest, -100), min(highest, 100)
     elif way == "constant":
-        low = high = draw.random.choice([0, least, most, min(most, 7)])
+        low = high = draw.random.choice([0, lowest, highest, min(highest, 7)])
     elif way == "extremes":
-        return draw.numbers.choice(np.array([least, most, 0, most // 2, most // 3], native), shape)
+        extremes = [lowest, highest, 0, highest // 2, highest // 3]
+        return draw.numbers.choice(np.array(extremes, native), shape)
     else:
-        base = 2**53 if way == "2^53" else most // 3 * 2
-        low = max(min(base - 3, most - 10), least)
-        high = min(low + 10, most)
+        base = 2**53 if way == "2^53" else highest // 3 * 2
+        low = max(min(base - 3, highest - 10), lowest)
+        high = min(low + 10, highest)
     return draw.numbers.integers(low, high, shape, native, endpoint=True)
 
 
@@ -94,9 +95,9 @@ def draw_reals(draw, what, count, native):
         if way == "whole":
             return numbers.integers(-100, 100, count).astype(native)
         if way == "wide":
-            most = min(native.itemsize**2, 60)
-            return (numbers.standard_normal(count) * 10.0**numbers.integers(-most, most, count)
-                    ).astype(native)
+            highest = min(native.itemsize**2, 60)
+            powers = 10.0**numbers.integers(-highest, highest, count)
+            return (numbers.standard_normal(count) * powers).astype(native)
         if way == "constant":
             return np.full(count, draw.random.choice([0.1, -3.0, about.max, about.tiny]), native)
         if way == "near":

@@ -1,4 +1,4 @@
-"""Statistics and products in exact arithmetic, and how far doubles may be from them.
+"""Statistics and products in exact arithmetic, and bounds of the errors of doubles.
 
 u is 2^-53. A sum of n doubles in which each element takes part in d additions is wrong by less than
 1.01 d u sum|x| (Higham, Accuracy and Stability, section 4.2).
@@ -39,7 +39,7 @@ class Statistics:
         self.size = sum(map(abs, whole)) * unit  # of the absolute values
         self.mean = self.sum / self.count
         self.variance = (self.count * squares - total * total) * unit * unit / self.count**2
-        self.least, self.most = min(whole) * unit, max(whole) * unit
+        self.minimum, self.maximum = min(whole) * unit, max(whole) * unit
         self.is_whole = values.dtype.kind != "f"
         levels = max(-(-self.count // LEAF) - 1, 0).bit_length()
         leaf = min(self.count, LEAF)
@@ -59,9 +59,9 @@ class Statistics:
         w (2 |delta| e + e^2), and the sum of w delta^2 over a level is at most that of the squared
         deviations. A mean of whole numbers is a whole number and a rest if it is 2^32 or more,
         so that its error depends on their range and not on their size."""
-        size = max(abs(self.least), abs(self.most))
+        size = max(abs(self.minimum), abs(self.maximum))
         if self.is_whole:
-            size = self.most - self.least + min(size, 2**32)
+            size = self.maximum - self.minimum + min(size, 2**32)
         e = Fraction(101, 100) * (self.depth + 4) * UNIT * size
         deviation = fraction(root_above(self.variance))
         joined = self.levels * (2 * e * deviation + e * e)
@@ -70,13 +70,13 @@ class Statistics:
 
     def overflows(self):
         """Whether some double on the way to a result may be infinite."""
-        spread = max(self.most - self.least, abs(self.most), abs(self.least))
+        spread = max(self.maximum - self.minimum, abs(self.maximum), abs(self.minimum))
         return (self.size >= LARGEST or
                 4 * self.count * spread * spread >= LARGEST and not self.is_whole)
 
 
 def root_above(value):
-    """A fraction at least the root of `value`, and hardly more."""
+    """A close upper bound of the root of `value`, as a fraction."""
     if value == 0:
         return Fraction(0)
     shift = max(0, 128 - value.numerator.bit_length() + value.denominator.bit_length())
@@ -87,9 +87,8 @@ def root_above(value):
 
 def extreme(values, op):
     """(value, first index) of the minimum or maximum; -0 is less than +0; no NaN."""
-    keys = values.astype(values.dtype)
-    best = keys.min() if op == "min" else keys.max()
-    places = np.flatnonzero(keys == best)
+    best = values.min() if op == "min" else values.max()
+    places = np.flatnonzero(values == best)
     if best == 0 and values.dtype.kind == "f":
         signs = np.signbit(values[places])
         wanted = signs.any() if op == "min" else signs.all()

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Files that people name and that the program cannot read: formats of other programs, files that
-are being written, formats of a newer HDF5, missing filters. Each message names what the file is and
-a remedy, and the remedy helps. And what FILE without a path means."""
+"""Inputs that the program cannot read: formats of other programs, files that are being written,
+formats of a newer HDF5, missing filters. Each message names the kind of the file and a remedy, and
+the remedy works. Also: which data set FILE without a path names."""
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -28,7 +29,7 @@ def sum_of(source):
 
 # ---------------------------------------------------------------- other formats
 
-FORMATS = {  # the first bytes, and what is named; tests/unit/unreadable_file_test.cpp has them all
+FORMATS = {  # first bytes, words of the message; all are in tests/unit/unreadable_file_test.cpp
     "classic.nc": (b"CDF\x01" + bytes(60), ["netCDF-3", "nccopy"]),
     "x.h5.gz": (b"\x1f\x8b\x08" + bytes(60), ["gzip", "gunzip"])}
 
@@ -46,7 +47,7 @@ def test_other_formats():
 
 
 def test_remedies_for_arrays():
-    """The line of Python in the message makes a file of which the program can read the array."""
+    """The line of Python in the message writes the array into a file that the program can read."""
     folder = new_folder()
     np.save(folder / "in.npy", VALUES)
     np.savez(folder / "in.npz", x=VALUES)
@@ -58,7 +59,7 @@ def test_remedies_for_arrays():
         assert code, finished
         made = folder / f"{name}.h5"
         code = re.sub(r"IN\.\w+", str(folder / name), code[0]).replace("OUT.h5", str(made))
-        subprocess.run(["python3", "-c", f"import h5py, numpy\n{code}"], check=True)
+        subprocess.run([sys.executable, "-c", f"import h5py, numpy\n{code}"], check=True)
         assert sum_of(f"{made}:/x") == VALUES.sum(), name
     each([("in.npy",), ("in.npz",), ("in.csv",)], check)
 
@@ -71,7 +72,7 @@ def write(path, **how):
 
 
 def test_files_that_are_being_written():
-    """By a program that runs, and by one that has died."""
+    """The writer still runs, or has crashed."""
     folder = new_folder()
     with h5py.File(folder / "open.h5", "w", libver="latest") as file:
         file.create_dataset("x", data=VALUES, chunks=(5,), maxshape=(None,))
@@ -174,7 +175,7 @@ OTHERS = {"/far": add_link, "/near": add_working_link, "/soft": add_soft_link,
 
 
 def test_a_file_with_other_data_sets():
-    """None of them is passed over in silence, even if it cannot be opened or computed."""
+    """FILE without a path is an error that names them, even if one cannot be opened or computed."""
     folder = new_folder()
     for path, add in OTHERS.items():
         with h5py.File(f"{folder}{path}.h5", "w") as file:
@@ -189,8 +190,8 @@ def test_a_file_with_other_data_sets():
 
 
 def test_lists():
-    """Those that can be computed come first; what other programs keep for themselves is left out,
-    and is not meant by FILE either."""
+    """Data sets that can be computed come first. Internal data sets of other programs are not
+    listed, and FILE without a path does not name them."""
     path = new_folder() / "in.h5"
     with h5py.File(path, "w") as file:
         for i in range(12):
@@ -218,8 +219,7 @@ def test_names_with_colons():
             file["a:/b"] = VALUES
             file["b"] = VALUES + 1
     each([(f"{folder}/in.h5:/a:/b", VALUES.sum()), (f"{folder}/odd:/in.h5:/a:/b", VALUES.sum()),
-          (f"{folder}/odd:/in.h5:/b", VALUES.sum() + 20)],
-         lambda source, total: expect_sum(source, total))
+          (f"{folder}/odd:/in.h5:/b", VALUES.sum() + 20)], expect_sum)
 
 
 def expect_sum(source, total):
@@ -229,21 +229,22 @@ def expect_sum(source, total):
 # ---------------------------------------------------------------- paths
 
 def test_paths_that_cannot_be_used():
-    """The system's reason and what to check, not an exception's text. A current folder that was
-    removed is no obstacle."""
+    """The message has the system's reason and a remedy, not the text of an exception. The last run
+    starts in a folder that does not exist any more."""
     long = 5000 * "x"
     check_complaints([
         (of(long), 2, ["File name too long", "path"]),
         (["run", "gram", "--gram.rows", 9, "--gram.columns", 3, "--measure.rates", long], 2,
-         ["File name too long", "path"]),
-        (["run", long], 2, ["5000 bytes", "NAME.ini"])], ranks=(1,))
+         ["File name too long", "path"])], ranks=(1,))
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["x"] = VALUES
     gone = new_folder()
-    finished = finish(start(*of(folder / "in.h5"), "-o", folder / "out.h5", cwd=gone,
-                            prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(0)
-    assert (folder / "out.h5").exists(), finished  # absolute paths do not need the current folder
+    finished = finish(start(*of(folder / "in.h5"), "-o", "out.h5", cwd=gone,
+                            prefix=["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"])).expect(2)
+    said = [line for line in finished.err.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1 and "filesystem" not in said[0], finished
+    expect_words(said[0], ["out.h5", "path", "No such file"], finished)
 
 
 main()

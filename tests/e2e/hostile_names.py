@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Names and texts of files that act on a terminal, start a line or are not UTF-8: they are escaped
-wherever the program prints them, and JSON stays JSON. Results whose tables are elsewhere."""
+wherever the program prints them, and JSON stays JSON. Results with tables in other files are
+rejected."""
 
 import json
 import os
@@ -103,14 +104,14 @@ def test_errors():
     assert finished.out == "" and os.listdir(folder) == []
 
 
-# ---------------------------------------------------------------- results made by somebody else
+# ---------------------------------------------------------------- results from untrusted sources
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/reduce-file-strong"
 SECRET = "root:x:0:0:a line of a file that is no result"
 
 
 def crafted(name, make):
-    """Copies of two results of the example. In the second, make(file, table, shape, type) has made
+    """Copies of two results of the example. In the second, make(file, table, shape, type) replaces
     the table `name`."""
     folder = new_folder()
     for path in sorted(EXAMPLE.glob("p[12]-r1.h5")):
@@ -127,7 +128,7 @@ def crafted(name, make):
 
 
 def expect_unread(folder):
-    """None of the commands that read results takes the second one, nor shows what it leads to."""
+    """No command that reads results accepts the second one or shows contents of other files."""
     bad, out = folder / "p2-r1.h5", new_folder()
     for words, code in ((["report", folder], 1), (["report", folder, "-o", out / "page.html"], 1),
                         (["report", bad], 2), (["compare", folder / "p1-r1.h5", bad], 2),
@@ -216,7 +217,7 @@ def test_texts_of_results():
 
 
 def spoil_tables(file, evil):
-    """Adds the bytes to every text of the tables that reports read, but for keys."""
+    """Adds the bytes to every text of the tables that reports read, except keys."""
     keys = {"metric", "step", "gpu_uuid", "sampling"}
 
     def spoil(_, table):

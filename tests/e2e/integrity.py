@@ -97,8 +97,8 @@ def test_files_behind_files_are_not_replaced():
 
 
 def test_files_that_lead_back_to_one_another():
-    """HDF5 opens each of these files twice at a time, and takes a file that it cannot open for
-    missing: its elements would be fill values."""
+    """HDF5 has each of these files open twice at the same time. It treats a file that it cannot
+    open as missing, and its elements as fill values."""
     folder = new_folder()
     with h5py.File(folder / "b.h5", "w") as file:
         back = h5py.VirtualLayout((ROWS, COLUMNS), "f8")
@@ -263,7 +263,7 @@ def test_elements_that_were_never_written():
 
 def write_unfilled(path, fill):
     """x (2 000 000) and m (200, 10 000) of i32, of whose 200 chunks every second one is written.
-    HDF5 leaves the memory of the others' readers as it was (fill time NEVER)."""
+    For the other chunks, HDF5 does not write to the reader's memory (fill time NEVER)."""
     chunk = 10_000
     with h5py.File(path, "w") as file:
         for name, shape, of_chunk in (("x", (200 * chunk,), (chunk,)),
@@ -283,7 +283,8 @@ def write_unfilled(path, fill):
 
 
 def test_memory_that_hdf5_leaves():
-    """It holds what earlier reads left, or a pattern; nothing of it is counted."""
+    """Memory that HDF5 does not write to has data of earlier reads, or a pattern. No result may
+    contain it."""
     poisoned = {"MALLOC_PERTURB_": "165"}
     folder = new_folder()
     totals = {fill: write_unfilled(folder / f"{fill}.h5", fill) for fill in (0, 3)}
@@ -327,7 +328,7 @@ MEANINGS = {
 
 
 def test_attributes_that_are_not_applied():
-    """They are named beside the numbers, in the result and in a warning, by every workload."""
+    """Every workload names them beside the numbers, in the result and in a warning."""
     path = new_folder() / "in.h5"
     with h5py.File(path, "w") as file:
         for name, (stored, attributes, _) in MEANINGS.items():

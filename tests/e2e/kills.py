@@ -73,7 +73,7 @@ def test_killed_at_random_times():
 
 
 def test_a_study_keeps_no_checkpoint():
-    """A launch that resumes would not count, so an interrupted one leaves nothing."""
+    """A resumed launch would not count, so an interrupted one leaves nothing."""
     folder = new_folder() / "study"
     arguments = [*inputs(new_folder(), a=normal(2000, 1024), b=normal(2600, 1024, seed=2)), *GEMM]
     least = min_memory("gemm", arguments, 1, ON_HOST)

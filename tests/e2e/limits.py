@@ -78,7 +78,7 @@ def test_tables_beyond_the_file_size():
 # ---------------------------------------------------------------- ulimit -n
 
 def test_files_behind_a_virtual_data_set():
-    """HDF5 keeps all of them open, and takes one that it cannot open for missing."""
+    """HDF5 keeps all of them open, and treats a file that it cannot open as missing."""
     folder, files = new_folder(), 220
     layout = h5py.VirtualLayout((files,), "i4")
     for number in range(files):

@@ -141,8 +141,8 @@ def control_group(limit):
 
 
 def test_little_memory():
-    """A plan leaves room for the process itself: in a small control group, a run succeeds or is
-    rejected with what it needs; nobody kills it."""
+    """A plan leaves room for the process itself: in a small control group, a run succeeds, or
+    is rejected with what it needs; the system never kills it."""
     def run_in(group, *words):
         join = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
         return run("run", *words, "-o", new_folder() / "out.h5", prefix=join)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Files that commands write: an output never replaces an input, a file of somebody else or anything
-that is not a regular file, whatever its option; and it is there as a whole or not at all."""
+"""Files that commands write: no option lets an output replace an input, a foreign file without
+permission, or anything that is not a regular file. An output is complete or does not exist."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ NAMED = {"-o": "output.file"}
 
 
 def study():
-    """A copy of the example, whose files may be lost."""
+    """A copy of the example, which a test may damage."""
     folder = new_folder() / "study"
     shutil.copytree(EXAMPLE, folder)
     return folder
@@ -69,7 +69,7 @@ def test_outputs_of_report_replace_nothing_unasked():
 
 
 def test_outputs_of_report_are_no_inputs():
-    """Neither a result nor a file beside it, under any name."""
+    """They replace neither a result nor a file beside it, not even through a link."""
     folder = study()
     result = next(iter(sorted(folder.glob("p1-*.h5"))))
     before = contents_of(folder)
@@ -144,7 +144,7 @@ def data_file(folder):
 
 
 def test_the_data_of_an_experiment():
-    """The result of bench replaces neither the named file nor one to which that leads."""
+    """The result of bench replaces neither the named file nor a file that it links to."""
     folder = new_folder()
     data_file(folder)
     with h5py.File(folder / "named.h5", "w") as file:
@@ -165,7 +165,7 @@ def test_one_command_writes_a_name_once():
 
 
 def test_a_failure_leaves_no_half_file():
-    """With a limit of the size of files that none of the outputs keeps, or only small ones."""
+    """The limit of the file size is below that of each output."""
     folder = study()
 
     def check(option, value, _pattern, limit):

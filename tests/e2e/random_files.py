@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Random HDF5 files and random options: the results against h5py and exact arithmetic.
+"""Random HDF5 files and random options: results are compared with h5py and exact arithmetic.
 
 Every case comes from a seed. SHARDSTREAM_RANDOM_SEED=N repeats one case and keeps its files;
 SHARDSTREAM_RANDOM_SECONDS=N draws cases for that long, from SHARDSTREAM_RANDOM_FIRST=N on."""
@@ -29,10 +29,10 @@ from products import ON_HOST, why_no_products
 SECONDS = float(os.environ.get("SHARDSTREAM_RANDOM_SECONDS", 40))
 FIRST = int(os.environ.get("SHARDSTREAM_RANDOM_FIRST", 1))
 ONLY = os.environ.get("SHARDSTREAM_RANDOM_SEED")
-ENOUGH = 60  # cases, so that a slow machine or many impossible files do not pass for a test
+ENOUGH = 60  # cases; fewer are a failure, for example because most files are impossible
 TIMEOUT = 120
 WORKERS = 4
-MOST_VARIABLES = 60  # of a product that is compared: exact arithmetic is slow
+MAX_VARIABLES = 60  # of a product that is compared: exact arithmetic is slow
 INTEGERS = ["i32", "i64", "i8", "u8"]
 
 
@@ -47,15 +47,15 @@ def natural_type(drawn):
 
 
 def misfits(values, wanted):
-    """Whether one of the values has no place in the type: too large, or a fraction or NaN."""
+    """Whether the type cannot hold one of the values: it is too large, a fraction or NaN."""
     if wanted in INTEGERS:
-        least, most = np.iinfo(TYPES[wanted]).min, np.iinfo(TYPES[wanted]).max
+        low, high = np.iinfo(TYPES[wanted]).min, np.iinfo(TYPES[wanted]).max
         if values.dtype.kind == "f":
             with np.errstate(all="ignore"):
                 whole = np.isfinite(values) & (values == np.trunc(values))
-            return not whole.all() or any(not least <= int(x) <= most for x in
+            return not whole.all() or any(not low <= int(x) <= high for x in
                                           (values.min(), values.max()))
-        return int(values.min()) < least or int(values.max()) > most
+        return int(values.min()) < low or int(values.max()) > high
     if values.dtype.kind != "f":
         return False
     finite = values[np.isfinite(values)]
@@ -63,7 +63,7 @@ def misfits(values, wanted):
 
 
 class Case:
-    """What is drawn besides the file: the command, and what it must lead to."""
+    """A drawn file, a drawn command, and the expected outcome."""
 
     def __init__(self, draw, folder, with_products):
         self.draw, self.folder = draw, folder
@@ -85,7 +85,7 @@ class Case:
         return value
 
     def reject(self, code, words):
-        """One of the errors that this case has, of which the program finds any."""
+        """Adds an error of this case; the program may report any of them."""
         self.errors.append((code, words))
 
     def draw_options(self):
@@ -157,7 +157,7 @@ class Case:
                 self.reject(1, ["reduce.nan", self.drawn.path])
         else:
             self.options += ["--product.precision", "fp64"]
-            if len(self.values) <= MOST_VARIABLES:
+            if len(self.values) <= MAX_VARIABLES:
                 self.option("gram.of", [None, "columns", "rows"], [3, 1, 1])
             if self.workload == "covariance" and len(self.matrix()) == 1:
                 self.reject(2, ["gram.divisor"])
@@ -184,7 +184,7 @@ class Case:
                     f"other bits:\n{finished}\n{again}")
 
     def expect_error(self, finished):
-        """What is wrong with a value is found while it is read, in time for a 2 or later."""
+        """A bad value may be found before the work starts (exit code 2) or during it (1)."""
         codes = [code for code, _ in self.errors]
         assert finished.code in ((2,) if 2 in codes else (1, 2)), f"{self.errors}\n{finished}"
         assert finished.out == "", finished
@@ -219,7 +219,7 @@ class Case:
         self.check_verdict(rows, values[~is_nan], finished)
 
     def check_verdict(self, rows, numbers, finished):
-        """What is not finite although all numbers are is named, and is not verified."""
+        """A value that overflows although all numbers are finite is named, and is not verified."""
         counted = self.nan == "ignore" or len(numbers) == self.values.size
         overflow = [op for op, row in rows.items() if not math.isfinite(float(row["exact"]))]
         if not counted or len(numbers) == 0 or not np.isfinite(numbers).all():
@@ -290,7 +290,7 @@ class Case:
         assert found.dtype == "f8" and found.shape == (matrix.shape[1],) * 2, found
         bad = ~np.isfinite(matrix.astype("f8")).all(axis=0)
         center = self.workload == "covariance"
-        if matrix.shape[1] > MOST_VARIABLES:
+        if matrix.shape[1] > MAX_VARIABLES:
             return
         good = np.flatnonzero(~bad)
         values, errors = exact.products(matrix[:, good], center)
@@ -313,7 +313,7 @@ def float_of(value):
 
 
 def one(seed, with_products):
-    """The failure of a case as text, or nothing; NotPossible if there is no such file."""
+    """The failure of a case as text, or None. Raises NotPossible if there is no such file."""
     folder, draw = new_folder(), Draw(seed)
     try:
         Case(draw, folder, with_products).check()

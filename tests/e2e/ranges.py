@@ -25,7 +25,8 @@ def begins_with(first, samples, variables=4, seed=1):
 
 
 def expect_covariances(x, workload, precision, ranks, tolerance, passes="second"):
-    """Both the covariances, in shares of the deviations, and the warning of another pass."""
+    """Checks the covariances, divided by standard deviations, and the warning about another
+    pass."""
     folder = new_folder()
     finished = product(workload, folder / "c.h5", *inputs(folder, data=x), "--product.precision",
                        precision, ranks=ranks)
@@ -64,7 +65,7 @@ def test_first_samples_of_other_sizes():
 
 
 def test_values_that_become_zero():
-    """They are no constants: zeros come first, and then values too small for their precision."""
+    """Such variables are not constant: after zeros come values too small for the precision."""
     tiny, halves = begins_with(0, 2000) * 1e-300, begins_with(0, 2000) * 1e-9
     denormal = begins_with(0, 2000) * 1e-310
 
@@ -75,7 +76,8 @@ def test_values_that_become_zero():
 
 
 def test_same_bits_of_all_passes():
-    """On any ranks. The extremes of a variable with one large value say little about its mean."""
+    """Two and three ranks give the same bits. The extremes of a variable with one large value say
+    little about its mean."""
     x = begins_with(0, 3000, 40) * 1e12
     x[2000, 7] = 1e19
     bits = {expect_covariances(x, "covariance", "fp16", ranks, 1e-2, "third") for ranks in (2, 3)}
@@ -83,7 +85,7 @@ def test_same_bits_of_all_passes():
 
 
 def test_the_largest_numbers():
-    """Whose differences, squares and covariances overflow. Correlations exist."""
+    """Their differences, squares and covariances overflow, but their correlations exist."""
     x = np.tile([1.7e308, -1.7e308, 1e300], 500)[:, None] * [1, -0.5]
 
     def correlate(data, ranks):
@@ -118,8 +120,8 @@ def test_large_integers_are_subtracted_as_integers():
     """The mean is not a number that a double holds, but the differences from it are."""
     three = 2**53 + np.tile([0, 1, 2], 200)
     stamps = 1_700_000_000_000_000_000 + np.arange(101)
-    drift = 2**62 + np.arange(9000) * 3  # of which the first samples know little
-    ends = np.tile([-2**63, 2**63 - 1], 300)  # whose difference is no integer of 64 bits
+    drift = 2**62 + np.arange(9000) * 3  # far from its first samples
+    ends = np.tile([-2**63, 2**63 - 1], 300)  # their difference exceeds 64 bits
 
     def check(values, *options):
         out = new_folder() / "c.h5"
@@ -159,7 +161,7 @@ def expect_overflow(workload, matrices, precision, rows, *options, ranks=1, reas
 
 
 def test_products_that_overflow():
-    """Also if the signs of the check cancel, so that its own sums are small."""
+    """Overflow is found even if the signs in the check cancel, so that its own sums are small."""
     a, b = normal(400, 90, "f8"), normal(90, 64, "f8", seed=2)
     some = a.astype("f4")
     some[:7] *= np.float32(1e38)
@@ -175,7 +177,7 @@ def test_products_that_overflow():
 
 
 def test_added_matrices_that_are_not_finite():
-    """Their infinities are those of the data, and no overflow."""
+    """Infinities of the data are not an overflow."""
     folder, c = new_folder(), normal(30, 20, "f8")
     c[3, 4], c[5, 6] = np.inf, np.nan
     finished = run("run", "gemm", *inputs(folder, a=normal(30, 40, "f8"), b=normal(40, 20, "f8"),

@@ -386,7 +386,8 @@ def test_more_ranks_than_there_are():
 
 
 def test_a_slurm_job_that_is_lost():
-    """The variables of a job outlive it in a shell, and come into a container without Slurm."""
+    """A shell keeps the variables of a job that has ended; a container without Slurm inherits
+    them."""
     folder = new_folder()
     srun = folder / "srun"
     srun.write_text("#!/bin/sh\necho 'srun: error: Unable to confirm allocation for job 47: Unable "

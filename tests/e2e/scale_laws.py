@@ -106,7 +106,7 @@ def near(a, b, relative=1e-3):
 
 
 def test_everything_refers_to_the_smallest_size():
-    """T = 1 + 4 / p on 2, 4 and 8 ranks, and 5 % more on 2: also where the law is wrong."""
+    """T = 1 + 4 / p on 2, 4 and 8 ranks. A second study, with 5 % more on 2, violates the law."""
     def check(more):
         laws = {p: 1 + 4 / p for p in (2, 4, 8)}
         laws[2] *= more

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """`scale` ends soon after a signal, whatever it is doing, and leaves no process and no part file,
-even if it is killed and its launcher is a script that helps in nothing."""
+even if it is killed and its launcher is a script that forwards no signals."""
 
 import contextlib
 import os
@@ -69,7 +69,7 @@ def test_signals_while_inputs_are_read():
 
 
 def test_an_input_that_becomes_a_fifo():
-    """Before the second attempt, it is read again; that must not wait for a writer."""
+    """The input is read again before the second attempt, which must not wait for a writer."""
     folder = new_folder()
     data = folder / "sea.h5"
     run("generate", "--input.count", 1000, "-o", f"{data}:/x").expect(0)
@@ -80,9 +80,9 @@ def test_an_input_that_becomes_a_fifo():
     expect_words(finished.expect(1).err, [data, "regular"], finished)
 
 
-def test_launchers_that_do_not_help():
-    """The process that watches over a launch ends all of its descendants, also those with sessions
-    of their own, and those that ignore SIGTERM. It holds nothing of the study open."""
+def test_launchers_that_do_not_forward_signals():
+    """The supervisor of a launch ends all of its descendants, also those in other sessions and
+    those that ignore SIGTERM. It keeps no file of the study open but the log."""
     lone = f"setsid {MPIRUN} & wait"
     stubborn = f"trap '' TERM; {MPIRUN} & wait; sleep 600"
 
@@ -129,7 +129,7 @@ def test_timeouts_and_signals_of_launches():
         assert finished.seconds < 1 + 5 + SOON, finished
 
     def ignored():
-        """nohup: the study goes on."""
+        """Under nohup, the study continues."""
         folder = new_folder()
         process = start("scale", "model", *QUICK, *options, "-o", folder / "study",
                         prefix=["nohup"])

@@ -9,12 +9,16 @@ QUICK = ["--measure.repeat", 3, "--model.spin", "sleep", "--scale.oversubscribe"
 MPIRUN = 'mpirun --oversubscribe --bind-to none -q -n "$ranks" "$@"'
 
 
+def bash_script(folder, text):
+    path = folder / "launcher"
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
 def script(folder, text):
     """A launcher: {ranks} is its first argument, the program and its arguments follow."""
-    path = folder / "launcher"
-    path.write_text(f"#!/bin/bash\nranks=$1\nshift\n{text}\n")
-    path.chmod(0o755)
-    return f"{path} {{ranks}}"
+    return f"{bash_script(folder, f'ranks=$1; shift; {text}')} {{ranks}}"
 
 
 def study(folder, *arguments, workload="model", quick=QUICK, code=0, **how):

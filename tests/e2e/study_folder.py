@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The folder of a study: which files `scale` may replace, that only one `scale` works there, that
-one study has one input, and what reports say of one that has two."""
+a study has one input, and the reports of a study that has two."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import numpy as np
 
 from harness import (environment, expect_complaint, expect_warning, expect_words, finish, main,
                      new_folder, run, skip_part, start, wait_until)
-from studies import attempts, only_study, report
+from studies import attempts, bash_script, only_study, report
 
 # One rank, without mpirun.
 ALONE = ["--measure.repeat", 1, "--scale.timeline", "false", "--scale.ranks", 1,
@@ -38,10 +38,8 @@ def contents(folder):
 
 
 def launcher(folder, text):
-    path = folder / "launcher"
-    path.write_text(f'#!/bin/bash\n{text}\nexec "$@"\n')
-    path.chmod(0o755)
-    return path
+    """A launcher without arguments, which executes `text` before the program."""
+    return bash_script(folder, f'{text}\nexec "$@"')
 
 
 # ---------------------------------------------------------------- one study, one input
@@ -152,7 +150,7 @@ def test_inputs_that_change_while_values_agree():
 
 
 def test_results_of_a_weak_study():
-    """Those of equal size are compared."""
+    """Results of equal size are compared."""
     folder = new_folder() / "study"
     shutil.copytree(EXAMPLES / "reduce-pinned-weak", folder)
     assert only_study(folder)["contradiction"] == ""
@@ -163,7 +161,7 @@ def test_results_of_a_weak_study():
 
 
 def test_runs_without_labels_of_different_inputs():
-    """They are no study, so they do not contradict each other."""
+    """Such runs are not one study, so they do not contradict each other."""
     folder = new_folder()
     for i in (1, 2):
         run("run", "reduce", "--input.data", write_data(folder / f"d{i}.h5", [i] * 9), "-o",
@@ -183,7 +181,7 @@ def test_extra_p_of_two_studies():
             out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
 
 
-# ---------------------------------------------------------------- files that are not ours
+# ---------------------------------------------------------------- files that scale has not written
 
 def test_only_own_results_are_replaced():
     folder = new_folder()
@@ -211,7 +209,7 @@ def test_only_own_results_are_replaced():
     check(lambda path: shutil.copy(folder / "study/p1-r2.h5", path), [])
     check(lambda path: path.write_text("notes"), [], "calibration.h5")
 
-    # An unverified result of this launch is ours.
+    # An unverified result of this launch is replaced.
     with h5py.File(first, "r+") as file:
         file.attrs["status"] = "unverified"
     run(*MODEL, "--scale.replicates", 2, "-o", folder / "study").expect(0)
@@ -249,7 +247,7 @@ def test_a_study_with_another_name():
 
 
 def test_a_study_from_the_options_of_another_one():
-    """As a page says; it gets its own name."""
+    """The page of a report shows this command; the new study gets its own name."""
     folder = new_folder()
     run(*MODEL, "-o", folder / "one").expect(0)
     for _ in range(2):
@@ -333,7 +331,7 @@ def test_two_studies_in_one_folder():
 
 
 def test_a_killed_study_leaves_no_lock():
-    """Not even if the launcher survives it."""
+    """Not even if the launcher ignores SIGTERM."""
     folder = new_folder()
     with working(folder, stubborn=True) as (process, command):
         process.send_signal(signal.SIGKILL)
@@ -346,7 +344,7 @@ def test_a_killed_study_leaves_no_lock():
 
 
 def test_a_file_system_without_locks():
-    """A warning, and the study is made."""
+    """`scale` warns and makes the study."""
     folder = new_folder()
     (folder / "no_locks.c").write_text("""
 #define _GNU_SOURCE

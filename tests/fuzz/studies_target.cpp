@@ -46,7 +46,7 @@ constexpr std::array values = {"0",
                                "\"\\u001b\"",
                                "99999999,99999998"};
 
-/// Gives the value after one of the separators in `text` another value.
+/// Replaces the value after a random one of the separators in `text`.
 void replace_value(std::string& text, std::string_view separator, std::string_view ends,
                    Random& random) {
   std::vector<std::size_t> places;
@@ -128,7 +128,7 @@ class Studies final : public Target {
   }
 
  private:
-  /// What `scale` reads before it resumes a study.
+  /// Reads what `scale` reads before it resumes a study.
   void resume() const {
     const char* const nothing[] = {nullptr};
     const auto stored = report::read_study_ini(".");

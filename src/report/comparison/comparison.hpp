@@ -49,7 +49,7 @@ struct SetupChange {
   bool by_calibration = false;       ///< whether the calibration runs of both sides have set it
 };
 
-/// What a verdict depends on besides the results, as fractions: both are those of study::compare().
+/// The parameters of a verdict, as fractions; see study::compare().
 struct Judgement {
   double threshold = 0.02;
   double launch_noise = study::default_launch_noise;

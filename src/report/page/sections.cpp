@@ -304,8 +304,8 @@ launch; serial share s = a / (a + b) of the run on p0 ranks. Amdahl, AFIPS 1967.
 <dt>Gustafson's law</dt><dd>S/p0 = q - s' (q - 1); s' is a share of the parallel run. Gustafson,
 CACM 31 (1988).</dd>
 <dt>Intervals</dt><dd>95 %, Student's t on logarithms of launch medians; delta method for shares. The
-variance of a size is that of its launches, moderated by a variance fitted to all sizes, which may
-grow with the ranks. A size whose launches scatter at least three times as much as the others has a
+variance of a size combines that of its launches with one that is fitted to all sizes and may grow
+with the ranks. A size whose launches scatter at least three times as much as the others has a
 separate variance. A law's bounds are those of one new launch.</dd>
 <dt>Efficiency by cause</dt><dd>With useful seconds U of each rank and the wall time T: balance is
 mean U / max U, busy is max U / T; their product is mean U / T. For devices with K seconds in

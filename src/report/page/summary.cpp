@@ -33,7 +33,7 @@ std::string caution_of(const StudyReport& study, bool has_intervals) {
   const bool is_unknown = fit.verdict == study::Verdict::cannot_tell && std::isfinite(fit.p_value);
   return fmt::format(
       "This is extrapolated{}.{}",
-      is_unknown                     ? " by a law of which it is unknown whether it fits"
+      is_unknown                     ? " by a law that may not fit"
       : study.table.sizes.size() > 2 ? ""
                                      : " by a law that two sizes cannot test",
       has_intervals ? fmt::format(" The intervals are for {}.",
