@@ -333,15 +333,19 @@ class Drawn:
     def read(self):
         """Reads the elements with h5py. If the fill time is never, HDF5 leaves the buffer as it is
         for chunks that were never written, so the buffer contains the fill value beforehand."""
-        if self.reject:
+        if self.reject and self.by_hdf5 is not None:
             return
         with h5py.File(self.file) as file:
             dataset = file[self.path]
             self.shape, self.virtual = dataset.shape, dataset.is_virtual
             if 0 in self.shape:
                 self.reject = [self.path]
+            if self.reject:
                 return
-            self.values = self.delivered(dataset, self.dtype.newbyteorder("="))
+            try:
+                self.values = self.delivered(dataset, self.dtype.newbyteorder("="))
+            except OSError as error:
+                raise NotPossible(f"HDF5 cannot read what it has written: {error}") from error
             self.gaps = self.has_gaps(dataset)
             self.contiguous = (not self.chunks and not self.external and not self.compact and
                                not self.virtual and not self.gaps)

@@ -139,10 +139,10 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
   // Use::others (tables, strings, no elements) do not count. The user may have meant any other.
   const bool is_only = all.size() == 1 || all[1].use == Use::others;
   if (is_only && is_complete) return all.front().path;
-  throw UsageError(fmt::format(
-      "'{}' {}: name a data set as {}:/PATH (its data sets are {})", name,
-      is_complete ? "has more than one data set" : "has too many objects to find its only data set",
-      name, catalogue.text()));
+  throw UsageError(fmt::format("'{}' {}: name a data set as {}:/PATH (its data sets are {})", name,
+                               is_complete ? fmt::format("has {} data sets", all.size())
+                                           : "has too many objects to find its only data set",
+                               name, catalogue.text()));
 }
 
 DatasetName dataset_name(const std::string& text) {
