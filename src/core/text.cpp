@@ -60,10 +60,9 @@ std::string printable_lines(std::string_view text) {
 }
 
 std::string excerpt(std::string_view text) {
-  constexpr std::size_t max_bytes = 80;
-  if (text.size() <= max_bytes) return fmt::format("'{}'", printable(text));
-  std::size_t end = max_bytes;  // moved back if it is inside a character
-  while (end > max_bytes - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  if (text.size() <= max_excerpt) return fmt::format("'{}'", printable(text));
+  std::size_t end = max_excerpt;  // moved back if it is inside a character
+  while (end > max_excerpt - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
 }
 

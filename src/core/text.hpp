@@ -1,6 +1,7 @@
 // Helpers for text: splitting and joining it, quoting it in messages, and wrapping it.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -59,7 +60,11 @@ std::string counted(Count count, std::string_view noun) {
   return count == Count{1} ? text : text.append(noun.ends_with("ch") ? "es" : "s");
 }
 
-/// A user's text for a message: 'printable(text)'. A long text is cut off and its length is added.
+/// The number of bytes that excerpt() shows.
+inline constexpr std::size_t max_excerpt = 80;
+
+/// A user's text for a message: 'printable(text)'. A longer text is cut off and its length is
+/// added.
 std::string excerpt(std::string_view text);
 
 /// " (did you mean X?)", or nothing if `meant` is empty.

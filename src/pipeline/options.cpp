@@ -218,8 +218,8 @@ Sizes choose_sizes(const Options& options, const runtime::Resources& resources, 
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
   const std::uint64_t decoding_bytes = decoding ? decoding->host_bytes(sizes.readers) : 0;
-  const std::uint64_t host_bytes =
-      saturating_sum({sizes.host_bytes(shard, element), decoding_bytes});
+  // Without a shard in host memory, which check_host_memory() counts.
+  const std::uint64_t host_bytes = saturating_sum({sizes.host_bytes(0, element), decoding_bytes});
   sizes.device_limit = device_limit(options, resources, host_bytes);
   check_device_memory(sizes, resources, options.count("pipeline.batches"), shard, element, unit,
                       extra_per_unit, extra,

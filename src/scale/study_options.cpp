@@ -14,9 +14,10 @@ namespace shardstream::scale {
 
 namespace {
 
-/// Two different texts for a message. If both are long and have the same beginning, it is left out.
+/// Two different texts for a message. If excerpt() would cut one, their common beginning is left
+/// out.
 std::pair<std::string, std::string> differing_parts(std::string_view a, std::string_view b) {
-  if (excerpt(a) != excerpt(b)) return {excerpt(a), excerpt(b)};
+  if (std::max(a.size(), b.size()) <= max_excerpt) return {excerpt(a), excerpt(b)};
   constexpr std::ptrdiff_t context = 20;
   const auto differs = std::ranges::mismatch(a, b).in1 - a.begin();
   const auto start = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, differs - context));
