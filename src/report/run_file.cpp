@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -195,6 +196,22 @@ std::vector<PhaseTime> RunFile::phases_of_repetition() const {
     }
   }
   return kinds;
+}
+
+std::map<std::string, std::string> options_of_result(const RunFile& run) {
+  constexpr std::array<std::string_view, 9> other_sections = {
+      "comm", "device", "launch", "measure", "output", "pipeline", "run", "scale", "study"};
+  std::map<std::string, std::string> options;
+  for (const auto& [key, value] : run.config) {
+    const auto dot = key.find('.');
+    const bool is_other =
+        dot == key.npos ||
+        std::ranges::find(other_sections, key.substr(0, dot)) != other_sections.end();
+    const bool names_file =
+        std::ranges::find(run.inputs, key, &io::InputFile::option) != run.inputs.end();
+    if (!is_other && !names_file) options[key] = value;
+  }
+  return options;
 }
 
 RunFile read_run_file(const std::filesystem::path& path) {

@@ -97,6 +97,10 @@ struct RunFile {
   std::vector<PhaseTime> phases_of_repetition() const;
 };
 
+/// The options of a run that can change its result, by key: all except those that say where and how
+/// the program runs, and those that name the input files of `run`.
+std::map<std::string, std::string> options_of_result(const RunFile& run);
+
 /// Throws UsageError with the name of the file unless it is a complete result of this schema with
 /// plausible times, finite and above zero.
 RunFile read_run_file(const std::filesystem::path& path);

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "core/error.hpp"
@@ -26,24 +24,14 @@ namespace fs = std::filesystem;
 /// work.
 using Key = std::tuple<std::string, std::string, std::string, double, std::string>;
 
-/// The input files of a run, and its options that can change its result: all except those that say
-/// where and how the program runs.
+/// The input files of a run and the options that can change its result, a line for each.
 std::string work_of(const RunFile& run) {
-  constexpr std::array<std::string_view, 9> other_sections = {
-      "comm", "device", "launch", "measure", "output", "pipeline", "run", "scale", "study"};
   std::string work;
-  std::set<std::string> of_files;  // options that name files
   for (const io::InputFile& file : run.inputs) {
-    of_files.insert(file.option);
     work += fmt::format("{}={}:{}\n", file.option, file.path.string(), file.dataset);
   }
-  for (const auto& [key, value] : run.config) {
-    const auto dot = key.find('.');
-    const bool counts =
-        dot != key.npos && !of_files.contains(key) &&
-        std::ranges::find(other_sections, key.substr(0, dot)) == other_sections.end();
-    if (counts) work += fmt::format("{}={}\n", key, value);
-  }
+  for (const auto& [key, value] : options_of_result(run))
+    work += fmt::format("{}={}\n", key, value);
   return work;
 }
 
@@ -53,13 +41,30 @@ Key key_of(const RunFile& run) {
           is_labelled ? "" : work_of(run)};
 }
 
+/// The options that can change the result, a line for each. In a weak study they depend on the
+/// size, and are not compared.
+std::string options_text(const RunFile& run) {
+  if (run.mode != "strong") return {};
+  return join(options_of_result(run), "\n",
+              [](const auto& option) { return option.first + "=" + option.second; });
+}
+
+/// The first lines that differ in two different texts; empty if one text has no such line.
+std::pair<std::string_view, std::string_view> lines_that_differ(std::string_view a,
+                                                                std::string_view b) {
+  const auto lines = split(a, '\n'), others = split(b, '\n');
+  const auto [one, other] = std::ranges::mismatch(lines, others);
+  return {one == lines.end() ? "" : *one, other == others.end() ? "" : *other};
+}
+
 /// The traits that the launches of a study must share, with their descriptions.
 std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& run) {
   return {{"the device", run.device},
           {"the commit", run.commit},
           {"the unit of work", run.work_unit},
           {"the precision", run.option("product.precision")},
-          {"the page cache", run.text("page_cache")}};
+          {"the page cache", run.text("page_cache")},
+          {"an option", options_text(run)}};
 }
 
 /// The most frequent value of each trait; on a tie, the value of the earliest run.
@@ -82,8 +87,9 @@ std::string difference(const RunFile& run, const std::vector<std::string>& usual
   const auto traits = traits_of(run);
   for (std::size_t i = 0; i < traits.size(); ++i) {
     if (traits[i].second == usual[i]) continue;
-    return fmt::format("{} is {}, but {} in most launches", traits[i].first,
-                       excerpt(traits[i].second), excerpt(usual[i]));
+    const auto [here, usually] = lines_that_differ(traits[i].second, usual[i]);
+    return fmt::format("{} is {}, but {} in most launches", traits[i].first, excerpt(here),
+                       excerpt(usually));
   }
   return {};
 }

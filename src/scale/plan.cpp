@@ -165,9 +165,7 @@ measure::Request Plan::hosts_of(std::uint64_t ranks) const {
   return request;
 }
 
-/// Makes a dry run of the point, which also checks the options and inputs of the run.
-Predicted Plan::predict(const Point& point) const {
-  const Launch launch{&point, Purpose::measurement, 1};
+Options Plan::options_of(const Launch& launch) const {
   std::vector<std::string> arguments = {fmt::format("--run.workload={}", workload_.name)};
   for (const auto& [key, value] : run_options(launch)) {
     arguments.push_back(fmt::format("--{}={}", key, value));
@@ -175,8 +173,12 @@ Predicted Plan::predict(const Point& point) const {
   arguments.insert(arguments.end(), {"-o", result_of(launch).string()});
   if (!rates_.empty()) arguments.push_back("--measure.rates=" + rates_);
   const char* const nothing[] = {nullptr};
-  const Options options =
-      run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
+  return run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
+}
+
+/// Makes a dry run of the point, which also checks the options and inputs of the run.
+Predicted Plan::predict(const Point& point) const {
+  const Options options = options_of({&point, Purpose::measurement, 1});
   measure::Machine machine(options, hosts_of(point.ranks));
   const workloads::Prediction prediction = workloads::open(options)->predict(machine);
   return {prediction.seconds, prediction.is_minimum, measure::sampling(options), machine.lines()};

@@ -75,6 +75,8 @@ class Plan {
   /// its spans.
   std::vector<Launch> launches() const;
   std::filesystem::path result_of(const Launch& launch) const;
+  /// All options of the run that the launch starts.
+  Options options_of(const Launch& launch) const;
   /// The complete command of the launch, with the launcher.
   std::vector<std::string> command(const Launch& launch) const;
 

@@ -60,6 +60,18 @@ std::string Results::change_of_inputs(const Launch& launch, std::span<const io::
   return report::difference_of(run.inputs, files, fmt::format("in '{}'", run.path.string()), when);
 }
 
+std::string Results::change_of_options(const Launch& launch) const {
+  const report::RunFile run = report::read_run_file(plan_.result_of(launch));
+  const Options now = plan_.options_of(launch);
+  for (const auto& [key, value] : report::options_of_result(run)) {
+    const auto other = now.all().find(key);  // a result of another version may have other options
+    if (other == now.all().end() || other->second.text == value) continue;
+    return fmt::format("{} is {} in '{}' and {} now", key, excerpt(value), run.path.string(),
+                       excerpt(other->second.text));
+  }
+  return {};
+}
+
 std::string Results::why_not_removable(const Launch& launch) const {
   const fs::path result = plan_.result_of(launch), trace = run::trace_path(result);
   const auto sentence = [&](const fs::path& file, const std::string& why) {

@@ -30,6 +30,10 @@ class Results {
   std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
                                std::string_view when) const;
 
+  /// The first difference between the options of a result, which must exist, and those of the
+  /// launch, among options that can change the result; empty if there is none.
+  std::string change_of_options(const Launch& launch) const;
+
   /// A sentence with the reason why the files with the names of the launch's results must not be
   /// removed: nothing proves that they are of this launch. Empty if `scale` may remove them.
   std::string why_not_removable(const Launch& launch) const;

@@ -236,8 +236,9 @@ void Study::open_folder() {
   if (differs || !has_results) folder_.write_options(now, plan_.name());
 }
 
-/// Throws UsageError if a result in the folder was made from input files that differ from the
-/// current ones, or if a file that `scale` has not written has the name of a missing result.
+/// Throws UsageError if a result in the folder was made with other options, or from input files
+/// that differ from the current ones, or if a file that `scale` has not written has the name of a
+/// missing result.
 void Study::check_files() {
   inputs_ = workloads::open(order_.options)->inputs().files;
   std::vector<Launch> launches = wanted();
@@ -247,6 +248,12 @@ void Study::check_files() {
       const std::string why = results_.why_not_removable(launch);
       if (!why.empty()) throw UsageError(why);
       continue;
+    }
+    if (const std::string other = results_.change_of_options(launch); !other.empty()) {
+      throw UsageError(fmt::format(
+          "'{}' contains a result of another study ({}): name another folder with -o, or restore "
+          "study.ini and its options",
+          folder_.path().string(), other));
     }
     const std::string change = results_.change_of_inputs(launch, inputs_, "now");
     if (change.empty()) continue;

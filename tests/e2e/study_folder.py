@@ -93,6 +93,26 @@ def test_options_that_differ_after_80_bytes():
         assert contents(folder / name) == before and len(attempts(folder / name)) == 2
 
 
+def test_options_that_differ_from_those_of_the_results():
+    """Also if study.ini was edited in the same way."""
+    folder = new_folder() / "study"
+    run(*MODEL, "-o", folder).expect(0)
+    (folder / "p1-r1.h5").unlink()
+    ini = (folder / "study.ini").read_text()
+    (folder / "study.ini").write_text(ini.replace("spin = sleep", "overhead = 2ms\nspin = sleep"))
+    before = contents(folder)
+    expect_complaint(run(*MODEL, "--model.overhead", "2ms", "-o", folder), 2,
+                     ["model.overhead", "0s", "2ms", folder / "calibration.h5", "-o"])
+    assert contents(folder) == before
+    for replicate, overhead in enumerate(("0s", "2ms", "0s"), 1):
+        run("run", "model", "--model.work", "1ms", "--model.overhead", overhead, "--study.name",
+            "mixed", "--study.mode", "strong", "--study.point", "p1", "--study.replicate",
+            replicate, "-o", folder / f"p1-r{replicate}.h5").expect(0)
+    [excluded] = only_study(folder)["excluded"]
+    assert excluded["file"] == str(folder / "p1-r2.h5"), excluded
+    assert "'model.overhead=2ms'" in excluded["reason"], excluded
+
+
 # ---------------------------------------------------------------- reports of several inputs
 
 def changed(path, sizes=None, times=None, **values):
