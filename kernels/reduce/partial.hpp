@@ -63,7 +63,6 @@ inline constexpr bool exceeds_double = std::integral<T> && sizeof(T) == 8;
 template <class T>
 constexpr double deviation(T x, Mean mean) {
   if constexpr (exceeds_double<T>) {
-    if (mean.whole == 0) return static_cast<double>(x) - mean.rest;
     const double high = static_cast<double>(x >> 32) - static_cast<double>(mean.whole >> 32);
     const double low = static_cast<double>(static_cast<std::uint32_t>(x)) -
                        static_cast<double>(static_cast<std::uint32_t>(mean.whole));

@@ -335,7 +335,8 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   if (!not_applied_.empty()) {
     origin_.warnings.push_back(
         fmt::format("the values of {} are taken as stored: attributes that change what they mean "
-                    "are not applied ({} of this data set or its sources)",
+                    "are not applied ({} of this data set or its sources): if these are missing "
+                    "or packed values, write decoded ones to another file, for example with xarray",
                     name, not_applied_text(origin_)));
   }
   return std::move(origin_);
