@@ -110,7 +110,7 @@ def products(matrix, center):
     if center:
         largest = [max(map(abs, column)) for column in columns]
         # The shift may be as far from the mean as any sample is: values up to twice as large.
-        errors = [[100 * (rows + 20) * UNIT * a * b * rows / divisor for b in largest]
+        errors = [[100 * (rows + 20) * UNIT * a * b * rows / divisor + 2 * TINY for b in largest]
                   for a in largest]
     else:
         errors = [[2 * (rows + 2) * UNIT * sum(abs(x * y) for x, y in zip(a, b)) + 2 * TINY

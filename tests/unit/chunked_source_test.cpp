@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 
@@ -58,10 +59,10 @@ std::unique_ptr<Source> open(const std::string& file, ReadWay way,
 }
 
 /// Reads to memory with another pattern at each call, so that a test fails if read() leaves bytes
-/// unchanged.
+/// unchanged. Thread-safe.
 Bytes read(const Source& source, Range elements) {
-  static std::byte poison{0x5a};
-  poison = ~poison;
+  static std::atomic<unsigned> calls = 0;
+  const std::byte poison{calls++ % 2 == 0 ? std::uint8_t{0xa5} : std::uint8_t{0x5a}};
   Bytes bytes(elements.count * size_of(source.type()), poison);
   source.read(elements.first, elements.count, bytes.data());
   return bytes;

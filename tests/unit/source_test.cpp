@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -51,8 +52,9 @@ template <class T>
 std::vector<T> read(const Source& source, std::uint64_t first, std::uint64_t count) {
   EXPECT_EQ(size_of(source.type()), sizeof(T));
   std::vector<T> values(count);
-  std::memset(values.data(), 0xa5, count * sizeof(T));  // detects what read() does not write
-  source.read(first, count, reinterpret_cast<std::byte*>(values.data()));
+  auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+  std::fill_n(bytes, count * sizeof(T), std::byte{0xa5});  // detects what read() does not write
+  source.read(first, count, bytes);
   return values;
 }
 
