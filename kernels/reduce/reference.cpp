@@ -89,7 +89,8 @@ Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want 
   for (std::uint64_t i = 0; i < count; ++i) {
     if (skip(x[i])) continue;
     sum.add(static_cast<long double>(x[i]));
-    magnitude.add(std::fabs(static_cast<long double>(x[i])));
+    const long double size = std::fabs(static_cast<long double>(x[i]));
+    if (std::isfinite(size)) magnitude.add(size);
   }
   if constexpr (std::integral<T>) {
     const long double squares = want.variance ? squares_about_mean(x, count) : 0;
@@ -122,8 +123,7 @@ Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, cons
     const Int128 difference = partial.sum - exact.sum;
     return {std::fabs(to_double(difference)), 0};
   } else {
-    const bool overflows =
-        std::isfinite(wanted.magnitude) && wanted.magnitude > std::numeric_limits<double>::max();
+    const bool overflows = wanted.magnitude > std::numeric_limits<double>::max();
     if (overflows && !std::isfinite(partial.sum)) return {};
     return deviation(partial.sum, wanted.sum, additions * unit_roundoff * wanted.magnitude);
   }

@@ -11,7 +11,7 @@ namespace shardstream::reduce {
 
 struct Reference {
   long double sum = 0;        ///< Neumaier's compensated sum
-  long double magnitude = 0;  ///< sum of absolute values
+  long double magnitude = 0;  ///< sum of finite absolute values
   long double m2 = 0;         ///< squared deviations from sum / count
 };
 

@@ -222,6 +222,8 @@ class Case:
         """A value that overflows although all numbers are finite is named, and is not verified."""
         counted = self.nan == "ignore" or len(numbers) == self.values.size
         overflow = [op for op, row in rows.items() if not math.isfinite(float(row["exact"]))]
+        if self.huge_beside_infinities(numbers):
+            return  # infinities hide the overflow, or make it NaN
         if not counted or len(numbers) == 0 or not np.isfinite(numbers).all():
             overflow = []
         named = finished.out.partition("overflow=")[2].split("\n")[0]
@@ -230,6 +232,14 @@ class Case:
         for op, row in rows.items():
             assert row["validated"] == (op not in overflow), f"{op}\n{finished}"
         assert not overflow or overflow[0] in finished.err, finished
+
+    @staticmethod
+    def huge_beside_infinities(numbers):
+        """Whether sums of finite numbers may exceed the range of double, beside infinities."""
+        if numbers.dtype.kind != "f" or np.isfinite(numbers).all():
+            return False
+        finite = numbers[np.isfinite(numbers)].astype("f8")
+        return bool(np.abs(finite / 2.0**200).sum() > 2.0**820)
 
     def check_value(self, op, text, values, is_nan, finished):
         """Compares with exact arithmetic; returns the place of an extreme in storage order."""
@@ -253,7 +263,8 @@ class Case:
             with np.errstate(all="ignore"):
                 of_signs = sum(set(numbers[np.isinf(numbers)].astype("f8").tolist()))
             expected = of_signs if op in ("sum", "mean") else math.nan
-            assert str(float(text)) == str(expected), f"{expected} expected: {told}"
+            hidden = self.huge_beside_infinities(numbers) and math.isnan(float(text))
+            assert hidden or str(float(text)) == str(expected), f"{expected} expected: {told}"
             return None
         self.check_finite(op, text, numbers, told)
         return None

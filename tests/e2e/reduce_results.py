@@ -220,7 +220,8 @@ def test_overflow_is_no_verified_result():
              (np.tile([big, -big], 1000), ["mean"], ["mean"], 1),
              (np.tile([1e200, -1e200], 1000), OPS, every[2:], 1), (ignored, ["sum"], ["sum"], 1),
              (with_values(2 * LEAF, {5: INF}), ["sum"], [], 2), (np.full(9, 1e150), OPS, [], 1),
-             (with_values(99, {5: INF, 7: -INF}), OPS, [], 1)]
+             (with_values(99, {5: INF, 7: -INF}), OPS, [], 1),
+             (np.append(np.full(2 * LEAF, -big), INF), ["sum", "max"], ["sum"], 1)]
 
     def check(array, ops, overflows, ranks):
         folder = new_folder()

@@ -219,7 +219,9 @@ class Run {
         shard_reduction_->add_extremes();
         extremes = root_fold_->run(shard_reduction_->compute(), shard_reduction_->run());
       }
-      overflows_ = std::isfinite(extremes.min) && std::isfinite(extremes.max);
+      // Infinities of one sign alone do not make a sum NaN.
+      const bool low = std::isinf(extremes.min), high = std::isinf(extremes.max);
+      overflows_ = (!low && !high) || (std::isnan(total_->sum) && low != high);
     }
   }
 

@@ -114,7 +114,7 @@ inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& chec
 /// The checks of the whole result.
 struct Checks {
   bool whole;      ///< all elements were counted, and exact statistics of sampled leaves are right
-  bool overflows;  ///< all elements are finite, so values that are not finite have overflowed
+  bool overflows;  ///< sums of finite elements have exceeded the range of double
 };
 
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
@@ -137,7 +137,8 @@ void report_values(const io::Source& source, const Request& request,
     const auto value = values[op];
     const Deviation deviation = deviation_of(op, check);
     const std::string position = place(source, value.index);
-    const bool overflow = checks.overflows && !std::isfinite(value.real);
+    const bool is_sum = value.index == reduce::no_index;  // extremes are elements
+    const bool overflow = checks.overflows && is_sum && !std::isfinite(value.real);
     if (overflow) overflows.push_back(op);
     table.add({op, value.real, value.exact, value.index, position,
                std::int64_t{checks.whole && deviation.passes() && !overflow}, deviation.error,
@@ -157,8 +158,7 @@ void report_values(const io::Source& source, const Request& request,
   outcome.verified = overflows.empty() ? Verification::passed : Verification::partly;
   if (overflows.empty()) return;
   outcome.verdict = fmt::format(
-      "{} exceeds the range of double, although all elements are finite: divide the data by a "
-      "constant",
+      "{}: sums of finite elements exceed the range of double: divide the data by a constant",
       join(overflows, ", "));
 }
 
