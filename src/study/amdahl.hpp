@@ -14,7 +14,7 @@ struct AmdahlPrediction {
   Estimate efficiency;  ///< speed-up / ranks
 };
 
-/// Amdahl, "Validity of the single processor approach", AFIPS 1967, as T = a + b/q, where q = p/p0
+/// Amdahl, "Validity of the single processor approach", AFIPS 1967, as T = a + b/q with q = p/p0
 /// is the number of ranks relative to the smallest size p0. So T(p0) is one point among the others,
 /// and the law refers to the size that speed-ups and the Karp-Flatt metric refer to.
 struct Amdahl {

@@ -12,7 +12,7 @@
 namespace shardstream::study {
 
 /// A law that is linear in its parameters: the sum of parameter k times `basis(q)[k]` equals the
-/// `quantity` of a launch (its time, its rate, ...), where q is its number of ranks divided by that
+/// `quantity` of a launch (its time, its rate, ...). q is its number of ranks divided by that
 /// of the smallest size. The quantity is positive and has the same relative noise as the time.
 struct LinearLaw {
   int parameters = 0;  ///< 2 or 3
@@ -51,7 +51,7 @@ struct LinearFit {
   std::vector<Residual> residuals;
   Fit fit;
   /// The factor, 1 or more, by which variances grow since the law fits worse than the scatter
-  /// explains: (lack + df) / (df + sizes - parameters), where lack is the sum of squares of the
+  /// explains: (lack + df) / (df + sizes - parameters). Here lack is the sum of squares of the
   /// sizes' means around the law, in units of their variance, and df = runs - sizes.
   double inflation = 1;
 
