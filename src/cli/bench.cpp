@@ -14,9 +14,9 @@
 #include "experiments/catalogue.hpp"
 #include "experiments/session.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
+#include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::cli {
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
 
 OptionTable bench_table() {
   std::vector<std::span<const OptionRow>> groups = {
-      launch::launch_options(),   runtime::device_options(),    comm::comm_options(),
+      ranks::launch_options(),    runtime::device_options(),    comm::comm_options(),
       measure::measure_options(), measure::telemetry_options(), io::output_options()};
   const auto of_experiments = experiments::options();
   groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
@@ -73,7 +73,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
         experiments::reject_missing_files(options, line.words);
         return options;
       },
-      [&](const launch::Session& session, const Options& options, Log& log) {
+      [&](const ranks::Session& session, const Options& options, Log& log) {
         return experiments::run_experiments(session, options, log, request);
       },
       "start fewer ranks per host");

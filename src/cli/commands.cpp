@@ -11,7 +11,7 @@
 #include "core/text.hpp"
 #include "io/hdf5/crash.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 #include "watchdog/watchdog.hpp"
 
 namespace shardstream::cli {
@@ -19,7 +19,7 @@ namespace {
 
 /// Throws UsageError with the first option in which a rank differs from rank 0. Environments and
 /// INI files may differ between hosts.
-void expect_same_options(const launch::Session& session, const Options& options) {
+void expect_same_options(const ranks::Session& session, const Options& options) {
   constexpr char end = '\0';  // cannot occur in an argument, a variable or a line of a file
   std::string mine;
   for (const auto& [key, value] : options.all())
@@ -39,7 +39,7 @@ void expect_same_options(const launch::Session& session, const Options& options)
 }
 
 /// Runs `body`, or throws `mistake` on every rank if any rank has one.
-ExitCode guarded(const launch::Session& session, const std::optional<UsageError>& mistake,
+ExitCode guarded(const ranks::Session& session, const std::optional<UsageError>& mistake,
                  const Options& options, Log& log, const Body& body) {
   std::optional<watchdog::Watchdog> watchdog;
   try {
@@ -54,7 +54,7 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
     const ExitCode code = body(session, options, log);
     session.barrier();  // the watchdog runs until the last rank is done
     return code;
-  } catch (const launch::AgreedError& error) {
+  } catch (const ranks::AgreedError& error) {
     if (error.prints()) log.error(error.what());
     session.barrier();
     return error.code();
@@ -65,7 +65,7 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
       std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));
     }
     log.error(message_of(error, session.memory_remedy()));
-    if (session.size() > 1) launch::Session::abort(code_of(error));  // else the others would wait
+    if (session.size() > 1) ranks::Session::abort(code_of(error));  // else the others would wait
     return code_of(error);
   }
 }
@@ -79,19 +79,19 @@ int in_session(const std::function<Options()>& parse, const Body& body,
   try {
     options = parse();
   } catch (const std::exception& error) {
-    if (!launch::under_launcher() || code_of(error) != ExitCode::usage) throw;
+    if (!ranks::under_launcher() || code_of(error) != ExitCode::usage) throw;
     mistake.emplace(message_of(error));
   }
   // HDF5 must start before MPI. Otherwise, it closes all its files when MPI ends, and crashes on a
   // file that it could not write.
   (void)io::hdf5_version();
-  const launch::Session session(memory_remedy);
+  const ranks::Session session(memory_remedy);
   const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";
   Log log(prefix);
   io::hdf5::set_crash_end({.prefix = prefix.empty() ? "" : prefix + ": ",
                            .wait = std::chrono::seconds(session.rank() == 0 ? 0 : 1),
-                           .announce = session.size() > 1 ? launch::announce_end : nullptr,
-                           .end = launch::end_at_once});
+                           .announce = session.size() > 1 ? ranks::announce_end : nullptr,
+                           .end = ranks::end_at_once});
   return static_cast<int>(guarded(session, mistake, options, log, body));
 }
 

@@ -13,7 +13,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/options.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::cli {
 
@@ -64,7 +64,7 @@ std::string bench_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
 
-using Body = std::function<ExitCode(const launch::Session&, const Options&, Log&)>;
+using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)>;
 
 /// Calls `parse` and then, inside an MPI session, `body`. Returns the exit code of the process.
 /// Warnings of the options and an error are printed once. If `parse` fails, MPI is started only

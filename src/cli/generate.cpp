@@ -11,9 +11,9 @@
 #include "io/output/dataset_file.hpp"
 #include "io/output/part_file.hpp"
 #include "io/source/source.hpp"
-#include "launch/session.hpp"
-#include "launch/signals.hpp"
-#include "launch/situation.hpp"
+#include "ranks/session.hpp"
+#include "ranks/signals.hpp"
+#include "ranks/situation.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::cli {
@@ -55,7 +55,7 @@ Target target(const Options& options) {
 
 /// Writes this rank's share on `threads` threads.
 void write_share(const io::Source& source, const io::RangeWriter& writer, Range mine,
-                 unsigned threads, Progress& progress, launch::Heartbeat& heartbeat) {
+                 unsigned threads, Progress& progress, ranks::Heartbeat& heartbeat) {
   const std::uint64_t element = size_of(source.type());
   const std::uint64_t piece = piece_bytes / element;
   parallel_for(ceil_div(mine.count, piece), threads, [&](std::uint64_t i) {
@@ -72,11 +72,11 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
 
 /// Opens the generator and lays out the file (on rank 0). Then every rank writes its share, and
 /// rank 0 publishes the file under its name.
-ExitCode generate_data(const launch::Session& session, const Options& options, Log& log) {
-  session.collectively([&] { launch::check_expected_ranks(session, options); });
+ExitCode generate_data(const ranks::Session& session, const Options& options, Log& log) {
+  session.collectively([&] { ranks::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
-  std::optional<launch::RemoveOnSignal> remove;  // outlives the file and is set up before it
+  std::optional<ranks::RemoveOnSignal> remove;  // outlives the file and is set up before it
   std::optional<io::DatasetFile> file;
   session.collectively([&] {
     const Target to = target(options);
@@ -91,9 +91,8 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   const std::uint64_t elements = source->order().count();
   const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
-  const launch::Plan plan =
-      launch::take_places(session, launch::observe(session),
-                          {.backend = "host", .bind = launch::may_bind(options)}, log);
+  const ranks::Plan plan = ranks::take_places(
+      session, ranks::observe(session), {.backend = "host", .bind = ranks::may_bind(options)}, log);
   const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
   session.heartbeat().enter("write");
   session.collectively([&] {

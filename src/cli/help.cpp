@@ -12,10 +12,10 @@
 #include "io/hdf5/result_file.hpp"
 #include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
-#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
+#include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 #include "study/labels.hpp"
 #include "workloads/registry.hpp"
@@ -97,7 +97,7 @@ OptionTable all_options() {
   const auto of_workloads = workloads::options();
   components.insert(components.end(), of_workloads.begin(), of_workloads.end());
   components.insert(components.end(),
-                    {launch::launch_options(), runtime::device_options(), comm::comm_options(),
+                    {ranks::launch_options(), runtime::device_options(), comm::comm_options(),
                      pipeline::pipeline_options(), measure::measure_options(),
                      measure::telemetry_options(), io::output_options(), study::label_options()});
   return OptionTable(components);

@@ -11,11 +11,11 @@
 #include "core/shard.hpp"
 #include "core/table.hpp"
 #include "core/text.hpp"
-#include "launch/cpus.hpp"
-#include "launch/session.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/session.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
@@ -55,7 +55,7 @@ struct Plan {
 
 /// Throws AgreedError if there is not enough memory. Collective.
 Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   Plan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
                           static_cast<std::uint64_t>(session.size())),
             .sizes = {}};
@@ -70,7 +70,7 @@ Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
 std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::Source& source,
                                                const Plan& plan) {
   device::Device& device = *runtime.device;
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const runtime::Resources& resources = runtime.resources;
   const pipeline::Sizes& sizes = plan.sizes;
   const std::uint64_t sample =
@@ -114,8 +114,8 @@ Table versions(const device::Device* device, const device::Nvml& nvml,
 }
 
 /// The findings of this rank: notes, warnings and problems.
-Table findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
-                    bool has_gpus, std::span<const launch::AgreedError> errors) {
+Table findings_here(const ranks::Session& session, const Log& log, const device::Nvml& nvml,
+                    bool has_gpus, std::span<const ranks::AgreedError> errors) {
   Table table("findings", {{"kind", ColumnType::text}, {"finding", ColumnType::text}});
   if (session.local_rank() == 0) {
     if (has_gpus && !nvml.problem().empty()) {
@@ -152,19 +152,19 @@ std::string as_text(std::span<const Table> tables) {
   return text;
 }
 
-ExitCode show(const launch::Session& session, const Options& options, Log& log,
+ExitCode show(const ranks::Session& session, const Options& options, Log& log,
               const Request& request) {
-  std::vector<launch::AgreedError> errors;  // the first one is thrown after everything is shown
+  std::vector<ranks::AgreedError> errors;  // the first one is thrown after everything is shown
   const auto attempt = [&](const auto& step) {
     try {
       step();
-    } catch (const launch::AgreedError& error) {
+    } catch (const ranks::AgreedError& error) {
       errors.push_back(error);
     }
   };
   std::unique_ptr<io::Source> source;
   std::optional<runtime::Runtime> runtime;
-  attempt([&] { session.collectively([&] { launch::check_expected_ranks(session, options); }); });
+  attempt([&] { session.collectively([&] { ranks::check_expected_ranks(session, options); }); });
   attempt([&] {
     session.collectively([&] { source = io::open_source(options); });
     session.collectively([&] { workloads::expect_same_inputs(session, io::identity_of(*source)); });
@@ -178,7 +178,7 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   const auto topology =
       runtime::observe({.session = session,
                         .threads = runtime ? runtime->resources.threads
-                                           : static_cast<unsigned>(launch::granted_cpus().size()),
+                                           : static_cast<unsigned>(ranks::granted_cpus().size()),
                         .device = device,
                         .nvml = nvml,
                         .ask_cuda = options.text("device.backend") != "host"});
@@ -194,12 +194,12 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
       tables.push_back(measure::ceilings_table(ceilings));
     });
   }
-  tables.push_back(launch::gather(
+  tables.push_back(ranks::gather(
       session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
   session.collectively([&] {
     if (session.rank() == 0) print_output(request.json ? to_json(tables) : as_text(tables));
   });
-  if (!errors.empty()) throw launch::AgreedError(errors.front());
+  if (!errors.empty()) throw ranks::AgreedError(errors.front());
   return ExitCode::done;
 }
 
@@ -208,7 +208,7 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
 int info(const Arguments& arguments, const char* const* environment) {
   Request request;
   return in_session([&] { return parse(arguments, environment, request); },
-                    [&](const launch::Session& session, const Options& options, Log& log) {
+                    [&](const ranks::Session& session, const Options& options, Log& log) {
                       // All ranks follow rank 0, since measuring is collective.
                       request.measure = !session.broadcast(request.measure ? "yes" : "").empty();
                       return show(session, options, log, request);

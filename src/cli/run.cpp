@@ -10,8 +10,8 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "launch/session.hpp"
-#include "run/run.hpp"
+#include "execution/run.hpp"
+#include "ranks/session.hpp"
 #include "scale/options.hpp"
 #include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
@@ -52,7 +52,7 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
         line.settings.begin()->first));
   }
   measure::Request request;
-  const auto launched = launch::launched().value_or(launch::Launched{1, 1, ""});
+  const auto launched = ranks::launched().value_or(ranks::Launched{1, 1, ""});
   request.ranks = positive_count(line, "ranks", launched.ranks);
   const bool is_launched = request.ranks == launched.ranks;
   const std::uint64_t on_host = is_launched ? launched.ranks_on_host : default_ranks_on_host;
@@ -119,21 +119,22 @@ int run(const Arguments& arguments, const char* const* environment) {
   std::optional<measure::Request> dry;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
     // All processes of a launcher would print the same text and errors: only the first one does.
-    if (!launch::first_of_launcher()) return static_cast<int>(ExitCode::done);
+    if (!ranks::first_of_launcher()) return static_cast<int>(ExitCode::done);
     const Options options = parse(arguments, environment, ini, dry);
     Log log;
     for (const std::string& warning : options.warnings()) log.warn(warning);
     if (dry) {
       const std::string weak = warning_of_weak_study(ini, options, dry->ranks);
       if (!weak.empty()) log.warn(weak);
-      print_output(run::dry_run(options, *dry, log));
+      print_output(execution::dry_run(options, *dry, log));
     }
     return static_cast<int>(ExitCode::done);
   }
   return in_session(
       [&] { return parse(arguments, environment, ini, dry); },
-      [&](const launch::Session& session, const Options& options, Log& log) {
-        run::run_workload(session, options, log, {"shardstream run " + shell_line(arguments), ini});
+      [&](const ranks::Session& session, const Options& options, Log& log) {
+        execution::run_workload(session, options, log,
+                                {"shardstream run " + shell_line(arguments), ini});
         return ExitCode::done;
       },
       "use a smaller --pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host");

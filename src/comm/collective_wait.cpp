@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds poll_interval{50};
 
 }  // namespace
 
-CollectiveWait::CollectiveWait(device::Device& device, launch::Heartbeat& heartbeat)
+CollectiveWait::CollectiveWait(device::Device& device, ranks::Heartbeat& heartbeat)
     : device_(device),
       heartbeat_(heartbeat),
       thread_([this](const std::stop_token& stop) { watch(stop); }) {}

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::comm {
 
@@ -21,7 +21,7 @@ namespace shardstream::comm {
 class CollectiveWait {
  public:
   /// Device and heartbeat must outlive this object.
-  CollectiveWait(device::Device& device, launch::Heartbeat& heartbeat);
+  CollectiveWait(device::Device& device, ranks::Heartbeat& heartbeat);
   ~CollectiveWait();
   CollectiveWait(const CollectiveWait&) = delete;
   CollectiveWait& operator=(const CollectiveWait&) = delete;
@@ -43,12 +43,12 @@ class CollectiveWait {
   void update();
 
   device::Device& device_;
-  launch::Heartbeat& heartbeat_;
+  ranks::Heartbeat& heartbeat_;
   Collective next_;
   std::mutex mutex_;                     // guards everything below
   std::condition_variable_any stopped_;  // only a stop request ends a pause
   std::vector<Collective> enqueued_, idle_;
-  std::optional<launch::Heartbeat::Waiting> waiting_;
+  std::optional<ranks::Heartbeat::Waiting> waiting_;
   std::jthread thread_;
 };
 

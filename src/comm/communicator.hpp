@@ -6,7 +6,7 @@
 #include <string>
 
 #include "device/device.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::comm {
 
@@ -100,7 +100,7 @@ class Communicator {
 /// caller. They transfer pieces of at most `piece` bytes per rank, a multiple of 8 below 2 GiB. It
 /// allocates mpi_staging_bytes() of pinned memory. Device and session must outlive it.
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
-                                                    const launch::Session& session,
+                                                    const ranks::Session& session,
                                                     std::size_t piece);
 
 /// Bytes of two slots, each with one piece per rank and one more.
@@ -117,7 +117,7 @@ constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
 /// Unless the user has set NCCL_DEBUG, NCCL's log is kept in memory from here on: it has the
 /// network and the causes of failures. Throws ContractError in a build without NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const launch::Session& session);
+                                                     const ranks::Session& session);
 
 /// The version of the loaded library, such as "2.28.3"; empty in a build without NCCL.
 std::string nccl_version();

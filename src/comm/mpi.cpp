@@ -9,14 +9,14 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "device/buffer.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::comm {
 namespace {
 
 using device::Buffer;
 using device::Memory;
-using launch::check_mpi;
+using ranks::check_mpi;
 
 MPI_Datatype mpi_type(SumType type) {
   if (type == SumType::i64) return MPI_INT64_T;
@@ -48,7 +48,7 @@ class Part {
 class MpiCommunicator final : public Communicator {
  public:
   /// A communicator of `part`, or of all ranks if it is null.
-  MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t piece,
+  MpiCommunicator(device::Device& device, const ranks::Session& session, std::size_t piece,
                   std::unique_ptr<Part> part)
       : device_(device),
         session_(session),
@@ -267,8 +267,8 @@ class MpiCommunicator final : public Communicator {
   }
 
   device::Device& device_;
-  const launch::Session& session_;
-  launch::Heartbeat& heartbeat_;
+  const ranks::Session& session_;
+  ranks::Heartbeat& heartbeat_;
   std::unique_ptr<Part> part_;
   MPI_Comm comm_;
   std::size_t piece_, ranks_ = 1;
@@ -279,7 +279,7 @@ class MpiCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
-                                                    const launch::Session& session,
+                                                    const ranks::Session& session,
                                                     std::size_t piece) {
   return std::make_unique<MpiCommunicator>(device, session, piece, nullptr);
 }

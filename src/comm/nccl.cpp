@@ -91,7 +91,7 @@ struct CollectiveArgs {
   Call call;  ///< called with the communicator and the stream
   const char* name;
   ncclComm_t comm;
-  launch::Heartbeat* heartbeat;
+  ranks::Heartbeat* heartbeat;
 
   Kernel<CollectiveArgs> kernel() const {
     return {name,
@@ -115,7 +115,7 @@ ncclDataType_t nccl_type(SumType type) {
 /// takes 0.5 s to free one, and aborting only one would wait for the kernels of all.
 class SharedState {
  public:
-  SharedState(device::Device& the_device, const launch::Session& the_session)
+  SharedState(device::Device& the_device, const ranks::Session& the_session)
       : device(the_device),
         session(the_session),
         heartbeat(session.heartbeat()),
@@ -150,8 +150,8 @@ class SharedState {
   }
 
   device::Device& device;
-  const launch::Session& session;
-  launch::Heartbeat& heartbeat;
+  const ranks::Session& session;
+  ranks::Heartbeat& heartbeat;
   CollectiveWait wait;
   std::string network;
 
@@ -164,14 +164,14 @@ class SharedState {
   bool left_ = false;
   std::mutex mutex_;
   std::vector<ncclComm_t> comms_;
-  launch::Heartbeat::AtHang at_hang_;
+  ranks::Heartbeat::AtHang at_hang_;
 };
 
 /// Uses NCCL's blocking calls, which wait for other ranks if needed: a non-blocking communicator
 /// costs a thread and a pause per collective. If a call never returns, the watchdog ends the job.
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(device::Device& device, const launch::Session& session)
+  NcclCommunicator(device::Device& device, const ranks::Session& session)
       : shared_(std::make_shared<SharedState>(device, session)) {
     captured_log();  // sets NCCL's variables before NCCL reads them
     ncclUniqueId id{};
@@ -294,7 +294,7 @@ class NcclCommunicator final : public Communicator {
   /// Creates comm_ by calling `connect`. Collective over all ranks; throws AgreedError if it fails
   /// on any of them.
   void start(const std::function<void()>& connect) {
-    const launch::Session& session = shared_->session;
+    const ranks::Session& session = shared_->session;
     std::unique_ptr<device::Stream> stream;
     session.collectively([&] {
       barrier_bytes_ = {shared_->device, device::Memory::device,
@@ -329,7 +329,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   /// The network of all ranks. Collective.
-  static std::string agreed_network(const launch::Session& session) {
+  static std::string agreed_network(const ranks::Session& session) {
     if (session.local_size() == session.size()) return "within one host";
     auto names = session.gather(network_in(captured_log().text()));
     std::ranges::sort(names);
@@ -353,7 +353,7 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const launch::Session& session) {
+                                                     const ranks::Session& session) {
   return std::make_unique<NcclCommunicator>(device, session);
 }
 

@@ -4,7 +4,7 @@
 
 namespace shardstream::comm {
 
-std::unique_ptr<Communicator> make_nccl_communicator(device::Device&, const launch::Session&) {
+std::unique_ptr<Communicator> make_nccl_communicator(device::Device&, const ranks::Session&) {
   throw ContractError("NCCL is chosen only in builds that have it");
 }
 

@@ -36,14 +36,14 @@ std::string obstacle(const Experiment& experiment, const runtime::Runtime& runti
 
 Ceilings measure_ceilings(runtime::Runtime& runtime,
                           std::span<const Experiment* const> experiments) {
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   device::Device& device = *runtime.device;
   const auto effort = measure::effort_for(
       device, session, std::uint64_t{16} << 30,
       measure::host_memory_sample(runtime.resources.cache, runtime.resources.host_memory,
                                   runtime.resources.ranks_on_host),
       runtime.resources.device_memory);
-  using Measure = measure::Ceiling (*)(device::Device&, const launch::Session&, measure::Effort);
+  using Measure = measure::Ceiling (*)(device::Device&, const ranks::Session&, measure::Effort);
   const std::array<std::pair<std::string_view, Measure>, 5> known = {{
       {"device_read", measure::device_read},
       {"device_copy", measure::device_copy},

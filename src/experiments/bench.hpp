@@ -15,8 +15,8 @@
 #include "core/table.hpp"
 #include "device/device.hpp"
 #include "device/nvml.hpp"
-#include "launch/heartbeat.hpp"
 #include "measure/sample.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::runtime {
 struct Resources;
@@ -79,7 +79,7 @@ class Bench {
     int at_once;           ///< number of ranks that measure at the same time
     std::uint64_t memory;  ///< bytes of device memory that this rank may use
     const std::map<std::string, double>& ceilings;  ///< of this rank, by name
-    launch::Heartbeat& heartbeat;
+    ranks::Heartbeat& heartbeat;
     /// Ordinals of the GPUs with which this rank measures its own one (gpu_pairs.hpp).
     std::vector<int> partners = {};
   };
@@ -90,7 +90,7 @@ class Bench {
   device::Device& device() const { return setting_.device; }
   const device::GpuFacts& facts() const { return setting_.facts; }
   const runtime::Resources& resources() const { return setting_.resources; }
-  launch::Heartbeat& heartbeat() const { return setting_.heartbeat; }
+  ranks::Heartbeat& heartbeat() const { return setting_.heartbeat; }
   bool is_quick() const { return setting_.quick; }
   /// Number of ranks that measure at the same time: all, or 1 (Experiment::turns).
   int at_once() const { return setting_.at_once; }

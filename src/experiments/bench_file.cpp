@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/uuid.hpp"
 #include "io/output/run_files.hpp"
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 
 namespace shardstream::experiments {
 namespace {
@@ -44,7 +44,7 @@ void BenchFile::expect_own_file() const {
 
 void BenchFile::publish(const std::function<void(io::ResultFile&)>& store) {
   const std::string uuid = random_uuid();
-  const launch::RemoveOnSignal remove({io::part_path_of(path(), uuid)});
+  const ranks::RemoveOnSignal remove({io::part_path_of(path(), uuid)});
   expect_own_file();
   io::Place place = place_;
   if (!published_.empty() && place.overwrite == io::Overwrite::never) {

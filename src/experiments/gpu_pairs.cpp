@@ -33,7 +33,7 @@ std::vector<int> partners_of(std::span<const SeenGpus> ranks, std::size_t rank) 
   return partners;
 }
 
-std::vector<int> own_partners(const launch::Session& session) {
+std::vector<int> own_partners(const ranks::Session& session) {
   Table mine(
       "gpus",
       {{"host", ColumnType::text}, {"address", ColumnType::text}, {"is_own", ColumnType::integer}});
@@ -44,7 +44,7 @@ std::vector<int> own_partners(const launch::Session& session) {
     }
   });
   std::vector<SeenGpus> ranks(static_cast<std::size_t>(session.size()));
-  const Table all = launch::gather(session, mine);
+  const Table all = ranks::gather(session, mine);
   for (const Row& gpu : all.rows()) {
     SeenGpus& seen = ranks[static_cast<std::size_t>(gpu.get<std::int64_t>("rank"))];
     seen.host = gpu.get<std::string>("host");

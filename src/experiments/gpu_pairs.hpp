@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::experiments {
 
@@ -23,6 +23,6 @@ struct SeenGpus {
 std::vector<int> partners_of(std::span<const SeenGpus> ranks, std::size_t rank);
 
 /// The same for this rank. Collective; every rank must have a GPU.
-std::vector<int> own_partners(const launch::Session& session);
+std::vector<int> own_partners(const ranks::Session& session);
 
 }  // namespace shardstream::experiments

@@ -102,7 +102,7 @@ report::ExperimentResult described(const Experiment& experiment) {
 }
 
 /// The result file. On rank 0, which writes it, the place knows the files that experiments read.
-io::Place place_of(const launch::Session& session, const Options& options,
+io::Place place_of(const ranks::Session& session, const Options& options,
                    std::span<const Experiment* const> chosen) {
   io::Place place{.path = options.text("output.file"),
                   .contents = io::Contents::result,
@@ -117,7 +117,7 @@ io::Place place_of(const launch::Session& session, const Options& options,
 }
 
 /// The message of the first rank that has one, with the number of that rank. Collective.
-std::string first_message(const launch::Session& session, const std::string& mine) {
+std::string first_message(const ranks::Session& session, const std::string& mine) {
   const auto all = session.gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
@@ -129,7 +129,7 @@ std::string first_message(const launch::Session& session, const std::string& min
 /// One run of `bench`.
 class Run {
  public:
-  Run(const launch::Session& session, const Options& options, Log& log, const Request& request);
+  Run(const ranks::Session& session, const Options& options, Log& log, const Request& request);
 
   ExitCode run_all();
 
@@ -144,7 +144,7 @@ class Run {
   std::string count_of_states() const;
   void store(io::ResultFile& file) const;
 
-  const launch::Session& session_;
+  const ranks::Session& session_;
   const Options& options_;
   Log& log_;
   const Request& request_;
@@ -158,7 +158,7 @@ class Run {
   bool context_lost_ = false;
 };
 
-Run::Run(const launch::Session& session, const Options& options, Log& log, const Request& request)
+Run::Run(const ranks::Session& session, const Options& options, Log& log, const Request& request)
     : session_(session),
       options_(options),
       log_(log),
@@ -285,7 +285,7 @@ Finished Run::run_one(const Experiment& experiment) {
   observe_gpu(result);
   const std::string message =
       first_message(session_, ending.state == worst ? ending.message : std::string());
-  if (worst == State::measured) result.table = launch::gather(session_, mine.table);
+  if (worst == State::measured) result.table = ranks::gather(session_, mine.table);
   return end(worst, message);
 }
 
@@ -362,9 +362,9 @@ std::span<const OptionRow> bench_options() {
   return rows;
 }
 
-ExitCode run_experiments(const launch::Session& session, const Options& options, Log& log,
+ExitCode run_experiments(const ranks::Session& session, const Options& options, Log& log,
                          const Request& request) {
-  session.collectively([&] { launch::check_expected_ranks(session, options); });
+  session.collectively([&] { ranks::check_expected_ranks(session, options); });
   return Run(session, options, log, request).run_all();
 }
 

@@ -8,7 +8,7 @@
 #include "core/log.hpp"
 #include "core/options.hpp"
 #include "experiments/experiment.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::experiments {
 
@@ -27,7 +27,7 @@ struct Request {
 /// most the current one. A failed experiment does not affect the others, unless the CUDA context is
 /// lost: then the rest is not run. Returns unverified if an answer was wrong, else failed if an
 /// experiment failed or was not run, else usage if an option was rejected, else done. Collective.
-ExitCode run_experiments(const launch::Session& session, const Options& options, Log& log,
+ExitCode run_experiments(const ranks::Session& session, const Options& options, Log& log,
                          const Request& request);
 
 }  // namespace shardstream::experiments

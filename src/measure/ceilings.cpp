@@ -28,7 +28,7 @@ int calls_for(double seconds, double call) {
 }
 
 /// `calls` calls, timed once on all ranks in step.
-Repetition timed(const launch::Session& session, const StreamWork& work, int calls,
+Repetition timed(const ranks::Session& session, const StreamWork& work, int calls,
                  std::uint64_t warmup = 0) {
   return sample(session, {.warmup = warmup, .repetitions = 1}, [&](bool) { work.call(calls); })
       .repetitions.front();
@@ -61,7 +61,7 @@ void StreamWork::call(int calls) const {
 }
 
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
-                 const launch::Session& session, Effort effort, const StreamWork& work) {
+                 const ranks::Session& session, Effort effort, const StreamWork& work) {
   const double call = repeat_for(session, effort.seconds, [&] { work.call(group); }) / group;
   // All ranks use the number of calls of the fastest rank, so that all of them work to the end.
   const int calls = calls_for(effort.seconds, -session.max(-call));
@@ -75,7 +75,7 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
           .seconds = effort.seconds};
 }
 
-Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
+Effort effort_for(const device::Device& device, const ranks::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit) {
   const double max_bytes = session.max(static_cast<double>(bytes));
   constexpr double MiB = 1 << 20;
@@ -92,7 +92,7 @@ Effort effort_for(const device::Device& device, const launch::Session& session, 
           .seconds = std::clamp(max_bytes / 32e9, 0.002, 0.06)};
 }
 
-Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort) {
+Ceiling link(Way way, device::Device& device, const ranks::Session& session, Effort effort) {
   constexpr std::array names = {"link_up", "link_down", "link_both"};
   Buffer<std::byte> host, remote, host2, remote2;
   StreamWork work;
@@ -120,7 +120,7 @@ Ceiling link(Way way, device::Device& device, const launch::Session& session, Ef
                   static_cast<double>(effort.host_bytes), session, effort, work);
 }
 
-Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort) {
+Ceiling device_read(device::Device& device, const ranks::Session& session, Effort effort) {
   Buffer<std::byte> data;
   Buffer<std::uint64_t> sink;
   StreamWork work;
@@ -136,7 +136,7 @@ Ceiling device_read(device::Device& device, const launch::Session& session, Effo
                   work);
 }
 
-Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort) {
+Ceiling device_copy(device::Device& device, const ranks::Session& session, Effort effort) {
   Buffer<std::byte> from, to;
   StreamWork work;
   session.collectively([&] {
@@ -152,7 +152,7 @@ Ceiling device_copy(device::Device& device, const launch::Session& session, Effo
 }
 
 template <class T>
-Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort) {
+Ceiling arithmetic(device::Device& device, const ranks::Session& session, Effort effort) {
   // A GPU has thousands of lanes, each host thread a few dozen.
   const bool on_host = device.info().backend == "host";
   const std::uint64_t elements = math::elements_together * (on_host ? 16 : 2048);
@@ -170,12 +170,11 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
   return measured(sizeof(T) == 4 ? "arithmetic_f32" : "arithmetic_f64", "Gflop/s",
                   2.0 * static_cast<double>(elements * steps), session, effort, work);
 }
-template Ceiling arithmetic<float>(device::Device&, const launch::Session&, Effort);
-template Ceiling arithmetic<double>(device::Device&, const launch::Session&, Effort);
+template Ceiling arithmetic<float>(device::Device&, const ranks::Session&, Effort);
+template Ceiling arithmetic<double>(device::Device&, const ranks::Session&, Effort);
 
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
-                                  const launch::Session& session, Effort effort,
-                                  std::size_t bytes) {
+                                  const ranks::Session& session, Effort effort, std::size_t bytes) {
   if (session.size() == 1) return std::nullopt;
   const auto ranks = static_cast<std::size_t>(session.size());
   Buffer<std::byte> send, receive;

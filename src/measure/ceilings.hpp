@@ -12,7 +12,7 @@
 #include "comm/communicator.hpp"
 #include "core/table.hpp"
 #include "device/device.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -46,7 +46,7 @@ struct Effort {
 /// If host buffers fit into the processor's caches, the measurement shows the rate of the links. If
 /// they are larger, it shows how fast the host's memory serves all links together. Returns the same
 /// on every rank. Collective.
-Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
+Effort effort_for(const device::Device& device, const ranks::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit);
 
 /// The work that is measured: a function that enqueues it on streams.
@@ -63,7 +63,7 @@ struct StreamWork {
 /// together after a warm-up, since an idle device needs some tens of milliseconds to reach its full
 /// rate. Collective.
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
-                 const launch::Session& session, Effort effort, const StreamWork& work);
+                 const ranks::Session& session, Effort effort, const StreamWork& work);
 
 /// The direction of copies between pinned memory and the device. For `both`, the rate counts the
 /// bytes of one direction.
@@ -71,22 +71,22 @@ enum class Way { up, down, both };
 
 /// The rate of copies between pinned memory and the device in GB/s: link_up, link_down, link_both.
 /// On the host backend, it is the rate of a stream's copies in host memory. Collective.
-Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort);
+Ceiling link(Way way, device::Device& device, const ranks::Session& session, Effort effort);
 
 /// The rate of kernels that read (device_read) or copy (device_copy, bytes read plus written)
 /// device memory, in GB/s. On the host backend, device memory is host memory, and kernels run on
 /// the granted CPUs. Collective.
-Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort);
-Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort);
+Ceiling device_read(device::Device& device, const ranks::Session& session, Effort effort);
+Ceiling device_copy(device::Device& device, const ranks::Session& session, Effort effort);
 
 /// The rate of multiply-adds in registers, in Gflop/s: arithmetic_f32, arithmetic_f64. Collective.
 template <class T>
-Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort);
+Ceiling arithmetic(device::Device& device, const ranks::Session& session, Effort effort);
 
 /// The rate of an all-gather of `bytes` bytes per rank, in GB/s of bytes that a rank receives from
 /// other ranks. Nothing with one rank. Collective.
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
-                                  const launch::Session& session, Effort effort, std::size_t bytes);
+                                  const ranks::Session& session, Effort effort, std::size_t bytes);
 
 /// Among the ceilings on the path, the one that needs the longest time for its load; null if there
 /// is none. It points into `ceilings`.

@@ -14,7 +14,7 @@
 namespace shardstream::measure {
 namespace {
 
-using launch::check_mpi;
+using ranks::check_mpi;
 
 constexpr int round_trips = 64;
 constexpr int tag = 1;
@@ -63,7 +63,7 @@ std::int64_t steady_ns() {
   return nanoseconds(steady_clock::now().time_since_epoch()).count();
 }
 
-ClockOffset compare_clocks(const launch::Session& session) {
+ClockOffset compare_clocks(const ranks::Session& session) {
   if (session.rank() > 0) return answer();
   for (int rank = 1; rank < session.size(); ++rank) ask(rank);
   return {.at_ns = steady_ns()};

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "device/device.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -22,7 +22,7 @@ struct ClockOffset {
 
 /// Compares rank 0's clock with every other rank's by the shortest of 64 round trips. The error is
 /// half of the round trip, since the rank may have answered at any time within it. Collective.
-ClockOffset compare_clocks(const launch::Session& session);
+ClockOffset compare_clocks(const ranks::Session& session);
 
 /// Converts times between two comparisons of a rank's clock with rank 0's. If the two offsets
 /// differ by more than their errors, the drift between them is assumed to be constant. Otherwise

@@ -11,7 +11,7 @@
 #include "core/units.hpp"
 #include "device/host/memory.hpp"
 #include "kernels/kernel.hpp"
-#include "launch/cpus.hpp"
+#include "ranks/cpus.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -147,7 +147,7 @@ std::uint64_t Machine::device_memory(const Options& options) {
 }
 
 unsigned Machine::threads() const {
-  const auto cores = static_cast<std::uint64_t>(launch::granted_cores());
+  const auto cores = static_cast<std::uint64_t>(ranks::granted_cores());
   return static_cast<unsigned>(std::max<std::uint64_t>(1, cores / ranks_on_host()));
 }
 

@@ -84,7 +84,7 @@ std::vector<double> Samples::seconds() const {
   return all;
 }
 
-Samples sample(const launch::Session& session, const Sampling& policy,
+Samples sample(const ranks::Session& session, const Sampling& policy,
                const std::function<void(bool timed)>& work, Recorder* recorder) {
   const auto settle = [&](bool timed) {
     if (recorder == nullptr) return;
@@ -134,14 +134,14 @@ void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& lo
                   policy.precision * 100, s.n, reached, more_time, policy.precision));
 }
 
-Interval time_in_step(const launch::Session& session, const std::function<void()>& work) {
+Interval time_in_step(const ranks::Session& session, const std::function<void()>& work) {
   session.barrier();
   const auto begin = Clock::now();
   work();
   return {begin, Clock::now()};
 }
 
-double repeat_for(const launch::Session& session, double seconds,
+double repeat_for(const ranks::Session& session, double seconds,
                   const std::function<void()>& work) {
   double calls = 0;
   const Interval all = time_in_step(session, [&] {

@@ -11,8 +11,8 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
-#include "launch/session.hpp"
 #include "measure/track.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -70,7 +70,7 @@ struct Samples {
 /// rank's part is done, on the device too. If `recorder` is not null, it settles before each call
 /// and at the end. Rank 0's clock decides when all ranks stop. An exception of `work` is passed on,
 /// on this rank only. Collective.
-Samples sample(const launch::Session& session, const Sampling& policy,
+Samples sample(const ranks::Session& session, const Sampling& policy,
                const std::function<void(bool timed)>& work, Recorder* recorder = nullptr);
 
 /// Logs one warning if sampling ended unconverged. For rank 0.
@@ -85,12 +85,11 @@ struct Interval {
 
 /// Times one call of `work`, which begins after a barrier. An exception of `work` is passed on, on
 /// this rank only. Collective.
-Interval time_in_step(const launch::Session& session, const std::function<void()>& work);
+Interval time_in_step(const ranks::Session& session, const std::function<void()>& work);
 
 /// Calls `work` at least once, until `seconds` have passed since a barrier. Returns this rank's
 /// time per call in seconds. `work` must not be collective, since the number of calls differs
 /// between ranks. Collective.
-double repeat_for(const launch::Session& session, double seconds,
-                  const std::function<void()>& work);
+double repeat_for(const ranks::Session& session, double seconds, const std::function<void()>& work);
 
 }  // namespace shardstream::measure

@@ -41,7 +41,7 @@ constexpr double nothing_to_read = -1, cannot_read = 0;
 
 /// The ceiling from the rates of all ranks. Nothing if any rank could not read, or if no rank had
 /// anything to read.
-std::optional<Ceiling> agree(const launch::Session& session, std::string name, double mine) {
+std::optional<Ceiling> agree(const ranks::Session& session, std::string name, double mine) {
   auto rates = session.gather(std::vector<double>{mine});
   std::erase(rates, nothing_to_read);
   if (rates.empty() || std::ranges::find(rates, cannot_read) != rates.end()) return std::nullopt;
@@ -81,7 +81,7 @@ struct Passes {
 /// which the pass before it ended. read() returns the number of bytes, or 0 on failure. Each thread
 /// has its own memory of `room` bytes.
 template <class Read>
-double rate_of(const launch::Session& session, std::uint64_t places, unsigned threads,
+double rate_of(const ranks::Session& session, std::uint64_t places, unsigned threads,
                std::uint64_t room, Passes passes, const Read& read) {
   std::optional<Memory> memory;
   session.collectively([&] {
@@ -113,7 +113,7 @@ double rate_of(const launch::Session& session, std::uint64_t places, unsigned th
 /// threads process in turn. The best of a few passes counts, since other work on the machine can
 /// only lower the rate.
 template <class Pass>
-Ceiling memory_rate(const launch::Session& session, std::string name, unsigned threads,
+Ceiling memory_rate(const ranks::Session& session, std::string name, unsigned threads,
                     std::uint64_t bytes, std::uint64_t piece, const Pass& pass) {
   const auto whole_pass = [&](bool) {
     std::atomic<std::uint64_t> next = 0;
@@ -148,7 +148,7 @@ std::uint64_t sum(const std::byte* data, const std::byte* end) {
 
 }  // namespace
 
-PageCache page_cache(const launch::Session& session, const io::Source& source, Range shard) {
+PageCache page_cache(const ranks::Session& session, const io::Source& source, Range shard) {
   const auto stored = source.stored(shard);
   const bool any = stored && shard.count > 0;
   const auto share = any ? io::cached_share(*stored->file, stored->bytes) : std::nullopt;
@@ -168,7 +168,7 @@ PageCache page_cache(const launch::Session& session, const io::Source& source, R
   return result;
 }
 
-std::optional<Ceiling> storage_read(const launch::Session& session, const io::Source& source,
+std::optional<Ceiling> storage_read(const ranks::Session& session, const io::Source& source,
                                     Range shard, Readers readers) {
   const Pieces pieces{shard, readers.piece};
   const auto all = source.stored(shard);
@@ -187,7 +187,7 @@ std::optional<Ceiling> storage_read(const launch::Session& session, const io::So
   return agree(session, "storage_read", shard.count > 0 && !file.valid() ? cannot_read : rate);
 }
 
-std::optional<Ceiling> page_cache_read(const launch::Session& session, const io::Source& source,
+std::optional<Ceiling> page_cache_read(const ranks::Session& session, const io::Source& source,
                                        Range shard, Readers readers) {
   constexpr std::uint64_t max_pieces = 256, sampled_pages = 32;
   const Pieces pieces{shard, readers.piece};
@@ -210,7 +210,7 @@ std::optional<Ceiling> page_cache_read(const launch::Session& session, const io:
   return agree(session, "page_cache_read", shard.count > 0 && cached.empty() ? cannot_read : rate);
 }
 
-std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
+std::optional<Ceiling> decode(const ranks::Session& session, const io::Source& source, Range shard,
                               Readers readers) {
   const Pieces pieces{shard, readers.piece};
   // Chunks that are still decoded ahead at the end of a pass are not counted, so the time must
@@ -228,7 +228,7 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
   return agree(session, "decode", rate);
 }
 
-Ceiling read_rate(const launch::Session& session, const std::string& name, unsigned threads,
+Ceiling read_rate(const ranks::Session& session, const std::string& name, unsigned threads,
                   std::uint64_t room, double seconds,
                   const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
   return *agree(
@@ -236,7 +236,7 @@ Ceiling read_rate(const launch::Session& session, const std::string& name, unsig
       rate_of(session, UINT64_MAX, threads, room, {.count = 4, .seconds = seconds}, read));
 }
 
-std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
+std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache) {
   const auto stored = source.stored(shard);
   const bool as_wanted = session.max(stored && stored->as_wanted ? 1 : 0) > 0;
@@ -279,7 +279,7 @@ struct HostMemory::Pages : Memory {
   using Memory::Memory;
 };
 
-HostMemory::HostMemory(const launch::Session& session, unsigned threads, std::uint64_t bytes)
+HostMemory::HostMemory(const ranks::Session& session, unsigned threads, std::uint64_t bytes)
     : session_(session), threads_(threads), bytes_(bytes) {
   session.collectively([&] { pages_ = std::make_unique<const Pages>(bytes, threads); });
 }

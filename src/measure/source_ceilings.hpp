@@ -13,8 +13,8 @@
 
 #include "core/shard.hpp"
 #include "io/source/source.hpp"
-#include "launch/session.hpp"
 #include "measure/ceilings.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -24,7 +24,7 @@ struct PageCache {
   std::optional<double> share;  ///< fraction of the bytes; nothing if it is unknown on any rank
 };
 /// Collective.
-PageCache page_cache(const launch::Session& session, const io::Source& source, Range shard);
+PageCache page_cache(const ranks::Session& session, const io::Source& source, Range shard);
 
 /// The readers of a run.
 struct Readers {
@@ -35,26 +35,26 @@ struct Readers {
 /// The rate of direct reads, which bypass the page cache and do not change its state. The pieces
 /// that are read are spread over the shard. Returns nothing if a rank's file does not contain the
 /// elements in the requested form, or if its file system does not support direct reads.
-std::optional<Ceiling> storage_read(const launch::Session& session, const io::Source& source,
+std::optional<Ceiling> storage_read(const ranks::Session& session, const io::Source& source,
                                     Range shard, Readers readers);
 
 /// The rate of reading pieces of the shard that are in the page cache. Each reader always reads
 /// into the same memory, which stays in the processor's cache. Returns nothing if a rank has no
 /// such pieces.
-std::optional<Ceiling> page_cache_read(const launch::Session& session, const io::Source& source,
+std::optional<Ceiling> page_cache_read(const ranks::Session& session, const io::Source& source,
                                        Range shard, Readers readers);
 
 /// The rate at which readers read the source, from the beginning of the shard, without uploads. It
 /// includes the arithmetic of a generator, the decoding of chunks, H5Dread, and the storage. Data
 /// that is read through the page cache stays in it. Throws AgreedError if a read fails.
-std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
+std::optional<Ceiling> decode(const ranks::Session& session, const io::Source& source, Range shard,
                               Readers readers);
 
 /// The rate at which `threads` threads of each rank read with read(place, memory): the best of four
 /// passes of `seconds` seconds each. Each thread has its own memory of `room` bytes. `place` is the
 /// number of a piece; read() accepts any number, and returns the number of bytes that it has read,
 /// which is above 0. Throws AgreedError if a read fails.
-Ceiling read_rate(const launch::Session& session, const std::string& name, unsigned threads,
+Ceiling read_rate(const ranks::Session& session, const std::string& name, unsigned threads,
                   std::uint64_t room, double seconds,
                   const std::function<std::uint64_t(std::uint64_t place, std::byte* memory)>& read);
 
@@ -65,7 +65,7 @@ std::string read_conditions(ElementType type, const std::string& access);
 
 /// The ceilings that limit a run with this source, out of storage_read, page_cache_read and decode.
 /// Collective.
-std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
+std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache);
 
 /// The number of bytes for HostMemory. It is larger than the rank's part of the last-level cache of
@@ -83,7 +83,7 @@ class HostMemory {
  public:
   /// Allocates and touches the pages with `threads` threads. Throws AgreedError if there is not
   /// enough memory. `session` must outlive the object.
-  HostMemory(const launch::Session& session, unsigned threads, std::uint64_t bytes);
+  HostMemory(const ranks::Session& session, unsigned threads, std::uint64_t bytes);
   ~HostMemory();
 
   /// The rate at which all threads read this memory: host_memory_read.
@@ -95,7 +95,7 @@ class HostMemory {
  private:
   struct Pages;
 
-  const launch::Session& session_;
+  const ranks::Session& session_;
   unsigned threads_;
   std::uint64_t bytes_;
   std::unique_ptr<const Pages> pages_;

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "core/text.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -95,7 +95,7 @@ Table samples_table(std::span<const Sample> samples, Time zero) {
 }
 
 /// The energy of all GPUs. For a shared GPU, the energy of its first rank is used. Collective.
-Energy gather_energy(const launch::Session& session, const Energy& mine, const std::string& gpu) {
+Energy gather_energy(const ranks::Session& session, const Energy& mine, const std::string& gpu) {
   Energy all{.joules = 0, .counted = true};
   std::set<std::string> known;
   const auto energies = session.gather(std::vector{mine});
@@ -207,13 +207,13 @@ std::size_t max_samples(int ranks) {
   return std::clamp(all_ranks / static_cast<std::size_t>(ranks), lower, upper);
 }
 
-RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
+RunTelemetry gather_telemetry(const ranks::Session& session, const Telemetry& telemetry,
                               std::span<const Repetition> repetitions, const std::string& gpu) {
   const auto& samples = telemetry.samples();
   const bool ran = !repetitions.empty();
   const Time zero = ran ? repetitions.front().begin : Time();
   const Energy energy = ran ? energy_between(samples, zero, repetitions.back().end) : Energy();
-  RunTelemetry run{.samples = launch::gather(session, samples_table(samples, zero)),
+  RunTelemetry run{.samples = ranks::gather(session, samples_table(samples, zero)),
                    .throttled = std::vector<std::int64_t>(repetitions.size(), -1),
                    .energy = gather_energy(session, energy, gpu),
                    .warnings = {}};

@@ -15,8 +15,8 @@
 #include "core/options.hpp"
 #include "core/table.hpp"
 #include "device/nvml.hpp"
-#include "launch/session.hpp"
 #include "measure/sample.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -99,7 +99,7 @@ struct RunTelemetry {
 /// Gathers the telemetry of all ranks. `gpu` identifies this rank's GPU, so that a shared GPU is
 /// counted once; it is empty without a GPU. The energy is unknown if it is unknown on any rank.
 /// Collective.
-RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
+RunTelemetry gather_telemetry(const ranks::Session& session, const Telemetry& telemetry,
                               std::span<const Repetition> repetitions, const std::string& gpu);
 
 }  // namespace shardstream::measure

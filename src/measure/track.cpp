@@ -136,7 +136,7 @@ void DeviceTrack::fold_first() {
   ended_.pop_front();
 }
 
-Recorder::Recorder(bool keeps_spans, launch::Heartbeat* heartbeat)
+Recorder::Recorder(bool keeps_spans, ranks::Heartbeat* heartbeat)
     : keeps_spans_(keeps_spans), heartbeat_(heartbeat) {
   host_tracks_.emplace_back("main", keeps_spans, timed_since_);
 }
@@ -171,7 +171,7 @@ std::vector<const Track*> tracks_of(const Recorder& recorder) {
   return tracks;
 }
 
-Timeline gather_timeline(const launch::Session& session, const Recorder& recorder,
+Timeline gather_timeline(const ranks::Session& session, const Recorder& recorder,
                          const ClockOffset& start) {
   const ClockAlignment clock(start, compare_clocks(session));
   Timeline timeline;

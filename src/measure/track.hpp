@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "launch/heartbeat.hpp"
-#include "launch/session.hpp"
 #include "measure/clock.hpp"
+#include "ranks/heartbeat.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::measure {
 
@@ -153,7 +153,7 @@ class Recorder {
  public:
   /// Sums phases. If `keeps_spans`, it also keeps every span. If `heartbeat` is not null, phases of
   /// the main thread are reported to it when they begin.
-  explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
+  explicit Recorder(bool keeps_spans = false, ranks::Heartbeat* heartbeat = nullptr);
 
   /// Begins a phase of the main thread, which ends with the returned span.
   [[nodiscard]] HostTrack::Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0) {
@@ -183,7 +183,7 @@ class Recorder {
 
  private:
   bool keeps_spans_;
-  launch::Heartbeat* heartbeat_;
+  ranks::Heartbeat* heartbeat_;
   TimedSince timed_since_ = 0;
   std::unique_ptr<DeviceClock> clock_;
   std::deque<HostTrack> host_tracks_;
@@ -206,7 +206,7 @@ struct Timeline {
 
 /// Gathers the spans of all ranks. `start` is the result of compare_clocks() at the begin of the
 /// run; the function compares the clocks again. No span may be open. Collective.
-Timeline gather_timeline(const launch::Session& session, const Recorder& recorder,
+Timeline gather_timeline(const ranks::Session& session, const Recorder& recorder,
                          const ClockOffset& start);
 
 }  // namespace shardstream::measure

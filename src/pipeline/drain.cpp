@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds between_calls{200};
 }  // namespace
 
 Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
-             std::uint64_t slots, unsigned writers, launch::Heartbeat* heartbeat)
+             std::uint64_t slots, unsigned writers, ranks::Heartbeat* heartbeat)
     : memory_(device, device::Memory::pinned, slot_bytes * slots),
       slot_bytes_(slot_bytes),
       heartbeat_(heartbeat),

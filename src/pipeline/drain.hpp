@@ -16,9 +16,9 @@
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "device/device.hpp"
-#include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
 #include "pipeline/crew.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::pipeline {
 
@@ -34,7 +34,7 @@ class Drain {
 
   /// There must be at least as many slots as writers.
   Drain(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
-        std::uint64_t slots, unsigned writers, launch::Heartbeat* heartbeat = nullptr);
+        std::uint64_t slots, unsigned writers, ranks::Heartbeat* heartbeat = nullptr);
   /// Waits for its stream and its writers. Rows that no writer has begun to write are lost.
   ~Drain();
   Drain(const Drain&) = delete;
@@ -101,7 +101,7 @@ class Drain {
 
   device::Buffer<std::byte> memory_;
   std::size_t slot_bytes_;
-  launch::Heartbeat* heartbeat_;
+  ranks::Heartbeat* heartbeat_;
   std::unique_ptr<device::Stream> download_;
   measure::HostTrack& main_track_;
   measure::DeviceTrack& download_track_;

@@ -30,7 +30,7 @@ device::Buffer<std::byte> host_buffer(device::Device& device, Mode mode, std::si
 }  // namespace
 
 Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source,
-           Range shard, const Sizes& sizes, launch::Heartbeat* heartbeat)
+           Range shard, const Sizes& sizes, ranks::Heartbeat* heartbeat)
     : source_(source),
       shard_(shard),
       sizes_(sizes),

@@ -10,10 +10,10 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "io/source/source.hpp"
-#include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::pipeline {
 
@@ -37,7 +37,7 @@ class Feed {
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
   Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
-       const Sizes& sizes, launch::Heartbeat* heartbeat = nullptr);
+       const Sizes& sizes, ranks::Heartbeat* heartbeat = nullptr);
 
   /// Loads the data to its place for the mode. Call it before timing starts. Does nothing for
   /// `stream`.
@@ -77,7 +77,7 @@ class Feed {
   Range shard_;
   Sizes sizes_;
   std::uint64_t element_;
-  launch::Heartbeat* heartbeat_;
+  ranks::Heartbeat* heartbeat_;
   device::Buffer<std::byte> loaded_;  // the shard, in modes with host_memory()
   UploadRing ring_;                   // has space for all batches in mode resident
 };

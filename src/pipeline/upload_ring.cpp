@@ -15,7 +15,7 @@ using device::Memory;
 using measure::Kind;
 
 UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
-                       launch::Heartbeat* heartbeat)
+                       ranks::Heartbeat* heartbeat)
     : sizes_(sizes),
       heartbeat_(heartbeat),
       main_track_(recorder.main()),

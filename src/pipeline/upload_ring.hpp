@@ -17,9 +17,9 @@
 
 #include "device/buffer.hpp"
 #include "device/device.hpp"
-#include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
 #include "pipeline/crew.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::pipeline {
 
@@ -150,7 +150,7 @@ class UploadRing {
   };
 
   UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
-             launch::Heartbeat* heartbeat = nullptr);
+             ranks::Heartbeat* heartbeat = nullptr);
   /// Waits for its streams, since their work may use memory of the caller.
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
@@ -201,7 +201,7 @@ class UploadRing {
   std::uint64_t last_use(std::uint64_t batch) const;
 
   RingSizes sizes_;
-  launch::Heartbeat* heartbeat_;
+  ranks::Heartbeat* heartbeat_;
   std::vector<BatchBuffer> buffers_;
   std::unique_ptr<Staging> staging_;  // none without readers
   measure::HostTrack& main_track_;

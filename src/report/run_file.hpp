@@ -23,7 +23,7 @@ struct Metric {
   std::string unit;
 };
 
-/// The end of a step of the start; see run/startup.hpp.
+/// The end of a step of the start; see execution/startup.hpp.
 struct Step {
   std::string name;
   double first, last, utc;

@@ -11,7 +11,7 @@
 #include "core/uuid.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
-#include "launch/gpu_locality.hpp"
+#include "ranks/gpu_locality.hpp"
 
 extern char** environ;
 
@@ -70,19 +70,19 @@ std::vector<std::pair<std::string, std::string>> provenance(
           {"cuda_toolkit", std::string(build_info::cuda_version)},
           {"device_software", device != nullptr ? device->info().software : ""},
           {"nvidia_driver", nvml.driver_version()},
-          {"mpi", launch::Session::library_version()},
+          {"mpi", ranks::Session::library_version()},
           {"nccl", comm::nccl_version()},
           {"network", communicator != nullptr ? communicator->network() : ""},
           {"openblas", openblas.version},
           {"openblas_core", openblas.core},
           {"openblas_threads", openblas.threads},
           {"hdf5", io::hdf5_version()},
-          {"hwloc", launch::hwloc_version()},
+          {"hwloc", ranks::hwloc_version()},
           {"operating_system", operating_system()},
           {"environment", job_environment()}};
 }
 
-std::string make_run_uuid(const launch::Session& session) {
+std::string make_run_uuid(const ranks::Session& session) {
   return session.broadcast(random_uuid());
 }
 

@@ -19,6 +19,6 @@ std::vector<std::pair<std::string, std::string>> provenance(const device::Device
                                                             const comm::Communicator* communicator);
 
 /// 32 hexadecimal digits in five groups, new for each run, the same on every rank. Collective.
-std::string make_run_uuid(const launch::Session& session);
+std::string make_run_uuid(const ranks::Session& session);
 
 }  // namespace shardstream::runtime

@@ -14,9 +14,9 @@
 #include "device/cuda/cuda_device.hpp"
 #include "device/host/host_device.hpp"
 #include "device/host/memory.hpp"
-#include "launch/gpu_locality.hpp"
-#include "launch/session.hpp"
-#include "launch/situation.hpp"
+#include "ranks/gpu_locality.hpp"
+#include "ranks/session.hpp"
+#include "ranks/situation.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -51,19 +51,19 @@ std::string hidden_gpus() {
 
 /// The hardware that this rank sees; `wanted` is device.backend. CUDA starts while hwloc reads the
 /// topology.
-launch::Situation look(const launch::Session& session, const std::string& wanted) {
+ranks::Situation look(const ranks::Session& session, const std::string& wanted) {
   std::future<device::cuda::Inventory> inventory;
   if constexpr (built_with_cuda) {
     if (wanted != "host") inventory = std::async(std::launch::async, device::cuda::inventory);
   }
-  launch::Situation seen = launch::observe(session);
+  ranks::Situation seen = ranks::observe(session);
   seen.built_with_cuda = built_with_cuda;
   if (wanted == "host") return seen;
   if (inventory.valid()) {
     auto [gpus, problem] = inventory.get();
     seen.problem = problem;
     for (const auto& gpu : gpus) {
-      const auto [node, cpus] = launch::locality_of(gpu.pci);
+      const auto [node, cpus] = ranks::locality_of(gpu.pci);
       seen.gpus.push_back({gpu.uuid, gpu.pci, gpu.name, node, cpus});
     }
   }
@@ -75,7 +75,7 @@ launch::Situation look(const launch::Session& session, const std::string& wanted
 
 /// Bytes for this rank of what its GPU has free: the least that any of the ranks on it has found,
 /// which is after all of them have opened it, in equal parts. Collective.
-std::uint64_t part_of_free_memory(const launch::Session& session, const launch::Place& place,
+std::uint64_t part_of_free_memory(const ranks::Session& session, const ranks::Place& place,
                                   std::uint64_t free) {
   const auto found = session.gather(std::vector{free});
   for (const int rank : place.sharers) {
@@ -110,7 +110,7 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
 /// Larger pieces than 256 KiB are hardly faster between ranks of one host. Many ranks get smaller
 /// ones, so that their slots pin no more than 16 MiB a rank; below a page the calls themselves
 /// would take the time.
-std::size_t mpi_piece(const launch::Session& session) {
+std::size_t mpi_piece(const ranks::Session& session) {
   constexpr std::size_t max = std::size_t{256} << 10, min = 4096;
   constexpr std::size_t max_pinned = std::size_t{16} << 20;
   const std::size_t shares = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
@@ -120,7 +120,7 @@ std::size_t mpi_piece(const launch::Session& session) {
 /// The communicator that comm.transport asks for. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   const auto span = runtime.recorder.phase("communicator", measure::Kind::communication);
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const bool has_nccl = !comm::nccl_version().empty();
   auto transport = comm::Transport::mpi;
   session.collectively([&] {
@@ -160,7 +160,7 @@ std::uint64_t process_memory(unsigned threads) {
   return base + threads * per_thread;
 }
 
-Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
+Runtime::Runtime(const ranks::Session& the_session, const Options& the_options, Log& the_log)
     : session(the_session),
       options(the_options),
       log(the_log),
@@ -173,15 +173,15 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 void Runtime::open() {
   const auto span = recorder.phase("device", measure::Kind::useful);
   const std::string& wanted = options.text("device.backend");
-  const launch::Request request{.backend = wanted,
-                                .oversubscribe = options.flag("device.oversubscribe"),
-                                .bind = launch::may_bind(options),
-                                .max_cpus = options.is_auto("launch.cpus-per-rank")
-                                                ? 0
-                                                : options.count("launch.cpus-per-rank"),
-                                .first_gpu = options.count("device.first")};
-  const launch::Plan plan = launch::take_places(session, look(session, wanted), request, log);
-  const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
+  const ranks::Request request{.backend = wanted,
+                               .oversubscribe = options.flag("device.oversubscribe"),
+                               .bind = ranks::may_bind(options),
+                               .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                               ? 0
+                                               : options.count("launch.cpus-per-rank"),
+                               .first_gpu = options.count("device.first")};
+  const ranks::Plan plan = ranks::take_places(session, look(session, wanted), request, log);
+  const ranks::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // while CUDA makes its context
   session.collectively([&] {
     if (place.gpu >= 0) {

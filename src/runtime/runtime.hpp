@@ -13,10 +13,10 @@
 #include "device/device.hpp"
 #include "device/nvml.hpp"
 #include "kernels/backend.hpp"
-#include "launch/session.hpp"
 #include "measure/clock.hpp"
 #include "measure/telemetry.hpp"
 #include "measure/track.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::runtime {
 
@@ -43,7 +43,7 @@ std::uint64_t process_memory(unsigned threads);
 
 /// One rank's equipment. The session, the log and the options must outlive it.
 struct Runtime {
-  const launch::Session& session;
+  const ranks::Session& session;
   const Options& options;
   Log& log;
   Resources resources;
@@ -56,10 +56,10 @@ struct Runtime {
   device::Nvml nvml;                            ///< not loaded on the host backend
   std::optional<measure::Telemetry> telemetry;  ///< has a value; started by whoever times
 
-  /// Takes the place that launch::place() gives to this rank: binds the calling thread to its CPUs
+  /// Takes the place that ranks::place() gives to this rank: binds the calling thread to its CPUs
   /// (so no other thread may run yet) and opens its GPU, or the host backend; then connects
   /// the ranks by comm.transport. Collective.
-  Runtime(const launch::Session& session, const Options& options, Log& log);
+  Runtime(const ranks::Session& session, const Options& options, Log& log);
 
  private:
   void open();

@@ -57,7 +57,7 @@ std::string slow_link(const HostLink& link, double best_share) {
 void warn_of_slow_links(const Runtime& runtime, std::span<const measure::Ceiling> ceilings) {
   const auto up = std::ranges::find(ceilings, "link_up", &measure::Ceiling::name);
   if (up == ceilings.end() || up->seconds < long_enough) return;
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const auto gpu = runtime.nvml.gpu_at(runtime.device->info().pci);
   const HostLink mine{.rank = session.rank(),
                       .rate = up->by_rank[static_cast<std::size_t>(session.rank())],

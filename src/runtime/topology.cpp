@@ -13,9 +13,9 @@
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/nvml.hpp"
-#include "launch/cpus.hpp"
-#include "launch/gpu_locality.hpp"
-#include "launch/session.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/gpu_locality.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -25,7 +25,7 @@ std::string pinned_nodes(device::Device* device) {
   if (device == nullptr) return "unknown";
   try {
     const device::Buffer<std::byte> probe(*device, device::Memory::pinned, std::size_t{4} << 20);
-    return launch::numa_nodes_of(probe.data(), probe.bytes());
+    return ranks::numa_nodes_of(probe.data(), probe.bytes());
   } catch (const Error&) {
     return "unknown";  // a look round must not end a run whose work is done
   }
@@ -47,9 +47,9 @@ Table rank_seen(const Viewpoint& from) {
   device::DeviceInfo none;
   none.backend = "none";
   const auto& device = from.device != nullptr ? from.device->info() : none;
-  const int node = device.pci.empty() ? -1 : launch::locality_of(device.pci).numa_node;
+  const int node = device.pci.empty() ? -1 : ranks::locality_of(device.pci).numa_node;
   table.add({from.session.host(), std::int64_t{from.session.local_rank()}, std::int64_t{getpid()},
-             launch::granted_cpu_list(), launch::numa_nodes_of_cpus(launch::granted_cpus()),
+             ranks::granted_cpu_list(), ranks::numa_nodes_of_cpus(ranks::granted_cpus()),
              std::int64_t{from.threads}, device.backend, device.name, device.uuid, device.pci,
              std::int64_t{node}, pinned_nodes(from.device)});
   return table;
@@ -86,7 +86,7 @@ std::vector<Column> with_facts(std::vector<Column> columns) {
 void add_gpu(Table& seen, const std::string& host, Origin origin, const device::GpuFacts& f) {
   const auto integer = [](std::int64_t value) { return Cell(value); };
   seen.add({integer(static_cast<std::int64_t>(origin)), host, f.pci, f.uuid,
-            integer(launch::locality_of(f.pci).numa_node), f.name, integer(f.compute_capability),
+            integer(ranks::locality_of(f.pci).numa_node), f.name, integer(f.compute_capability),
             integer(f.multiprocessors), integer(f.memory), integer(f.sm_clock_max),
             integer(f.memory_clock_max), f.power_limit, f.ecc, integer(f.pcie_generation),
             integer(f.pcie_width), integer(f.pcie_generation_max), integer(f.pcie_width_max),
@@ -232,10 +232,10 @@ class Merging {
 }  // namespace
 
 Topology observe(const Viewpoint& from) {
-  Table ranks = launch::gather(from.session, rank_seen(from));
+  Table ranks = ranks::gather(from.session, rank_seen(from));
   Merging merging;
-  merging.add_gpus(launch::gather(from.session, gpus_seen(from)));
-  merging.add_peers(launch::gather(from.session, peers_seen(from)));
+  merging.add_gpus(ranks::gather(from.session, gpus_seen(from)));
+  merging.add_peers(ranks::gather(from.session, peers_seen(from)));
   return {std::move(ranks), std::move(merging.gpus), std::move(merging.peers)};
 }
 

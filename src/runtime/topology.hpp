@@ -21,7 +21,7 @@ struct Topology {
 
 /// From where one rank looks.
 struct Viewpoint {
-  const launch::Session& session;
+  const ranks::Session& session;
   unsigned threads = 1;
   device::Device* device = nullptr;  ///< null if none could be opened
   const device::Nvml& nvml;

@@ -13,7 +13,7 @@
 #include <cstdlib>
 
 #include "core/error.hpp"
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -71,7 +71,7 @@ void Interrupts::watch() {
   }
   if (sources[0].revents == 0) return;
   log_.info("interrupted: run the same command again");
-  launch::end_at_once(ExitCode::checkpointed);
+  ranks::end_at_once(ExitCode::checkpointed);
 }
 
 void Interrupts::note() {

@@ -12,8 +12,8 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
-#include "launch/cpus.hpp"
-#include "launch/session.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/session.hpp"
 #include "scale/process.hpp"
 
 namespace shardstream::scale {
@@ -51,7 +51,7 @@ std::string default_template(const Request& request) {
 }
 
 bool is_open_mpi() {
-  return launch::Session::library_version().starts_with("Open MPI");
+  return ranks::Session::library_version().starts_with("Open MPI");
 }
 
 /// The cores of this host if Open MPI's mpirun starts at most one rank on each; 0 if an environment
@@ -65,7 +65,7 @@ std::uint64_t limiting_cores() {
                                  "PE_HOSTFILE"};
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
   if (!is_open_mpi() || std::ranges::any_of(others, is_set)) return 0;
-  return static_cast<std::uint64_t>(launch::granted_cores());
+  return static_cast<std::uint64_t>(ranks::granted_cores());
 }
 
 /// Throws UsageError as root, since Open MPI's mpirun then needs two environment variables.
@@ -202,7 +202,7 @@ std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
 }
 
 void reject_many_copies() {
-  const auto launched = launch::launched();
+  const auto launched = ranks::launched();
   if (!launched || launched->ranks <= 1) return;
   throw UsageError(
       fmt::format("scale starts the ranks of each run itself, but a launcher has started it {} "

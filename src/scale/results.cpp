@@ -7,9 +7,9 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "execution/output.hpp"
 #include "report/inputs.hpp"
 #include "report/run_file.hpp"
-#include "run/output.hpp"
 #include "scale/complaint.hpp"
 #include "scale/folder.hpp"
 
@@ -73,7 +73,7 @@ std::string Results::change_of_options(const Launch& launch) const {
 }
 
 std::string Results::why_not_removable(const Launch& launch) const {
-  const fs::path result = plan_.result_of(launch), trace = run::trace_path(result);
+  const fs::path result = plan_.result_of(launch), trace = execution::trace_path(result);
   const auto sentence = [&](const fs::path& file, const std::string& why) {
     return fmt::format(
         "output.file: '{}' has the name of a result of this study ({}), but is not replaced ({}): "
@@ -92,7 +92,7 @@ std::string Results::why_not_removable(const Launch& launch) const {
 
 void Results::remove(const Launch& launch) const {
   if (const std::string why = why_not_removable(launch); !why.empty()) throw Error(why);
-  const fs::path result = plan_.result_of(launch), trace = run::trace_path(result);
+  const fs::path result = plan_.result_of(launch), trace = execution::trace_path(result);
   std::error_code ignored;  // the run reports a file that is still there
   fs::remove(result, ignored);
   if (why_not_own_trace(trace, plan_.name()).empty()) fs::remove(trace, ignored);

@@ -14,7 +14,7 @@ std::string name_of(const RankState& rank) {
   return fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid);
 }
 
-std::string place_of(const launch::Pulse& pulse) {
+std::string place_of(const ranks::Pulse& pulse) {
   return fmt::format("phase {}{}{}", pulse.phase, pulse.step.empty() ? "" : ", ", pulse.step);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::watchdog {
 
@@ -15,9 +15,9 @@ struct RankState {
   int rank = 0;
   std::string host;
   long pid = 0;
-  launch::Pulse pulse;  ///< the last that it told
-  double silent = 0;    ///< seconds since it told anything
-  double still = 0;     ///< seconds since it was seen to move
+  ranks::Pulse pulse;  ///< the last that it told
+  double silent = 0;   ///< seconds since it told anything
+  double still = 0;    ///< seconds since it was seen to move
 };
 
 struct Verdict {

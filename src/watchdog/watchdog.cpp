@@ -22,7 +22,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 #include "watchdog/side_channel.hpp"
 #include "watchdog/verdict.hpp"
 
@@ -91,7 +91,7 @@ void try_for(double seconds, const Work& work) {
 
 class Watchdog::Watch {
  public:
-  Watch(const launch::Session& session, double timeout, Log& log);
+  Watch(const ranks::Session& session, double timeout, Log& log);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -104,7 +104,7 @@ class Watchdog::Watch {
   struct Watched {
     Member member;
     Connection connection{};  // none to oneself, or once it has ended
-    launch::Pulse pulse{};
+    ranks::Pulse pulse{};
     double heard = 0, moved = 0, ended = never;  // on the watch's clock
     bool by_signal = false;                      // a signal ends it
     bool parted = false;                         // it has said that it goes, and why
@@ -136,7 +136,7 @@ class Watchdog::Watch {
   bool is_first() const { return session_.rank() == 0; }
   RankState state(const Watched& rank) const;
 
-  const launch::Session& session_;
+  const ranks::Session& session_;
   Log& log_;
   const double timeout_, interval_;
   std::vector<Member> members_;
@@ -144,7 +144,7 @@ class Watchdog::Watch {
   Listener listener_;                  // on rank 0, until all are connected
   std::vector<Connection> strangers_;  // who have not shown the token yet
   std::vector<Watched> watched_;       // on rank 0 all ranks; on others rank 0 and oneself
-  launch::RemoveOnSignal on_signal_;
+  ranks::RemoveOnSignal on_signal_;
   Descriptor wake_;  // readable: a signal has come, or the main thread wants something
   double now_ = 0;   // seconds that this thread has watched
   Clock::time_point looked_ = Clock::now();
@@ -156,7 +156,7 @@ class Watchdog::Watch {
   std::thread thread_;
 };
 
-Watchdog::Watch::Watch(const launch::Session& session, double timeout, Log& log)
+Watchdog::Watch::Watch(const ranks::Session& session, double timeout, Log& log)
     : session_(session), log_(log), timeout_(timeout), interval_(std::min(1.0, timeout / 10)) {}
 
 Watchdog::Watch::~Watch() {
@@ -257,12 +257,12 @@ void Watchdog::Watch::start() {
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  launch::notify_of_signals(wake_.get());
+  ranks::notify_of_signals(wake_.get());
 }
 
 void Watchdog::Watch::stop() {
   if (!thread_.joinable()) return;
-  launch::notify_of_signals(-1);
+  ranks::notify_of_signals(-1);
   wants_to_stop_ = true;
   ::eventfd_write(wake_.get(), 1);
   thread_.join();
@@ -285,7 +285,7 @@ void Watchdog::Watch::run() {
     tell_of_goings();
     if (wants_to_stop_) return;
     if (now_ < next_beat) continue;
-    const launch::Pulse pulse = session_.heartbeat().pulse();
+    const ranks::Pulse pulse = session_.heartbeat().pulse();
     tell_all(
         fmt::format("beat\t{}\t{:d}\t{}\t{}", pulse.moves, pulse.waiting, pulse.phase, pulse.step));
     next_beat = now_ + interval_;
@@ -317,7 +317,7 @@ void Watchdog::Watch::read_news() {
   if (listener_.valid()) admit();
   for (auto& rank : watched_) {
     if (rank.member.rank == session_.rank()) {
-      launch::Pulse pulse = session_.heartbeat().pulse();
+      ranks::Pulse pulse = session_.heartbeat().pulse();
       if (pulse.moves != rank.pulse.moves) rank.moved = now_;
       rank.pulse = std::move(pulse);
       rank.heard = now_;
@@ -359,8 +359,8 @@ void Watchdog::Watch::hear(Watched& rank, std::string_view line) {
   const auto word = split(line, '\t');
   rank.heard = now_;
   if (word[0] == "beat" && word.size() == 5) {
-    const launch::Pulse pulse{std::string(word[3]), std::string(word[4]),
-                              std::stoull(std::string(word[1])), word[2] == "1"};
+    const ranks::Pulse pulse{std::string(word[3]), std::string(word[4]),
+                             std::stoull(std::string(word[1])), word[2] == "1"};
     if (pulse.moves != rank.pulse.moves) rank.moved = now_;
     rank.pulse = pulse;
   } else if (word[0] == "parting") {
@@ -431,7 +431,7 @@ void Watchdog::Watch::tell_all(std::string_view line) {
 
 /// That this rank ends, for what reason, before it does.
 void Watchdog::Watch::tell_of_goings() {
-  if (launch::signal_has_come() && !std::exchange(told_signal_, true)) tell_all("signal");
+  if (ranks::signal_has_come() && !std::exchange(told_signal_, true)) tell_all("signal");
   if (wants_to_stop_) tell_all("parting");
   if (!wants_to_stand_down_ || stands_down_) return;
   tell_all("parting");
@@ -457,10 +457,10 @@ void Watchdog::Watch::end(const std::vector<int>& silent) {
     if (member.process.empty() || member.process != identity(member.pid)) continue;
     ::kill(static_cast<pid_t>(member.pid), SIGKILL);
   }
-  launch::end_at_once(ExitCode::failed);
+  ranks::end_at_once(ExitCode::failed);
 }
 
-Watchdog::Watchdog(const launch::Session& session, double timeout, Log& log)
+Watchdog::Watchdog(const ranks::Session& session, double timeout, Log& log)
     : watch_(std::make_unique<Watch>(session, timeout, log)) {
   watch_->set_up();
 }

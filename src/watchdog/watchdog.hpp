@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/log.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::watchdog {
 
@@ -14,14 +14,14 @@ namespace shardstream::watchdog {
 /// fault, and all stop what each Heartbeat::AtHang names and end with exit code 1. A rank that does
 /// not run any more is killed by those of its host. The time that this process itself did not run
 /// (a suspended job) does not count. Also makes SIGTERM, SIGINT and SIGHUP leave time for last
-/// words (launch::RemoveOnSignal).
+/// words (ranks::RemoveOnSignal).
 ///
 /// Where the ranks cannot reach one another, rank 0 warns and nothing is watched.
 class Watchdog {
  public:
   /// Collective. Session and log must outlive it. One a process. Throws AgreedError if a rank
   /// cannot start its thread.
-  Watchdog(const launch::Session& session, double timeout, Log& log);
+  Watchdog(const ranks::Session& session, double timeout, Log& log);
   /// Says goodbye to the other ranks. Whoever goes is no longer watched: meet in a barrier before.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -85,7 +85,7 @@ const Workload& named(std::string_view name) {
   return *found;
 }
 
-void expect_same_inputs(const launch::Session& session, const std::string& identity) {
+void expect_same_inputs(const ranks::Session& session, const std::string& identity) {
   const auto all = session.gather(identity);
   const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all[0]; });
   if (other == all.end()) return;
@@ -100,7 +100,7 @@ std::unique_ptr<Task> open(const Options& options) {
   return workload.open(options);
 }
 
-std::unique_ptr<Task> open(const launch::Session& session, const Options& options) {
+std::unique_ptr<Task> open(const ranks::Session& session, const Options& options) {
   std::unique_ptr<Task> task;
   session.collectively([&] { task = open(options); });
   session.collectively([&] { expect_same_inputs(session, task->identity()); });

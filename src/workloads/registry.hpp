@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
@@ -34,10 +34,10 @@ std::unique_ptr<Task> open(const Options& options);
 
 /// Throws UsageError unless `identity`, of a task or a source, is the same on all ranks: hosts may
 /// have different files under the same name. Collective.
-void expect_same_inputs(const launch::Session& session, const std::string& identity);
+void expect_same_inputs(const ranks::Session& session, const std::string& identity);
 
 /// Opens the same task on every rank. Throws AgreedError if a rank cannot open it, or if ranks see
 /// different inputs. Collective.
-std::unique_ptr<Task> open(const launch::Session& session, const Options& options);
+std::unique_ptr<Task> open(const ranks::Session& session, const Options& options);
 
 }  // namespace shardstream::workloads

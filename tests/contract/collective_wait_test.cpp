@@ -57,7 +57,7 @@ class CollectiveWaitTest : public testing::Test {
     return false;
   }
 
-  launch::Heartbeat heartbeat_;
+  ranks::Heartbeat heartbeat_;
   std::unique_ptr<device::Device> device_ = device::host::make_device(1);
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
   CollectiveWait wait_{*device_, heartbeat_};

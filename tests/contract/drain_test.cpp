@@ -104,7 +104,7 @@ TEST(Drain, WritesEveryRowOnceAndRepeats) {
   for (const Rings& rings : all_rings) {
     for (const std::size_t slot_bytes : {tile_bytes, 3 * tile_bytes / 16, tile_bytes / 16}) {
       measure::Recorder recorder;
-      launch::Heartbeat heartbeat;
+      ranks::Heartbeat heartbeat;
       Producer producer(*device, count);
       Drain drain(*device, recorder, slot_bytes, rings.slots, rings.writers, &heartbeat);
       drain.finish();  // of nothing

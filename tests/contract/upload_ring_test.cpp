@@ -124,7 +124,7 @@ TEST(UploadRing, BringsEveryPieceToItsPlace) {
     for (const RingSizes& sizes : all_sizes()) {
       const std::string what = layout.name + ", readers " + std::to_string(sizes.readers);
       measure::Recorder recorder;
-      launch::Heartbeat heartbeat;
+      ranks::Heartbeat heartbeat;
       const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
       UploadRing ring(*device, recorder, sizes, &heartbeat);
       for (int round = 0; round < 3; ++round) {

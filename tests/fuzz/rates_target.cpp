@@ -8,9 +8,9 @@
 
 #include "cli/commands.hpp"
 #include "core/text.hpp"
+#include "execution/run.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "run/run.hpp"
 #include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
@@ -321,7 +321,7 @@ class Rates final : public Target {
     const Options options = table_.resolve(line, nothing, std::nullopt);
     Log log("", silence_);
     try {
-      run::dry_run(options, {.ranks = 2, .ranks_on_host = 2}, log);
+      execution::dry_run(options, {.ranks = 2, .ranks_on_host = 2}, log);
     } catch (const UsageError& error) {
       const std::string message = error.what();
       if (message.starts_with("--rates: ") && message.find(rates_file) != message.npos) throw;

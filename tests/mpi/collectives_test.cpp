@@ -361,7 +361,7 @@ TEST_P(Collectives, APartThatCannotStartOnOneRankStartsOnNone) {
   LimitedDevice limited;
   const auto whole = test::connect(GetParam(), limited, piece);
   limited.full = own_rank() == ranks() - 1;
-  EXPECT_THROW(whole->split(session().rank() % 2, 0), launch::AgreedError);
+  EXPECT_THROW(whole->split(session().rank() % 2, 0), ranks::AgreedError);
   limited.full = false;
   const auto send = on_device(values<double>(own_rank(), 13)), sum = room<double>(13);
   const auto part = whole->split(0, 0);

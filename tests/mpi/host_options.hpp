@@ -12,10 +12,10 @@
 #include "io/hdf5/result_file.hpp"
 #include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
-#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
+#include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/registry.hpp"
 
@@ -26,7 +26,7 @@ namespace shardstream::test {
 inline Options host_options(unsigned readers, const std::vector<std::string>& words = {}) {
   std::vector<std::span<const OptionRow>> rooms = workloads::options();
   rooms.insert(rooms.end(),
-               {io::input_options(), io::matrix_options(), launch::launch_options(),
+               {io::input_options(), io::matrix_options(), ranks::launch_options(),
                 runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
                 measure::measure_options(), measure::telemetry_options(), io::output_options()});
   const OptionTable table(rooms);

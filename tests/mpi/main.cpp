@@ -10,9 +10,9 @@
 
 namespace shardstream::test {
 namespace {
-const launch::Session* the_session = nullptr;
+const ranks::Session* the_session = nullptr;
 }
-const launch::Session& session() {
+const ranks::Session& session() {
   return *the_session;
 }
 }  // namespace shardstream::test
@@ -42,7 +42,7 @@ class AbortOnFailure : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const shardstream::launch::Session session;
+  const shardstream::ranks::Session session;
   shardstream::test::the_session = &session;
   testing::InitGoogleTest(&argc, argv);
   if (const auto code = shardstream::test::exit_code_without_hardware()) return *code;

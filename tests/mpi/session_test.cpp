@@ -7,15 +7,15 @@
 #include <cstdint>
 #include <limits>
 
-#include "launch/cpus.hpp"
-#include "launch/session.hpp"
-#include "launch/situation.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/session.hpp"
+#include "ranks/situation.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream {
 namespace {
 
-using launch::AgreedError;
+using ranks::AgreedError;
 using test::session;
 
 TEST(Session, KnowsItsRanks) {
@@ -53,23 +53,23 @@ TEST(Session, AnErrorOfAnyRankIsEveryRanks) {
 
 /// The launcher's mask is left as it was found, for the tests that follow.
 TEST(Places, EachRankIsBoundToCpusOfItsOwn) {
-  const launch::Cpus granted = launch::granted_cpus();
+  const ranks::Cpus granted = ranks::granted_cpus();
   Log log;
   for (const bool bind : {false, true}) {
-    const launch::Plan plan =
-        launch::take_places(session(), launch::observe(session()), {.bind = bind}, log);
+    const ranks::Plan plan =
+        ranks::take_places(session(), ranks::observe(session()), {.bind = bind}, log);
     const auto mine = plan.places.at(static_cast<std::size_t>(session().rank()));
-    EXPECT_EQ(launch::granted_cpus(), mine.cpus);
+    EXPECT_EQ(ranks::granted_cpus(), mine.cpus);
     EXPECT_TRUE(bind || mine.cpus == granted);
-    const auto masks = session().gather(launch::granted_cpu_list());
+    const auto masks = session().gather(ranks::granted_cpu_list());
     const bool separate = bind && granted.size() >= masks.size();
     for (std::size_t r = 0; r < masks.size(); ++r) {
-      EXPECT_EQ(masks[r], launch::list_of(plan.places[r].cpus));
+      EXPECT_EQ(masks[r], ranks::list_of(plan.places[r].cpus));
       if (separate && static_cast<int>(r) != session().rank()) {
-        EXPECT_EQ(launch::common(plan.places[r].cpus, mine.cpus), launch::Cpus{});
+        EXPECT_EQ(ranks::common(plan.places[r].cpus, mine.cpus), ranks::Cpus{});
       }
     }
-    ASSERT_EQ(launch::bind_to(granted), "");
+    ASSERT_EQ(ranks::bind_to(granted), "");
   }
 }
 
@@ -155,7 +155,7 @@ TEST(GatherTable, KeepsEveryBit) {
     const auto n = static_cast<std::size_t>(session().rank() + row) % 4;
     mine.add({integers[n], texts[n], reals[n]});
   }
-  const Table all = launch::gather(session(), mine);
+  const Table all = ranks::gather(session(), mine);
   EXPECT_EQ(all.name(), "t");
   ASSERT_EQ(all.columns().size(), 4U);
   EXPECT_EQ(all.columns()[0].name, "rank");
@@ -178,10 +178,10 @@ TEST(GatherTable, KeepsEveryBit) {
 
 TEST(Situation, IsGatheredAsItIs) {
   const auto of_rank = [](int rank) {
-    launch::Situation one;
+    ranks::Situation one;
     one.host = "node" + std::to_string(rank);
     if (rank == 0) return one;
-    one.cpus = launch::cpus_of("0,32,1,33");
+    one.cpus = ranks::cpus_of("0,32,1,33");
     one.host_cpus = rank;
     one.built_with_cuda = true;
     one.gpus = {{"GPU-1", "", "", -1, {}}, {"GPU-2", "0000:1b:00.0", "a GPU", 3, {4, 5}}};
@@ -189,11 +189,11 @@ TEST(Situation, IsGatheredAsItIs) {
     one.environment = {"CUDA_VISIBLE_DEVICES=0,1", "SLURM_GPU_BIND="};
     return one;
   };
-  const auto all = launch::gather(session(), of_rank(session().rank()));
+  const auto all = ranks::gather(session(), of_rank(session().rank()));
   ASSERT_EQ(all.size(), static_cast<std::size_t>(session().size()));
   for (int rank = 0; rank < session().size(); ++rank) {
-    const launch::Situation& read = all[static_cast<std::size_t>(rank)];
-    const launch::Situation one = of_rank(rank);
+    const ranks::Situation& read = all[static_cast<std::size_t>(rank)];
+    const ranks::Situation one = of_rank(rank);
     EXPECT_EQ(read.host, one.host);
     EXPECT_EQ(read.cpus, one.cpus);
     EXPECT_EQ(read.host_cpus, one.host_cpus);

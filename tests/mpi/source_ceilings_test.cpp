@@ -109,7 +109,7 @@ TEST_F(SourceCeilings, RanksWithoutDataTakePart) {
 
 TEST_F(SourceCeilings, OneRanksFailureIsEveryRanks) {
   const test::RampSource source(count, session().rank() == session().size() - 1 ? 0 : count);
-  EXPECT_THROW(decode(session(), source, {0, count}, readers), launch::AgreedError);
+  EXPECT_THROW(decode(session(), source, {0, count}, readers), ranks::AgreedError);
 }
 
 TEST_F(SourceCeilings, MemoryIsReadAndCopied) {

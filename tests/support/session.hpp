@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::test {
 
-const launch::Session& session();
+const ranks::Session& session();
 
 /// Each program defines this: it prints why the program cannot run here and returns the exit code,
 /// the same on all ranks of a host.

@@ -1,5 +1,5 @@
 // Where hwloc says that a GPU is, on a machine that is described in a file.
-#include "launch/gpu_locality.hpp"
+#include "ranks/gpu_locality.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "launch/cpus.hpp"
+#include "ranks/cpus.hpp"
 #include "support/temporary_folder.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 /// One object of hwloc's XML; the sets are masks.
@@ -115,4 +115,4 @@ TEST(MemoryNodes, CountTouchedPages) {
 }
 
 }  // namespace
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

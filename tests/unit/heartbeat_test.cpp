@@ -1,11 +1,11 @@
 // What a rank tells of itself.
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 TEST(Heartbeat, ReportsPhaseAndStep) {
@@ -67,4 +67,4 @@ TEST(Heartbeat, StopAllCallsOnlyLivingAtHangs) {
 }
 
 }  // namespace
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -1,5 +1,5 @@
 // Which GPU and which CPUs each rank takes, from recorded situations: pure arithmetic.
-#include "launch/placement.hpp"
+#include "ranks/placement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <map>
 
 #include "core/error.hpp"
-#include "launch/situation.hpp"
+#include "ranks/situation.hpp"
 #include "support/errors.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 using test::error_of;
@@ -396,4 +396,4 @@ TEST(Placement, TheFirstGpuCanBeChosen) {
 }
 
 }  // namespace
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -1,5 +1,5 @@
 // What signals remove and leave, and how the process then ends.
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 #include "support/temporary_folder.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST_F(Signals, ForgetTheCheckpointWithTheObject) {
 }
 
 }  // namespace
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

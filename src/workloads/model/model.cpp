@@ -56,7 +56,7 @@ class Repetitions {
 
   /// Collective.
   void run(bool timed) {
-    const launch::Session& session = runtime_.session;
+    const ranks::Session& session = runtime_.session;
     const auto ranks = static_cast<std::uint64_t>(session.size());
     const auto repetition = timed ? std::optional(done_) : std::nullopt;
     const Parts mine =
@@ -138,7 +138,7 @@ class ModelTask : public Task {
   }
 
   Outcome run(runtime::Runtime& runtime, const Sinks&) override {
-    const launch::Session& session = runtime.session;
+    const ranks::Session& session = runtime.session;
     std::optional<Repetitions> repetitions;
     {
       const auto span = runtime.recorder.phase("allocate", Kind::useful);

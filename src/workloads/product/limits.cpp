@@ -76,7 +76,7 @@ double whole_flops(const Operands& operands) {
 
 /// Products of tiles that stay in device memory, in Gflop/s: multiply_fp64, multiply_tf32, ... The
 /// panels are random, since products of zeros run faster. Collective.
-measure::Ceiling multiply(device::Device& device, const launch::Session& session,
+measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                           measure::Effort effort, gemm::Precision precision,
                           const gemm::Tile& tile) {
   const Backend backend = backend_named(device.info().backend);
@@ -194,7 +194,7 @@ bool is_similar(const std::string& words, const gemm::Tile& tile) {
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
                       const pipeline::StagingSizes& staging, std::uint64_t device_limit) {
   const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   device::Device& device = *runtime.device;
   const double bytes =
       4.0 *
@@ -255,7 +255,7 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits) {
   const Rates measured = limits.rates();
   if (runtime.options.text("measure.rates").empty()) return measured;
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   std::vector<Rates> given;
   session.collectively([&] {
     if (session.rank() != 0) return;

@@ -224,7 +224,7 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
 
 /// Fills in the work of this run, without tiles that were taken over, since its time does not
 /// include them either.
-void count_work(const launch::Session& session, const Operands& operands, const Plan& plan,
+void count_work(const ranks::Session& session, const Operands& operands, const Plan& plan,
                 Limits&& limits, bool stored, const RankRecord& ran, Outcome& outcome) {
   const auto all_ranks = [&](double mine) {
     double sum = 0;
@@ -267,7 +267,7 @@ void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcom
 
 }  // namespace
 
-Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mine,
+Agreed agree(const ranks::Session& session, const Plan& plan, const Verdict& mine,
              bool repeatable) {
   Agreed all{.failure = {},
              .worst = session.max(mine.worst),

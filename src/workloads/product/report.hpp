@@ -38,8 +38,7 @@ struct Agreed {
 
 /// Combines the verdicts of all ranks. `mine` is that of this rank's tiles, including the tiles
 /// that it took over. `repeatable`: whether its repetitions had the same results. Collective.
-Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mine,
-             bool repeatable);
+Agreed agree(const ranks::Session& session, const Plan& plan, const Verdict& mine, bool repeatable);
 
 /// The work of a rank in each repetition of a product.
 struct RankRecord {

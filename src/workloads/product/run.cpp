@@ -79,7 +79,7 @@ struct Prepared {
 
 /// Measures the machine's limits and plans with them. Collective.
 Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std::string& name) {
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const Backend backend = runtime.resources.backend;
   session.collectively([&] { reject_modes(runtime, name); });
   const DeviceMemory memory = device_memory_of(operands, runtime.options, runtime.resources);
@@ -123,7 +123,7 @@ bool computes_once(const runtime::Runtime& runtime) {
 std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Operands& operands,
                                           const std::string& name, const Sinks& sinks,
                                           Prepared& prepared) {
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const Resume& resume = *sinks.resume;
   Plan& plan = prepared.plan;
   if (!computes_once(runtime)) {

@@ -34,14 +34,14 @@ constexpr std::array rows = {
 };
 
 /// The worst deviation of any rank. Collective.
-Deviation worst_of(const launch::Session& session, const Deviation& mine) {
+Deviation worst_of(const ranks::Session& session, const Deviation& mine) {
   const auto all = session.gather(std::vector{mine});
   return std::accumulate(all.begin() + 1, all.end(), all[0], Deviation::worse);
 }
 
 /// How the ranks read the source. If they read in several ways, each has its number of ranks.
 /// Collective.
-std::string access_of_all(const launch::Session& session, const io::Source& source) {
+std::string access_of_all(const ranks::Session& session, const io::Source& source) {
   std::map<std::string, int> ranks;
   for (const std::string& access : session.gather(source.access())) ++ranks[access];
   if (ranks.size() == 1) return source.access();
@@ -51,7 +51,7 @@ std::string access_of_all(const launch::Session& session, const io::Source& sour
 }
 
 /// Adds the attributes of the input and the resolved options. Collective.
-void describe(const launch::Session& session, const io::Source& source, Outcome& outcome) {
+void describe(const ranks::Session& session, const io::Source& source, Outcome& outcome) {
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
   };
@@ -86,7 +86,7 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
                                               std::uint64_t shard_bytes) {
   using pipeline::Mode;
   const auto& resources = runtime.resources;
-  const launch::Session& session = runtime.session;
+  const ranks::Session& session = runtime.session;
   const std::uint64_t bytes =
       measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
   // Slots stay in the cache; without slots the data comes from memory.
@@ -270,7 +270,7 @@ class Run {
   }
 
   runtime::Runtime& runtime_;
-  const launch::Session& session_;
+  const ranks::Session& session_;
   io::Source& source_;
   const Request request_;
   const std::uint64_t elements_;

@@ -55,7 +55,7 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
 }
 
 /// A super-tile is whole if it is whole on every rank. Collective.
-void agree(const launch::Session& session, std::vector<Whole>& all) {
+void agree(const ranks::Session& session, std::vector<Whole>& all) {
   std::vector<char> mine;
   for (const Whole& one : all) mine.push_back(one.whole ? 1 : 0);
   const std::vector<char> ranks = session.gather(mine);
@@ -69,7 +69,7 @@ void agree(const launch::Session& session, std::vector<Whole>& all) {
 class Copy {
  public:
   Copy(const Operands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
-       unsigned threads, launch::Heartbeat& heartbeat)
+       unsigned threads, ranks::Heartbeat& heartbeat)
       : operands_(operands),
         type_(gemm::accumulator_type(operands.precision)),
         reader_(reader),
@@ -128,12 +128,12 @@ class Copy {
   const CheckpointReader& reader_;
   const io::RangeWriter& to_;
   unsigned threads_;
-  launch::Heartbeat& heartbeat_;
+  ranks::Heartbeat& heartbeat_;
 };
 
 }  // namespace
 
-std::vector<FinishedTile> take_over(const launch::Session& session, const Operands& operands,
+std::vector<FinishedTile> take_over(const ranks::Session& session, const Operands& operands,
                                     const io::Checkpoint& earlier, const io::RangeWriter* to,
                                     io::Journal& journal, Log& log, unsigned threads, Plan& plan) {
   const gemm::Tile& edges = plan.problem.tile;

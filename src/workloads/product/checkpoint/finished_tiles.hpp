@@ -13,7 +13,7 @@
 #include "core/shard.hpp"
 #include "io/output/checkpoint.hpp"
 #include "io/output/dataset_file.hpp"
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -69,7 +69,7 @@ class CheckpointReader {
 /// super-tile stays in the plan if the elements of a tile do not match their checksum. If C is
 /// stored, the norms of the tiles are computed from the elements. Rank 0 first logs the number of
 /// tiles. Collective; throws AgreedError if the tiles cannot be written.
-std::vector<FinishedTile> take_over(const launch::Session& session, const Operands& operands,
+std::vector<FinishedTile> take_over(const ranks::Session& session, const Operands& operands,
                                     const io::Checkpoint& earlier, const io::RangeWriter* to,
                                     io::Journal& journal, Log& log, unsigned threads, Plan& plan);
 

@@ -39,7 +39,7 @@ std::uint64_t HeldMatrix::bytes(const io::Matrix& matrix, const std::vector<Rang
   return total(strips) * across.count * size_of(matrix.type());
 }
 
-void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat, Progress& progress) {
+void HeldMatrix::load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& progress) {
   if (memory_.size() == 0) return;
   constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   for (std::size_t i = 0; i < strips_.size(); ++i) {

@@ -9,7 +9,7 @@
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "io/source/matrix.hpp"
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
 namespace shardstream::workloads::product {
 
@@ -27,7 +27,7 @@ class HeldMatrix {
 
   /// Reads everything with `threads` threads, and reports it to the heartbeat and the progress.
   /// Throws what the matrix throws.
-  void load(unsigned threads, launch::Heartbeat& heartbeat, Progress& progress);
+  void load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& progress);
 
   /// Like Matrix::read(), for a rectangle within one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;

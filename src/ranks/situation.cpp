@@ -1,15 +1,15 @@
-#include "launch/situation.hpp"
+#include "ranks/situation.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 
 #include "core/table.hpp"
-#include "launch/cpus.hpp"
-#include "launch/gpu_locality.hpp"
-#include "launch/session.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/gpu_locality.hpp"
+#include "ranks/session.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 Situation observe(const Session& session) {
   Situation mine;
@@ -92,4 +92,4 @@ Plan take_places(const Session& session, const Situation& mine, const Request& r
   return plan;
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

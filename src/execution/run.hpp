@@ -7,10 +7,10 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
-#include "launch/session.hpp"
 #include "measure/machine.hpp"
+#include "ranks/session.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 /// The command that started a run.
 struct Invocation {
@@ -20,7 +20,7 @@ struct Invocation {
 
 /// Runs the workload of run.workload, writes its result file and prints its metrics on rank 0.
 /// Throws AgreedError, Unverified if the result has failed its verification, and Error. Collective.
-void run_workload(const launch::Session& session, const Options& options, Log& log,
+void run_workload(const ranks::Session& session, const Options& options, Log& log,
                   const Invocation& invocation);
 
 /// Opens the inputs as a run would, and returns the lines of its plan. Unmeasured rates and memory
@@ -29,4 +29,4 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
 /// result does not have all rates of this run, or if ranks have no work.
 std::string dry_run(const Options& options, const measure::Request& request, Log& log);
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

@@ -8,20 +8,20 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
+#include "execution/output.hpp"
 #include "io/output/checkpoint.hpp"
 #include "io/output/dataset_file.hpp"
-#include "launch/session.hpp"
-#include "run/output.hpp"
+#include "ranks/session.hpp"
 #include "workloads/workload.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 /// This rank's journal of the run, and the checkpoint of earlier runs.
 class Resumption {
  public:
   /// Finds the checkpoint of earlier runs, or removes it if output.resume is never. The session and
   /// the log must outlive it. Throws AgreedError if another run is writing the result. Collective.
-  Resumption(const launch::Session& session, const Options& options,
+  Resumption(const ranks::Session& session, const Options& options,
              const std::filesystem::path& path, Log& log);
 
   /// Begins this run's journal and returns the argument for the workload. `matrix` is the writer of
@@ -40,7 +40,7 @@ class Resumption {
   void take_over();
   void find_earlier_runs();
 
-  const launch::Session& session_;
+  const ranks::Session& session_;
   std::filesystem::path path_;
   Log& log_;
   const io::RangeWriter* matrix_ = nullptr;
@@ -49,4 +49,4 @@ class Resumption {
   std::optional<io::Journal> journal_;
 };
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

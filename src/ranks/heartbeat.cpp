@@ -1,8 +1,8 @@
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
 #include <fmt/format.h>
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 void Heartbeat::enter(std::string_view phase) {
   {
@@ -41,4 +41,4 @@ void Heartbeat::stop_all() {
   for (const auto& stop : stops_) stop();
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

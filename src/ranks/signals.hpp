@@ -9,7 +9,7 @@
 
 #include "core/error.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// While an object of this class lives, SIGTERM, SIGINT and SIGHUP remove `paths` before they end
 /// the process as usual. Launchers send such signals to the other ranks of a failed job. All ranks
@@ -56,4 +56,4 @@ bool signal_has_come();
 /// destructor runs, and nothing is flushed. Thread-safe.
 [[noreturn]] void end_at_once(ExitCode code);
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -1,8 +1,8 @@
-#include "run/record.hpp"
+#include "execution/record.hpp"
 
 #include <cstdint>
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 /// The track and phase of each span, from the rows of rank_phase, which are ordered by rank and
@@ -78,4 +78,4 @@ void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
   trace.end();
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

@@ -1,4 +1,4 @@
-#include "run/startup.hpp"
+#include "execution/startup.hpp"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -92,4 +92,4 @@ Table startup_table(const runtime::Runtime& runtime, const measure::Samples& sam
   return table;
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

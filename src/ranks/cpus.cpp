@@ -1,4 +1,4 @@
-#include "launch/cpus.hpp"
+#include "ranks/cpus.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 int number(std::string_view text, std::string_view list) {
@@ -158,4 +158,4 @@ std::string numa_nodes_of(const void* data, std::size_t bytes) {
               [](const auto& node) { return fmt::format("{}:{}", node.first, node.second); });
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

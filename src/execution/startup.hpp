@@ -5,7 +5,7 @@
 #include "measure/sample.hpp"
 #include "runtime/runtime.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 /// One row per step of this run: `mpi` is ready; inputs and outputs are `open`; the phases of the
 /// main track before the work (device, communicator, ceilings, allocate, load); `begin` of the
@@ -15,4 +15,4 @@ namespace shardstream::run {
 /// since 1970, on rank 0's clock. Collective.
 Table startup_table(const runtime::Runtime& runtime, const measure::Samples& samples);
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

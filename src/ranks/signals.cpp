@@ -1,4 +1,4 @@
-#include "launch/signals.hpp"
+#include "ranks/signals.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,9 +13,9 @@
 #include <cstring>
 #include <string>
 
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
@@ -197,4 +197,4 @@ void end_at_once(ExitCode code) {
   _exit(static_cast<int>(code));
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -13,11 +13,11 @@
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "io/source/origin.hpp"
-#include "launch/session.hpp"
-#include "launch/signals.hpp"
+#include "ranks/session.hpp"
+#include "ranks/signals.hpp"
 #include "report/trace.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 /// The result file and the optional trace of a running run. Only rank 0 has them, but all ranks
 /// know which files to remove.
@@ -25,7 +25,7 @@ class Output {
  public:
   /// Throws UsageError if `path` cannot become a result or is one of `inputs`. The session and the
   /// log must outlive it.
-  Output(const launch::Session& session, const Options& options,
+  Output(const ranks::Session& session, const Options& options,
          std::span<const io::InputFile> inputs, const std::filesystem::path& path,
          const std::string& uuid, Log& log);
   /// Keeps the finished tiles of an unpublished result, unless another run has published a result
@@ -55,12 +55,12 @@ class Output {
  private:
   std::string what_is_kept() const;
 
-  const launch::Session& session_;
+  const ranks::Session& session_;
   std::filesystem::path path_;
   std::string uuid_;
   Log& log_;
   std::filesystem::path journal_path_;
-  launch::RemoveOnSignal remove_;  // set up before the files are made, and outlives them
+  ranks::RemoveOnSignal remove_;  // set up before the files are made, and outlives them
   std::optional<io::ResultFile> file_;
   std::optional<report::TraceFile> trace_;
   std::atomic<bool> keeps_ = false;
@@ -88,4 +88,4 @@ void reject_result_path(const std::filesystem::path& result);
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs);
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/cpus.hpp"
+#include "ranks/cpus.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// A GPU as one rank sees it.
 struct Gpu {
@@ -68,4 +68,4 @@ struct Plan {
 /// cannot be used: they are never ignored silently.
 Plan place(std::span<const Situation> ranks, const Request& request);
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

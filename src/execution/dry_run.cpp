@@ -1,4 +1,4 @@
-#include "run/run.hpp"
+#include "execution/run.hpp"
 
 #include <fmt/format.h>
 
@@ -8,13 +8,13 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "execution/output.hpp"
 #include "io/output/checkpoint.hpp"
 #include "io/output/part_file.hpp"
 #include "measure/sample.hpp"
-#include "run/output.hpp"
 #include "workloads/registry.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
   return text;
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

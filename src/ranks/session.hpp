@@ -16,9 +16,9 @@
 #include "core/error.hpp"
 #include "core/options.hpp"
 #include "core/table.hpp"
-#include "launch/heartbeat.hpp"
+#include "ranks/heartbeat.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// Throws Error with `call` and MPI's error text unless `status` is MPI_SUCCESS.
 void check_mpi(int status, const char* call,
@@ -146,4 +146,4 @@ bool may_bind(const Options& options);
 /// Collective.
 Table gather(const Session& session, const Table& mine);
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

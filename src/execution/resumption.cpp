@@ -1,4 +1,4 @@
-#include "run/resumption.hpp"
+#include "execution/resumption.hpp"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include "core/error.hpp"
 #include "io/output/part_file.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 namespace fs = std::filesystem;
 
-Resumption::Resumption(const launch::Session& session, const Options& options, const fs::path& path,
+Resumption::Resumption(const ranks::Session& session, const Options& options, const fs::path& path,
                        Log& log)
     : session_(session), path_(path), log_(log) {
   std::string journals;
@@ -75,4 +75,4 @@ void Resumption::find_earlier_runs() {
                   path_.string()));
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "launch/cpus.hpp"
+#include "ranks/cpus.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// The NUMA node and the CPUs near a PCI device.
 struct Locality {
@@ -26,4 +26,4 @@ Cpus neighbours_together(const Cpus& cpus);
 /// The version of hwloc's interface, "2.8.0"; "none" in a build without it.
 std::string hwloc_version();
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -1,6 +1,6 @@
-#include "launch/gpu_locality.hpp"
+#include "ranks/gpu_locality.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 Locality locality_of(std::string_view) {
   return {};
@@ -14,4 +14,4 @@ std::string hwloc_version() {
   return "none";
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

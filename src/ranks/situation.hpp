@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/log.hpp"
-#include "launch/placement.hpp"
-#include "launch/session.hpp"
+#include "ranks/placement.hpp"
+#include "ranks/session.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// This rank's host, CPUs and environment. The caller adds its GPUs.
 Situation observe(const Session& session);
@@ -20,4 +20,4 @@ std::vector<Situation> gather(const Session& session, const Situation& mine);
 /// Throws AgreedError if place() throws. Collective.
 Plan take_places(const Session& session, const Situation& mine, const Request& request, Log& log);
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

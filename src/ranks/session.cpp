@@ -1,4 +1,4 @@
-#include "launch/session.hpp"
+#include "ranks/session.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -19,7 +19,7 @@
 
 extern char** environ;
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 constexpr std::array rows = {
@@ -367,4 +367,4 @@ Table gather(const Session& session, const Table& mine) {
   return all;
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

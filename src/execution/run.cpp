@@ -1,4 +1,4 @@
-#include "run/run.hpp"
+#include "execution/run.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -12,17 +12,17 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "execution/output.hpp"
+#include "execution/record.hpp"
+#include "execution/resumption.hpp"
 #include "io/output/dataset_file.hpp"
 #include "io/source/origin.hpp"
-#include "launch/session.hpp"
-#include "run/output.hpp"
-#include "run/record.hpp"
-#include "run/resumption.hpp"
+#include "ranks/session.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "workloads/registry.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,7 +54,7 @@ void print(const workloads::Outcome& outcome, const fs::path& file) {
 
 /// Describes a change of the inputs since they were opened, as found by the lowest rank; empty if
 /// nothing has changed. Collective.
-std::string change_of_inputs(const launch::Session& session, const io::Origin& inputs) {
+std::string change_of_inputs(const ranks::Session& session, const io::Origin& inputs) {
   std::string mine;
   for (const io::InputFile& file : inputs.files) {
     if (mine.empty()) mine = io::change_of(file);
@@ -123,7 +123,7 @@ std::string names_of_inputs(const workloads::Outcome& outcome) {
 }
 
 /// Allocates the matrix in the result file and opens it on every rank. Collective.
-std::optional<io::RangeWriter> open_matrix(const launch::Session& session,
+std::optional<io::RangeWriter> open_matrix(const ranks::Session& session,
                                            const workloads::Task& task, io::ResultFile* file) {
   const auto output = task.output();
   if (!output) return std::nullopt;
@@ -181,9 +181,9 @@ void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelem
 
 }  // namespace
 
-void run_workload(const launch::Session& session, const Options& options, Log& log,
+void run_workload(const ranks::Session& session, const Options& options, Log& log,
                   const Invocation& invocation) {
-  session.collectively([&] { launch::check_expected_ranks(session, options); });
+  session.collectively([&] { ranks::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   const std::unique_ptr<workloads::Task> task = workloads::open(session, options);
   const io::Origin inputs = task->inputs();
@@ -245,4 +245,4 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   runtime.communicator->leave();  // the process is about to end
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

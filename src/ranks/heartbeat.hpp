@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// The state of a rank at one moment.
 struct Pulse {
@@ -88,4 +88,4 @@ class Heartbeat {
   std::list<std::function<void()>> stops_;
 };
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 
 /// Numbers of CPUs (or of ranks) without duplicates, ascending unless another order is stated.
 using Cpus = std::vector<int>;
@@ -46,4 +46,4 @@ std::string numa_nodes_of(const void* data, std::size_t bytes);
 /// The NUMA nodes of these CPUs, "0-1"; empty if unknown.
 std::string numa_nodes_of_cpus(const Cpus& cpus);
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

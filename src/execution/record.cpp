@@ -1,4 +1,4 @@
-#include "run/record.hpp"
+#include "execution/record.hpp"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,12 @@
 #include <variant>
 
 #include "core/statistics.hpp"
-#include "launch/cpus.hpp"
-#include "launch/session.hpp"
-#include "run/startup.hpp"
+#include "execution/startup.hpp"
+#include "ranks/cpus.hpp"
+#include "ranks/session.hpp"
 #include "runtime/provenance.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 std::string origin_of(const measure::Energy& energy) {
@@ -113,7 +113,7 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
   for (const auto* track : measure::tracks_of(runtime.recorder)) {
     list(*track, number++ >= host_tracks);
   }
-  return launch::gather(runtime.session, mine);
+  return ranks::gather(runtime.session, mine);
 }
 
 /// One row per phase of any rank, with the maximum times and calls of a rank and the bytes of all
@@ -229,7 +229,7 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
   auto resolved = outcome.resolved;
   resolved.emplace_back("device.backend", runtime.device->info().backend);
   resolved.emplace_back("comm.transport", runtime.communicator->transport());
-  resolved.emplace_back("launch.bind", launch::granted_cpu_list());
+  resolved.emplace_back("launch.bind", ranks::granted_cpu_list());
   resolved.emplace_back("launch.cpus-per-rank", std::int64_t{runtime.resources.threads});
   resolved.emplace_back("launch.expect-ranks", std::int64_t{runtime.session.size()});
   return {.topology = runtime::observe(runtime),
@@ -291,4 +291,4 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/results", "verdict", outcome.verdict);
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

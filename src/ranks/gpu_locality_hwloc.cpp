@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "launch/gpu_locality.hpp"
+#include "ranks/gpu_locality.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 /// The machine's topology; null if it cannot be read. Then everything is unknown.
@@ -95,4 +95,4 @@ std::string hwloc_version() {
   return fmt::format("{}.{}.{}", version >> 16, version >> 8 & 0xffU, version & 0xffU);
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

@@ -1,4 +1,4 @@
-#include "run/output.hpp"
+#include "execution/output.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "io/output/checkpoint.hpp"
 #include "io/output/part_file.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,7 +51,7 @@ Places places_of(const Options& options, const fs::path& path,
 
 }  // namespace
 
-Output::Output(const launch::Session& session, const Options& options,
+Output::Output(const ranks::Session& session, const Options& options,
                std::span<const io::InputFile> inputs, const fs::path& path, const std::string& uuid,
                Log& log)
     : session_(session),
@@ -142,4 +142,4 @@ void check_output(const Options& options, std::uint64_t ranks, std::uint64_t mat
   if (places.trace) io::expect_place(*places.trace, trace_bytes);
 }
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution

@@ -1,4 +1,4 @@
-#include "launch/placement.hpp"
+#include "ranks/placement.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 
-namespace shardstream::launch {
+namespace shardstream::ranks {
 namespace {
 
 using Ranks = std::vector<int>;
@@ -323,4 +323,4 @@ Plan place(std::span<const Situation> ranks, const Request& request) {
   return plan;
 }
 
-}  // namespace shardstream::launch
+}  // namespace shardstream::ranks

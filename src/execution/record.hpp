@@ -17,7 +17,7 @@
 #include "runtime/topology.hpp"
 #include "workloads/workload.hpp"
 
-namespace shardstream::run {
+namespace shardstream::execution {
 
 /// The data on a run that all ranks gather and rank 0 writes.
 struct Record {
@@ -51,4 +51,4 @@ void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
                  const Table& rank_phase, const std::vector<std::string>& processes,
                  const std::string& study);
 
-}  // namespace shardstream::run
+}  // namespace shardstream::execution
