@@ -17,7 +17,7 @@
 #include "scale/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/study.hpp"
-#include "study/prediction.hpp"
+#include "study/laws/prediction.hpp"
 
 namespace shardstream::cli {
 

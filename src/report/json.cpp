@@ -14,10 +14,10 @@ void put_unknown(Json& object, const std::string& name) {
   for (const char* end : {"", "_lo", "_hi"}) object[name + end] = nullptr;
 }
 
-const char* word_of(study::Verdict verdict) {
-  return verdict == study::Verdict::fits           ? "yes"
-         : verdict == study::Verdict::does_not_fit ? "no"
-                                                   : "unclear";
+const char* word_of(study::FitVerdict verdict) {
+  return verdict == study::FitVerdict::fits           ? "yes"
+         : verdict == study::FitVerdict::does_not_fit ? "no"
+                                                      : "unclear";
 }
 
 Json of_size(const study::Size& size, const SizeFacts& facts) {
@@ -108,7 +108,7 @@ Json of_study(const StudyReport& study) {
   } else {
     put_unknown(object, "serial");
   }
-  object["law_fits"] = word_of(fit == nullptr ? study::Verdict::cannot_tell : fit->verdict);
+  object["law_fits"] = word_of(fit == nullptr ? study::FitVerdict::cannot_tell : fit->verdict);
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
   if (study.scalability) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/studies.hpp"
-#include "study/estimate.hpp"
+#include "study/statistics/estimate.hpp"
 
 namespace shardstream::report {
 

@@ -200,7 +200,7 @@ std::vector<std::string> usual_traits_of_launches(const std::vector<RunFile>& ru
   return usual_traits(launches);
 }
 
-study::Launch launch_of(const RunFile& run) {
+study::MeasuredLaunch launch_of(const RunFile& run) {
   return {static_cast<int>(run.ranks), run.seconds, run.work};
 }
 
@@ -234,7 +234,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.unit = first.work_unit;
   study.device = first.device;
   const std::vector<std::string> usual = usual_traits_of_launches(runs);
-  std::vector<study::Launch> launches;
+  std::vector<study::MeasuredLaunch> launches;
   exclude(runs, usual, study.excluded);
   const bool is_strong = first.mode != "weak";
   Agreement agreement = remove_contradictions(runs, is_strong);

@@ -13,12 +13,12 @@
 #include "report/attempts.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
-#include "study/amdahl.hpp"
-#include "study/drift.hpp"
-#include "study/gustafson.hpp"
-#include "study/outliers.hpp"
-#include "study/scalability.hpp"
+#include "study/laws/amdahl.hpp"
+#include "study/laws/gustafson.hpp"
+#include "study/laws/scalability.hpp"
 #include "study/sizes.hpp"
+#include "study/statistics/drift.hpp"
+#include "study/statistics/outliers.hpp"
 
 namespace shardstream::report {
 

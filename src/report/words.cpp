@@ -49,7 +49,7 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
   const std::string error = fmt::format("{:.2g} %", 100 * largest);
   const std::string test = fmt::format("lack-of-fit test, p = {:.2g}", fit.p_value);
   switch (fit.verdict) {
-    case study::Verdict::fits:
+    case study::FitVerdict::fits:
       if (fit.p_value < study::test_level) {
         return fmt::format(
             "The law fits: no size is more than {} off. The scatter of launches does not explain "
@@ -59,12 +59,12 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
       return fmt::format(
           "The law fits: no size is more than {} off, which the scatter of launches explains ({}).",
           error, test);
-    case study::Verdict::does_not_fit:
+    case study::FitVerdict::does_not_fit:
       return fmt::format(
           "The law does not fit: a size is {} off, which the scatter of launches does not explain "
           "({}).",
           error, test);
-    case study::Verdict::cannot_tell:
+    case study::FitVerdict::cannot_tell:
       break;
   }
   if (std::isfinite(fit.p_value)) {

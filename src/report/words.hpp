@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/studies.hpp"
-#include "study/least_squares.hpp"
+#include "study/laws/least_squares.hpp"
 
 namespace shardstream::report {
 

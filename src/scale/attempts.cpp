@@ -49,7 +49,7 @@ Attempts::Attempts(const std::filesystem::path& folder)
   is_torn_ = !text.empty() && !text.ends_with('\n');
 }
 
-void Attempts::add(const Attempt& attempt) {
+void Attempts::add(const LaunchAttempt& attempt) {
   std::string line = report::to_line({.point = attempt.point,
                                       .ranks = attempt.ranks,
                                       .replicate = attempt.replicate,

@@ -11,7 +11,7 @@
 
 namespace shardstream::scale {
 
-struct Attempt {
+struct LaunchAttempt {
   std::string point;  ///< the value of study.point
   std::uint64_t ranks = 1, replicate = 0, number = 1;
   std::filesystem::path result, log = {};
@@ -26,7 +26,7 @@ class Attempts {
   /// a regular file, or has other contents.
   explicit Attempts(const std::filesystem::path& folder);
   /// Appends a line. Throws Error if that fails, for example on a full disk.
-  void add(const Attempt& attempt);
+  void add(const LaunchAttempt& attempt);
 
  private:
   std::filesystem::path path_;

@@ -79,7 +79,8 @@ void Interrupts::note() {
   while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const bool warning = info.ssi_signo == SIGUSR1 ||
                          (info.ssi_signo == SIGTERM && std::getenv("SLURM_JOB_ID") != nullptr);
-    request_ = warning && request_ == Request::none ? Request::stop_after_point : Request::stop_now;
+    request_ =
+        warning && request_ == StopRequest::none ? StopRequest::after_launch : StopRequest::now;
   }
 }
 
@@ -88,7 +89,7 @@ Interrupts::Deferral::~Deferral() {
   interrupts_.begin_watch();
 }
 
-Interrupts::Request Interrupts::Deferral::request() {
+StopRequest Interrupts::Deferral::request() {
   interrupts_.note();
   return interrupts_.request_;
 }

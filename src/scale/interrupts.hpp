@@ -9,6 +9,13 @@
 
 namespace shardstream::scale {
 
+/// Whether and when a signal asks a study to end.
+enum class StopRequest {
+  none,
+  after_launch,  ///< SIGUSR1, and SIGTERM in a Slurm job: the warning of a queue
+  now,           ///< SIGINT, SIGHUP, SIGTERM, or a second signal
+};
+
 /// While an object of this class lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 end this process at
 /// once, whatever it is doing, with ExitCode::checkpointed, unless a Deferral lives. A second
 /// thread waits for them, so that calls that block, such as reading from a file server that does
@@ -16,19 +23,13 @@ namespace shardstream::scale {
 /// be one object per process, in a process with a single thread.
 class Interrupts {
  public:
-  enum class Request {
-    none,
-    stop_after_point,  ///< SIGUSR1, and SIGTERM in a Slurm job: the warning of a queue
-    stop_now,          ///< SIGINT, SIGHUP, SIGTERM, or a second signal
-  };
-
   explicit Interrupts(Log& log);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
   /// The strongest request so far. Requests exist only after a Deferral.
-  Request request() const { return request_; }
+  StopRequest request() const { return request_; }
 
   /// While an object of this class lives, signals do not end the process; they are only noted. The
   /// process has a single thread meanwhile, so that it may fork.
@@ -40,7 +41,7 @@ class Interrupts {
     Deferral& operator=(const Deferral&) = delete;
 
     /// The strongest request so far.
-    Request request();
+    StopRequest request();
     /// Waits until `descriptor` is readable or closed (then it returns true), a signal has come, or
     /// `time` has passed.
     bool wait(int descriptor, std::chrono::milliseconds time);
@@ -57,7 +58,7 @@ class Interrupts {
 
   Log& log_;
   Descriptor signals_, end_of_watch_;
-  Request request_ = Request::none;
+  StopRequest request_ = StopRequest::none;
   std::thread watcher_;
 };
 

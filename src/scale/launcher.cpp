@@ -36,7 +36,7 @@ bool in_slurm_job() {
   return std::getenv("SLURM_JOB_ID") != nullptr && find_program("srun").has_value();
 }
 
-std::string default_template(const Request& request) {
+std::string default_template(const StudyRequest& request) {
   if (in_slurm_job()) {
     const char* const mpi = std::getenv("SLURM_MPI_TYPE");  // srun's own variable
     const std::uint64_t gpus = number_of("SLURM_GPUS_ON_NODE");
@@ -133,7 +133,7 @@ std::vector<std::string> words_of(std::string_view line) {
 
 }  // namespace
 
-Launcher::Launcher(const Request& request)
+Launcher::Launcher(const StudyRequest& request)
     : template_(request.launcher == "auto" ? default_template(request) : request.launcher) {
   const std::uint64_t max_ranks = request.max_ranks();
   const std::uint64_t nodes = number_of("SLURM_JOB_NUM_NODES");

@@ -14,7 +14,7 @@ class Launcher {
  public:
   /// Chooses the launcher from the request and the environment. Throws UsageError if the template
   /// is empty, or has an unknown key or an open quote.
-  explicit Launcher(const Request& request);
+  explicit Launcher(const StudyRequest& request);
 
   /// The words of the command before the name of the program to launch.
   std::vector<std::string> words(std::uint64_t ranks) const;

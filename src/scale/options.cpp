@@ -88,16 +88,16 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
   return ranks;
 }
 
-Request request_of(const Options& options) {
-  Request request{.ranks = parse_ranks(options.text("scale.ranks")),
-                  .weak = options.text("scale.mode") == "weak",
-                  .replicates = options.count("scale.replicates"),
-                  .launcher = options.text("scale.launcher"),
-                  .oversubscribe = options.flag("scale.oversubscribe"),
-                  .cold = options.text("scale.cache") == "cold",
-                  .grow = options.text("scale.grow"),
-                  .seed = options.count("scale.seed"),
-                  .timeline = options.flag("scale.timeline")};
+StudyRequest request_of(const Options& options) {
+  StudyRequest request{.ranks = parse_ranks(options.text("scale.ranks")),
+                       .weak = options.text("scale.mode") == "weak",
+                       .replicates = options.count("scale.replicates"),
+                       .launcher = options.text("scale.launcher"),
+                       .oversubscribe = options.flag("scale.oversubscribe"),
+                       .cold = options.text("scale.cache") == "cold",
+                       .grow = options.text("scale.grow"),
+                       .seed = options.count("scale.seed"),
+                       .timeline = options.flag("scale.timeline")};
   if (!options.is_auto("scale.ranks-per-node")) {
     request.ranks_per_node = options.count("scale.ranks-per-node");
   }

@@ -16,7 +16,7 @@ namespace shardstream::scale {
 std::span<const OptionRow> scale_options();
 
 /// The checked values of [scale].
-struct Request {
+struct StudyRequest {
   std::vector<std::uint64_t> ranks;  ///< ascending, at least one
   bool weak = false;
   std::uint64_t replicates = 3;
@@ -33,7 +33,7 @@ struct Request {
 };
 
 /// Throws UsageError with the name of the option.
-Request request_of(const Options& options);
+StudyRequest request_of(const Options& options);
 
 /// The numbers of "1,2,4" in ascending order. Throws UsageError for anything else and for
 /// duplicates.

@@ -28,19 +28,19 @@ void set(Values& values, const std::string& key, const std::string& value) {
 
 }  // namespace
 
-std::string name_of(const Launch& launch) {
+std::string name_of(const PlannedLaunch& launch) {
   switch (launch.purpose) {
     case Purpose::calibration:
       return std::string(report::calibration_label);
     case Purpose::timeline:
-      return fmt::format("{}-{}", launch.point->name, report::timeline_label);
+      return fmt::format("{}-{}", launch.size->name, report::timeline_label);
     case Purpose::measurement:
       break;
   }
-  return report::launch_name(launch.point->ranks, launch.replicate);
+  return report::launch_name(launch.size->ranks, launch.replicate);
 }
 
-std::string label_of(const Launch& launch) {
+std::string label_of(const PlannedLaunch& launch) {
   switch (launch.purpose) {
     case Purpose::calibration:
       return std::string(report::calibration_label);
@@ -49,10 +49,11 @@ std::string label_of(const Launch& launch) {
     case Purpose::measurement:
       break;
   }
-  return launch.point->name;
+  return launch.size->name;
 }
 
-Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder, std::string rates)
+StudyPlan::StudyPlan(const Options& options, const OptionTable& run_table, fs::path folder,
+                     std::string rates)
     : options_(options),
       run_table_(run_table),
       folder_(std::move(folder)),
@@ -66,36 +67,36 @@ Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder
                                  excerpt(request_.grow), join_or(workload_.grows)));
   }
   program_ = fs::read_symlink("/proc/self/exe").string();
-  points_ = points();
+  sizes_ = sizes();
   const std::string ini = ini_of(chosen(options), "");
   boost::crc_32_type crc;  // makes the name the same in --list and in the study itself
   crc.process_bytes(ini.data(), ini.size());
   // study.ini has the name in one line, so it must be printable.
   name_ = fmt::format("{}-{:08x}", printable(fs::absolute(folder_).filename().string()),
                       crc.checksum());
-  for (Point& point : points_) point.predicted = predict(point);
+  for (PlannedSize& size : sizes_) size.predicted = predict(size);
 }
 
-std::vector<Point> Plan::points() const {
-  std::vector<Point> points;
+std::vector<PlannedSize> StudyPlan::sizes() const {
+  std::vector<PlannedSize> sizes;
   for (const std::uint64_t ranks : request_.ranks) {
-    Point point{.name = fmt::format("p{}", ranks), .ranks = ranks, .scaled = {}};
+    PlannedSize size{.name = fmt::format("p{}", ranks), .ranks = ranks, .scaled = {}};
     if (request_.weak) {
       const double factor =
           static_cast<double>(ranks) / static_cast<double>(request_.ranks.front());
-      point.scaled = workload_.scaled(options_, factor, request_.grow);
+      size.scaled = workload_.scaled(options_, factor, request_.grow);
     }
-    points.push_back(std::move(point));
+    sizes.push_back(std::move(size));
   }
-  return points;
+  return sizes;
 }
 
-fs::path Plan::result_of(const Launch& launch) const {
+fs::path StudyPlan::result_of(const PlannedLaunch& launch) const {
   return folder_ / (name_of(launch) + ".h5");
 }
 
 /// The options of the run, except its output.
-Values Plan::run_options(const Launch& launch) const {
+Values StudyPlan::run_options(const PlannedLaunch& launch) const {
   Values values;
   const auto is_of_other = [&](std::string_view key) {
     return workloads::is_of_some_workload(key) && !workload_.takes(key);
@@ -105,7 +106,7 @@ Values Plan::run_options(const Launch& launch) const {
         std::ranges::find(run_table_.rows(), key, &OptionRow::key) != run_table_.rows().end();
     if (is_for_run && !is_of_other(key) && key != "run.workload") set(values, key, value);
   }
-  for (const auto& [key, value] : launch.point->scaled.options) set(values, key, value);
+  for (const auto& [key, value] : launch.size->scaled.options) set(values, key, value);
   const auto set_default = [&](const std::string& key, const std::string& value) {
     if (options_.is_default(key)) set(values, key, value);
   };
@@ -123,16 +124,16 @@ Values Plan::run_options(const Launch& launch) const {
     set(values, "measure.warmup", "1");
     set(values, "measure.timeline", launch.purpose == Purpose::timeline ? "true" : "false");
   }
-  set(values, "launch.expect-ranks", std::to_string(launch.point->ranks));
+  set(values, "launch.expect-ranks", std::to_string(launch.size->ranks));
   set(values, "study.name", name_);
   set(values, "study.mode", request_.weak ? "weak" : "strong");
-  set(values, "study.point", label_of(launch));
+  set(values, "study@size", label_of(launch));
   set(values, "study.replicate", std::to_string(launch.replicate));
   return values;
 }
 
-std::vector<std::string> Plan::command(const Launch& launch) const {
-  std::vector<std::string> words = launcher_.words(launch.point->ranks);
+std::vector<std::string> StudyPlan::command(const PlannedLaunch& launch) const {
+  std::vector<std::string> words = launcher_.words(launch.size->ranks);
   words.insert(words.end(), {program_, "run", std::string(workload_.name)});
   for (const auto& [key, value] : run_options(launch)) {
     words.push_back(fmt::format("--{}={}", key, value));
@@ -143,15 +144,15 @@ std::vector<std::string> Plan::command(const Launch& launch) const {
 
 /// The value of device.first. Launches that leave GPUs of a node idle use other GPUs in each
 /// replicate, so that differences between GPUs appear as scatter.
-std::uint64_t Plan::first_gpu(const Launch& launch) const {
+std::uint64_t StudyPlan::first_gpu(const PlannedLaunch& launch) const {
   const std::uint64_t all = hosts_of(largest().ranks).ranks_on_host;
-  const std::uint64_t some = hosts_of(launch.point->ranks).ranks_on_host;
+  const std::uint64_t some = hosts_of(launch.size->ranks).ranks_on_host;
   return some == all || !launch.measures() ? 0 : (launch.replicate - 1) * some % all;
 }
 
 /// The distribution of `ranks` ranks over hosts: as scale.ranks-per-node or the Slurm job says,
 /// else as in the calibration run. Before that run, the launcher's own choice is unknown.
-measure::Request Plan::hosts_of(std::uint64_t ranks) const {
+measure::Request StudyPlan::hosts_of(std::uint64_t ranks) const {
   measure::Request request{.ranks = ranks, .ranks_on_host = launcher_.ranks_on_node(ranks)};
   request.why_hosts = launcher_.why_per_node();
   if (!request.why_hosts.empty()) return request;
@@ -165,7 +166,7 @@ measure::Request Plan::hosts_of(std::uint64_t ranks) const {
   return request;
 }
 
-Options Plan::options_of(const Launch& launch) const {
+Options StudyPlan::options_of(const PlannedLaunch& launch) const {
   std::vector<std::string> arguments = {fmt::format("--run.workload={}", workload_.name)};
   for (const auto& [key, value] : run_options(launch)) {
     arguments.push_back(fmt::format("--{}={}", key, value));
@@ -176,31 +177,32 @@ Options Plan::options_of(const Launch& launch) const {
   return run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
 }
 
-/// Makes a dry run of the point, which also checks the options and inputs of the run.
-Predicted Plan::predict(const Point& point) const {
-  const Options options = options_of({&point, Purpose::measurement, 1});
-  measure::Machine machine(options, hosts_of(point.ranks));
+/// Makes a dry run of the size, which also checks the options and inputs of the run.
+Predicted StudyPlan::predict(const PlannedSize& size) const {
+  const Options options = options_of({&size, Purpose::measurement, 1});
+  measure::Machine machine(options, hosts_of(size.ranks));
   const workloads::Prediction prediction = workloads::open(options)->predict(machine);
   return {prediction.seconds, prediction.is_minimum, measure::sampling(options), machine.lines()};
 }
 
-std::vector<Launch> Plan::launches() const {
-  std::vector<Launch> launches;
+std::vector<PlannedLaunch> StudyPlan::launches() const {
+  std::vector<PlannedLaunch> launches;
   for (std::uint64_t replicate = 1; replicate <= request_.replicates; ++replicate) {
-    std::vector<const Point*> order;
-    for (const Point& point : points_) order.push_back(&point);
+    std::vector<const PlannedSize*> order;
+    for (const PlannedSize& size : sizes_) order.push_back(&size);
     std::mt19937_64 random(request_.seed * 1'000'003 + replicate);
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-    for (const Point* point : order) launches.push_back({point, Purpose::measurement, replicate});
+    for (const PlannedSize* size : order)
+      launches.push_back({size, Purpose::measurement, replicate});
   }
   if (request_.timeline && !options_.flag("measure.timeline")) {
-    for (const Point& point : points_) launches.push_back({&point, Purpose::timeline});
+    for (const PlannedSize& size : sizes_) launches.push_back({&size, Purpose::timeline});
   }
   return launches;
 }
 
 /// The options that give a rank equal resources at every size: those of the largest size.
-Values Plan::conditions_of(const report::RunFile& run) const {
+Values StudyPlan::conditions_of(const report::RunFile& run) const {
   Values values = {{"measure.rates", run.path.string()}};
   if (!workload_.takes("measure.rates")) values.clear();
   const io::ResultReader file(run.path);
@@ -219,7 +221,7 @@ Values Plan::conditions_of(const report::RunFile& run) const {
   return values;
 }
 
-void Plan::take_conditions(const report::RunFile& calibration) {
+void StudyPlan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
   // A workload that plans with rates has them among the conditions; others may have none.
   const io::ResultReader file(calibration.path);
@@ -227,7 +229,7 @@ void Plan::take_conditions(const report::RunFile& calibration) {
   const Table ceilings = file.table("/ceilings", {{"ceiling", ColumnType::text}});
   const bool has_rates = std::ranges::size(ceilings.rows()) > 0;
   rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();
-  for (Point& point : points_) point.predicted = predict(point);
+  for (PlannedSize& size : sizes_) size.predicted = predict(size);
 }
 
 }  // namespace shardstream::scale

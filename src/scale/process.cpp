@@ -55,7 +55,7 @@ Ended run(const Command& command, Interrupts::Deferral& signals) {
   std::optional<Clock::time_point> ending;
   while (!supervisor.is_over()) {
     const auto now = Clock::now();
-    const bool stops = signals.request() == Interrupts::Request::stop_now;
+    const bool stops = signals.request() == StopRequest::now;
     if (!supervisor.code() && !ending) {
       ended.timed_out = now - start > std::chrono::duration<double>(command.timeout);
       ended.interrupted = stops;

@@ -22,7 +22,7 @@ struct Command {
 struct Ended {
   int code = 0;  ///< the exit code; 128 + N after signal N
   bool timed_out = false;
-  bool interrupted = false;           ///< ended because of Interrupts::Request::stop_now
+  bool interrupted = false;           ///< ended because of StopRequest::now
   bool killed = false;                ///< SIGTERM was not enough to end all its processes
   double timeout = 0;                 ///< that of the command, in seconds
   double seconds = 0;                 ///< from start to end

@@ -17,9 +17,9 @@ namespace shardstream::scale {
 
 namespace fs = std::filesystem;
 
-Attempt Results::as_if_done(const Launch& launch) const {
+LaunchAttempt Results::as_if_done(const PlannedLaunch& launch) const {
   return {.point = label_of(launch),
-          .ranks = launch.point->ranks,
+          .ranks = launch.size->ranks,
           .replicate = launch.replicate,
           .result = plan_.result_of(launch)};
 }
@@ -27,7 +27,7 @@ Attempt Results::as_if_done(const Launch& launch) const {
 /// The result file alone decides, since a run publishes it only after it has finished and checked
 /// its work. Exit codes cannot decide: launchers return different ones, and the exit code of a
 /// launch is unknown if its `scale` was killed.
-std::string Results::problem_of(const Attempt& attempt) const {
+std::string Results::problem_of(const LaunchAttempt& attempt) const {
   try {
     const report::RunFile run = report::read_run_file(attempt.result);
     if (run.ranks != attempt.ranks) {
@@ -35,7 +35,7 @@ std::string Results::problem_of(const Attempt& attempt) const {
     }
     if (run.study != plan_.name() || run.point != attempt.point ||
         run.replicate != attempt.replicate) {
-      return "its result belongs to another point or study";
+      return "its result belongs to another size or study";
     }
     if (run.resumed) return "it resumed an interrupted run";
     return {};
@@ -53,14 +53,15 @@ std::string Results::problem_of(const Attempt& attempt) const {
   }
 }
 
-std::string Results::change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
+std::string Results::change_of_inputs(const PlannedLaunch& launch,
+                                      std::span<const io::InputFile> files,
                                       std::string_view when) const {
   const report::RunFile run = report::read_run_file(plan_.result_of(launch));
   if (run.inputs.empty()) return {};  // generated data, or a result of an old version
   return report::difference_of(run.inputs, files, fmt::format("in '{}'", run.path.string()), when);
 }
 
-std::string Results::change_of_options(const Launch& launch) const {
+std::string Results::change_of_options(const PlannedLaunch& launch) const {
   const report::RunFile run = report::read_run_file(plan_.result_of(launch));
   const Options now = plan_.options_of(launch);
   for (const auto& [key, value] : report::options_of_result(run)) {
@@ -72,7 +73,7 @@ std::string Results::change_of_options(const Launch& launch) const {
   return {};
 }
 
-std::string Results::why_not_removable(const Launch& launch) const {
+std::string Results::why_not_removable(const PlannedLaunch& launch) const {
   const fs::path result = plan_.result_of(launch), trace = execution::trace_path(result);
   const auto sentence = [&](const fs::path& file, const std::string& why) {
     return fmt::format(
@@ -90,7 +91,7 @@ std::string Results::why_not_removable(const Launch& launch) const {
   return why.empty() ? "" : sentence(trace, why);
 }
 
-void Results::remove(const Launch& launch) const {
+void Results::remove(const PlannedLaunch& launch) const {
   if (const std::string why = why_not_removable(launch); !why.empty()) throw Error(why);
   const fs::path result = plan_.result_of(launch), trace = execution::trace_path(result);
   std::error_code ignored;  // the run reports a file that is still there

@@ -16,32 +16,32 @@ namespace shardstream::scale {
 class Results {
  public:
   /// `records_spans`: whether every launch that measures also writes a trace.
-  Results(const Plan& plan, bool records_spans) : plan_(plan), records_spans_(records_spans) {}
+  Results(const StudyPlan& plan, bool records_spans) : plan_(plan), records_spans_(records_spans) {}
 
   /// The launch as a successful attempt; problem_of() checks whether its result exists and is
   /// correct.
-  Attempt as_if_done(const Launch& launch) const;
+  LaunchAttempt as_if_done(const PlannedLaunch& launch) const;
   /// The reason why the launch does not count, or "".
-  std::string problem_of(const Attempt& attempt) const;
-  bool exists(const Launch& launch) const { return problem_of(as_if_done(launch)).empty(); }
+  std::string problem_of(const LaunchAttempt& attempt) const;
+  bool exists(const PlannedLaunch& launch) const { return problem_of(as_if_done(launch)).empty(); }
 
   /// The first difference between the input files of a result, which must exist, and `files`; empty
   /// if there is none. `when` is the time at which `files` had this state, such as "now".
-  std::string change_of_inputs(const Launch& launch, std::span<const io::InputFile> files,
+  std::string change_of_inputs(const PlannedLaunch& launch, std::span<const io::InputFile> files,
                                std::string_view when) const;
 
   /// The first difference between the options of a result, which must exist, and those of the
   /// launch, among options that can change the result; empty if there is none.
-  std::string change_of_options(const Launch& launch) const;
+  std::string change_of_options(const PlannedLaunch& launch) const;
 
   /// A sentence with the reason why the files with the names of the launch's results must not be
   /// removed: nothing proves that they are of this launch. Empty if `scale` may remove them.
-  std::string why_not_removable(const Launch& launch) const;
+  std::string why_not_removable(const PlannedLaunch& launch) const;
   /// Removes the files of an earlier attempt. Throws Error if they may not be removed.
-  void remove(const Launch& launch) const;
+  void remove(const PlannedLaunch& launch) const;
 
  private:
-  const Plan& plan_;
+  const StudyPlan& plan_;
   bool records_spans_;
 };
 

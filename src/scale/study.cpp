@@ -35,12 +35,12 @@ namespace fs = std::filesystem;
 constexpr double assumed_startup = 2;
 
 /// The number of a launch for FolderLock.
-std::uint64_t lock_number(const Launch& launch) {
+std::uint64_t lock_number(const PlannedLaunch& launch) {
   constexpr std::uint64_t max_replicates = 1000;
-  return launch.point->ranks * (max_replicates + 1) + launch.replicate;
+  return launch.size->ranks * (max_replicates + 1) + launch.replicate;
 }
 
-bool is_usage_error(const Attempt& attempt) {
+bool is_usage_error(const LaunchAttempt& attempt) {
   return attempt.ended.code == static_cast<int>(ExitCode::usage);
 }
 
@@ -60,12 +60,12 @@ class Study {
 
  private:
   // The plan.
-  std::vector<Launch> wanted() const;
-  std::vector<Launch> missing() const;
-  double expected(const Launch& launch) const;
-  double limit(const Launch& launch) const;
-  std::string listed(const Launch& launch) const;
-  std::string listed(const std::vector<Launch>& launches) const;
+  std::vector<PlannedLaunch> wanted() const;
+  std::vector<PlannedLaunch> missing() const;
+  double expected(const PlannedLaunch& launch) const;
+  double limit(const PlannedLaunch& launch) const;
+  std::string listed(const PlannedLaunch& launch) const;
+  std::string listed(const std::vector<PlannedLaunch>& launches) const;
   // The work.
   void begin();
   void open_folder();
@@ -75,12 +75,12 @@ class Study {
   bool is_calibrated() const { return results_.exists(plan_.calibration()); }
   void take_conditions();
   void warn_of_cache() const;
-  void warn_of_failure(const Launch& launch, const Attempt& failed);
-  Attempt try_twice(const Launch& launch, double timeout);
-  bool launch(const Launch& launch);
-  Attempt attempt(const Launch& launch, std::uint64_t number, double timeout);
-  void report_progress(const Launch& launch, const std::string& time,
-                       const std::vector<Launch>& left);
+  void warn_of_failure(const PlannedLaunch& launch, const LaunchAttempt& failed);
+  LaunchAttempt try_twice(const PlannedLaunch& launch, double timeout);
+  bool launch(const PlannedLaunch& launch);
+  LaunchAttempt attempt(const PlannedLaunch& launch, std::uint64_t number, double timeout);
+  void report_progress(const PlannedLaunch& launch, const std::string& time,
+                       const std::vector<PlannedLaunch>& left);
   report::RunFile calibration() const {
     return report::read_run_file(plan_.result_of(plan_.calibration()));
   }
@@ -93,7 +93,7 @@ class Study {
   Log* log_;
   Interrupts* interrupts_;
   StudyFolder folder_;
-  Plan plan_;
+  StudyPlan plan_;
   Results results_;
   Forecast forecast_;
   std::size_t total_ = 0;
@@ -103,44 +103,44 @@ class Study {
 };
 
 /// The launches that are requested.
-std::vector<Launch> Study::wanted() const {
-  std::vector<Launch> launches = plan_.launches();
-  std::erase_if(launches, [&](const Launch& launch) {
+std::vector<PlannedLaunch> Study::wanted() const {
+  std::vector<PlannedLaunch> launches = plan_.launches();
+  std::erase_if(launches, [&](const PlannedLaunch& launch) {
     return !order_.only.empty() && order_.only != name_of(launch);
   });
   return launches;
 }
 
 /// The requested launches without a complete result.
-std::vector<Launch> Study::missing() const {
-  std::vector<Launch> launches = wanted();
-  std::erase_if(launches, [&](const Launch& launch) { return results_.exists(launch); });
+std::vector<PlannedLaunch> Study::missing() const {
+  std::vector<PlannedLaunch> launches = wanted();
+  std::erase_if(launches, [&](const PlannedLaunch& launch) { return results_.exists(launch); });
   return launches;
 }
 
 /// The predicted total time of a launch in seconds.
-double Study::expected(const Launch& launch) const {
-  const double predicted = launch.point->predicted.seconds;
-  return launch.measures() ? forecast_.launch(launch.point->ranks, predicted)
+double Study::expected(const PlannedLaunch& launch) const {
+  const double predicted = launch.size->predicted.seconds;
+  return launch.measures() ? forecast_.launch(launch.size->ranks, predicted)
                            : forecast_.single(predicted);
 }
 
 /// A safe limit of the total time of a launch in seconds, before which it ends by itself.
-double Study::limit(const Launch& launch) const {
+double Study::limit(const PlannedLaunch& launch) const {
   return 2 * expected(launch) + (launch.measures() ? forecast_.max_excess() : 0);
 }
 
 /// The lines of a launch for --list: its name, predicted times, and command.
-std::string Study::listed(const Launch& launch) const {
-  const Point& point = *launch.point;
+std::string Study::listed(const PlannedLaunch& launch) const {
+  const PlannedSize& size = *launch.size;
   const std::string work =
       plan_.request().weak
-          ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
+          ? fmt::format(", {:.4g} times the work of the smallest size", size.scaled.factor)
           : "";
   return fmt::format(
       "# {}: {}, {}{} per launch, {}{} per repetition{}\n{}\n", name_of(launch),
-      counted(point.ranks, "rank"), at_least(launch.measures()), format_duration(expected(launch)),
-      format_duration(forecast_.repetition(point.predicted.seconds)),
+      counted(size.ranks, "rank"), at_least(launch.measures()), format_duration(expected(launch)),
+      format_duration(forecast_.repetition(size.predicted.seconds)),
       forecast_.is_minimum() ? " or more" : "", work, shell_line(plan_.command(launch)));
 }
 
@@ -172,22 +172,22 @@ std::string Study::list() {
         "define\n"
         "# the study: give the same ones to each of its commands.\n";
   }
-  std::vector<Launch> launches = missing();
+  std::vector<PlannedLaunch> launches = missing();
   if (!knows_conditions) launches.insert(launches.begin(), plan_.calibration());
   return text + listed(launches);
 }
 
 /// The lines of the launches for --list, their total, and suggested time limits.
-std::string Study::listed(const std::vector<Launch>& launches) const {
+std::string Study::listed(const std::vector<PlannedLaunch>& launches) const {
   std::string text;
   double total = 0, limit_of_all = 0, longest = 0;
-  for (const Launch& launch : launches) {
+  for (const PlannedLaunch& launch : launches) {
     text += listed(launch);
     total += expected(launch);
     limit_of_all += limit(launch);
     longest = std::max(longest, limit(launch));
   }
-  const bool repeats = std::ranges::any_of(launches, &Launch::measures);
+  const bool repeats = std::ranges::any_of(launches, &PlannedLaunch::measures);
   text += fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(repeats),
                       format_duration(total));
   if (launches.empty()) return text;
@@ -241,9 +241,9 @@ void Study::open_folder() {
 /// missing result.
 void Study::check_files() {
   inputs_ = workloads::open(order_.options)->inputs().files;
-  std::vector<Launch> launches = wanted();
+  std::vector<PlannedLaunch> launches = wanted();
   launches.push_back(plan_.calibration());
-  for (const Launch& launch : launches) {
+  for (const PlannedLaunch& launch : launches) {
     if (!results_.exists(launch)) {
       const std::string why = results_.why_not_removable(launch);
       if (!why.empty()) throw UsageError(why);
@@ -264,12 +264,12 @@ void Study::check_files() {
   }
 }
 
-Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeout) {
+LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, double timeout) {
   std::vector<fs::path> inputs;
   for (const io::InputFile& file : inputs_) inputs.push_back(file.path);
   prepare_cache(inputs, plan_.request().cold);
   Interrupts::Deferral signals(*interrupts_);  // until the attempt is recorded
-  Attempt attempt = results_.as_if_done(launch);
+  LaunchAttempt attempt = results_.as_if_done(launch);
   attempt.number = number;
   results_.remove(launch);
   attempt.log = folder_.new_log(name_of(launch), number);
@@ -318,10 +318,10 @@ void Study::calibrate() {
   if (!is_calibrated()) {
     log_->info("calibrating on " + counted(ranks, "rank"));
     constexpr double default_timeout = 3600;  // there is no prediction yet
-    const Attempt done =
+    const LaunchAttempt done =
         try_twice(plan_.calibration(), plan_.request().timeout.value_or(default_timeout));
     if (done.ended.interrupted) return;
-    if (!done.problem.empty() && interrupts_->request() != Interrupts::Request::none) {
+    if (!done.problem.empty() && interrupts_->request() != StopRequest::none) {
       return warn_of_failure(plan_.calibration(), done);
     }
     if (!done.problem.empty()) {
@@ -352,42 +352,42 @@ void Study::warn_of_cache() const {
                            : "; files larger than the free memory cannot stay in the page cache"));
 }
 
-void Study::report_progress(const Launch& launch, const std::string& time,
-                            const std::vector<Launch>& left) {
+void Study::report_progress(const PlannedLaunch& launch, const std::string& time,
+                            const std::vector<PlannedLaunch>& left) {
   double seconds = 0;
-  for (const Launch& each : left) seconds += expected(each);
+  for (const PlannedLaunch& each : left) seconds += expected(each);
   const std::string which =
       launch.measures() ? fmt::format("launch {}", launch.replicate) : label_of(launch);
   log_->info(fmt::format(
-      "[{}/{}] {}, {}: {}{}", total_ - left.size(), total_, counted(launch.point->ranks, "rank"),
+      "[{}/{}] {}, {}: {}{}", total_ - left.size(), total_, counted(launch.size->ranks, "rank"),
       which, time, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
 /// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks,
 /// the run has rejected its options or inputs, or a signal has come. Returns the last attempt. Its
 /// problem is for the caller to report.
-Attempt Study::try_twice(const Launch& launch, double timeout) {
-  const Attempt first = attempt(launch, 1, timeout);
+LaunchAttempt Study::try_twice(const PlannedLaunch& launch, double timeout) {
+  const LaunchAttempt first = attempt(launch, 1, timeout);
   const bool is_over = first.ended.interrupted || first.problem.empty();
   if (is_over || !remedy_of(first.log).empty() || is_usage_error(first)) return first;
-  if (interrupts_->request() != Interrupts::Request::none) return first;
+  if (interrupts_->request() != StopRequest::none) return first;
   warn_of_failure(launch, first);
   return attempt(launch, 2, timeout);
 }
 
-void Study::warn_of_failure(const Launch& launch, const Attempt& failed) {
+void Study::warn_of_failure(const PlannedLaunch& launch, const LaunchAttempt& failed) {
   log_->warn(fmt::format("{} on {}, attempt {} failed: {} (see '{}')", name_of(launch),
-                         counted(launch.point->ranks, "rank"), failed.number, failed.problem,
+                         counted(launch.size->ranks, "rank"), failed.number, failed.problem,
                          failed.log.string()));
 }
 
 /// Makes a launch with retries. Returns false if it has failed.
-bool Study::launch(const Launch& launch) {
+bool Study::launch(const PlannedLaunch& launch) {
   const double timeout =
       plan_.request().timeout.value_or(10 * (expected(launch) + forecast_.max_excess()) + 300);
-  const Attempt done = try_twice(launch, timeout);
+  const LaunchAttempt done = try_twice(launch, timeout);
   if (done.problem.empty() && launch.measures()) {
-    forecast_.add(launch.point->ranks, done.ended.seconds, launch.point->predicted.seconds);
+    forecast_.add(launch.size->ranks, done.ended.seconds, launch.size->predicted.seconds);
   }
   if (done.problem.empty() || done.ended.interrupted) return true;
   warn_of_failure(launch, done);
@@ -399,12 +399,12 @@ bool Study::launch(const Launch& launch) {
 void Study::begin() {
   const std::string first = name_of(plan_.calibration());
   const bool calibrates = order_.only.empty() || order_.only == first;
-  const std::vector<Launch> launches = wanted();
+  const std::vector<PlannedLaunch> launches = wanted();
   if (launches.empty() && !calibrates) {
     throw UsageError(fmt::format("--only: the study has no launch {} (--list shows their names)",
                                  excerpt(order_.only)));
   }
-  plan_.launcher().check(calibrates ? plan_.largest().ranks : launches.front().point->ranks);
+  plan_.launcher().check(calibrates ? plan_.largest().ranks : launches.front().size->ranks);
   if (!calibrates) {
     if (folder_.has_results()) expect_same_study(chosen(order_.options));
     if (!is_calibrated()) {
@@ -426,21 +426,21 @@ void Study::begin() {
 
 ExitCode Study::run() {
   begin();
-  std::vector<Launch> left = missing();
+  std::vector<PlannedLaunch> left = missing();
   total_ = left.size();
   std::size_t failed = 0;
-  while (!left.empty() && interrupts_->request() == Interrupts::Request::none) {
-    const Launch next = left.front();
+  while (!left.empty() && interrupts_->request() == StopRequest::none) {
+    const PlannedLaunch next = left.front();
     left.erase(left.begin());
     if (!launch(next)) {
       ++failed;
       continue;
     }
-    if (interrupts_->request() == Interrupts::Request::stop_now) break;
+    if (interrupts_->request() == StopRequest::now) break;
     const report::RunFile run = report::read_run_file(plan_.result_of(next));
     report_progress(next, format_duration(run.seconds), left);
   }
-  if (interrupts_->request() != Interrupts::Request::none) {
+  if (interrupts_->request() != StopRequest::none) {
     const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
     if (rest > 0) {
       log_->info(fmt::format("interrupted with {} left: run the same command again",

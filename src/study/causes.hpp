@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "study/estimate.hpp"
+#include "study/statistics/estimate.hpp"
 
 namespace shardstream::study {
 

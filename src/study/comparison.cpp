@@ -6,17 +6,17 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "study/distributions.hpp"
 #include "study/sizes.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {
 
 constexpr double normal_95 = 1.959964;  // 95 % of a normal distribution lie within this deviation
 
-Sampling sampling_of(std::span<const Repetitions> launches) {
-  Sampling sampling{.launches = launches.size(),
-                    .repetitions = std::ranges::min(launches, {}, &Repetitions::size).size()};
+SideSamples sampling_of(std::span<const Repetitions> launches) {
+  SideSamples sampling{.launches = launches.size(),
+                       .repetitions = std::ranges::min(launches, {}, &Repetitions::size).size()};
   if (sampling.launches < min_launches && sampling.repetitions < min_repetitions) {
     sampling.missing_launches = min_launches - sampling.launches;
     sampling.missing_repetitions = min_repetitions - sampling.repetitions;
@@ -27,7 +27,7 @@ Sampling sampling_of(std::span<const Repetitions> launches) {
 /// Two sizes of a study with the same work: `before` with one rank, `after` with two. So the
 /// interval of their ratio is that of a speed-up.
 Study as_study(std::span<const Repetitions> before, std::span<const Repetitions> after) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   const auto add = [&](int ranks, const Repetitions& repetitions) {
     for (const double value : repetitions) {
       if (const auto reason = why_invalid({ranks, value, 1})) {

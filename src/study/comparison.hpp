@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/statistics.hpp"
-#include "study/estimate.hpp"
+#include "study/statistics/estimate.hpp"
 
 namespace shardstream::study {
 
@@ -36,7 +36,7 @@ inline constexpr std::size_t min_launches = 3, min_repetitions = min_samples_of_
 
 /// The samples of one side. For a verdict it needs `missing_launches` more launches, or
 /// `missing_repetitions` more repetitions in each launch. Both are 0 if it has enough.
-struct Sampling {
+struct SideSamples {
   std::size_t launches = 0;
   std::size_t repetitions = 0;  ///< of the launch with the fewest
   std::size_t missing_launches = 0, missing_repetitions = 0;
@@ -53,7 +53,7 @@ struct Comparison {
   Estimate ratio;                ///< after / before
   Change change = Change::unclear;
   Basis basis = Basis::nothing;
-  Sampling sampling_before, sampling_after;
+  SideSamples sampling_before, sampling_after;
 };
 
 /// Compares two sets of launches, each with one or more launches of one or more repetitions.

@@ -15,7 +15,7 @@ bool usable(double value) {
 
 }  // namespace
 
-std::optional<std::string> why_invalid(const Launch& launch) {
+std::optional<std::string> why_invalid(const MeasuredLaunch& launch) {
   if (launch.ranks < 1) return fmt::format("{} ranks: at least 1 is needed", launch.ranks);
   if (!usable(launch.seconds)) {
     return fmt::format("a time of {} s on {}: a time is positive and finite", launch.seconds,

@@ -12,7 +12,7 @@ enum class Mode {
 };
 
 /// One launched run.
-struct Launch {
+struct MeasuredLaunch {
   int ranks = 0;
   double seconds = 0;  ///< median time of the work over the launch's repetitions
   double work = 0;     ///< counted work of one repetition, in any unit; the same unit in a study
@@ -20,6 +20,6 @@ struct Launch {
 
 /// The reason why a study cannot use `launch`, with the value, or nothing for a valid launch. A
 /// valid launch has at least one rank, and its time and work are positive and finite.
-std::optional<std::string> why_invalid(const Launch& launch);
+std::optional<std::string> why_invalid(const MeasuredLaunch& launch);
 
 }  // namespace shardstream::study

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {
@@ -20,20 +20,20 @@ bool same_work(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(a, b);
 }
 
-std::map<int, std::vector<Launch>> by_ranks(std::span<const Launch> launches) {
-  std::map<int, std::vector<Launch>> groups;
-  for (const Launch& launch : launches) {
+std::map<int, std::vector<MeasuredLaunch>> by_ranks(std::span<const MeasuredLaunch> launches) {
+  std::map<int, std::vector<MeasuredLaunch>> groups;
+  for (const MeasuredLaunch& launch : launches) {
     if (auto reason = why_invalid(launch)) throw UsageError("the study has " + *reason);
     groups[launch.ranks].push_back(launch);
   }
   return groups;
 }
 
-void check_work(Mode mode, const std::map<int, std::vector<Launch>>& groups) {
+void check_work(Mode mode, const std::map<int, std::vector<MeasuredLaunch>>& groups) {
   const double first = groups.begin()->second.front().work;
   for (const auto& [ranks, launches] : groups) {
     const double expected = mode == Mode::strong ? first : launches.front().work;
-    for (const Launch& launch : launches) {
+    for (const MeasuredLaunch& launch : launches) {
       if (same_work(launch.work, expected)) continue;
       throw UsageError(fmt::format("a launch on {} counted a work of {} instead of {}: {}",
                                    counted(ranks, "rank"), launch.work, expected,
@@ -45,10 +45,10 @@ void check_work(Mode mode, const std::map<int, std::vector<Launch>>& groups) {
 }
 
 /// One size without intervals; `noise` is the scatter of its own launches.
-Size measured(int ranks, std::span<const Launch> launches) {
+Size measured(int ranks, std::span<const MeasuredLaunch> launches) {
   std::vector<double> seconds;
   double sum = 0;
-  for (const Launch& launch : launches) {
+  for (const MeasuredLaunch& launch : launches) {
     seconds.push_back(launch.seconds);
     sum += std::log(launch.seconds);
   }
@@ -122,7 +122,7 @@ Noise noise_of(const Study& study, std::span<const double> factors) {
   return study.scatter.of(weights);
 }
 
-Study tabulate(Mode mode, std::vector<Launch> launches, Trend trend) {
+Study tabulate(Mode mode, std::vector<MeasuredLaunch> launches, Trend trend) {
   if (launches.empty()) throw UsageError("a study needs at least one launch that succeeded");
   const auto groups = by_ranks(launches);
   check_work(mode, groups);

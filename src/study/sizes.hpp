@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "study/estimate.hpp"
 #include "study/launches.hpp"
-#include "study/scatter.hpp"
+#include "study/statistics/estimate.hpp"
+#include "study/statistics/scatter.hpp"
 
 namespace shardstream::study {
 
@@ -41,7 +41,7 @@ struct Size {
 /// A study's launches and its sizes in ascending order.
 struct Study {
   Mode mode = Mode::strong;
-  std::vector<Launch> launches;  ///< as given, in start order
+  std::vector<MeasuredLaunch> launches;  ///< as given, in start order
   std::vector<Size> sizes;
   int anchor = 1;   ///< the smallest number of ranks: speed-ups and laws refer to it
   Scatter scatter;  ///< of the launches at each size, in the order of `sizes`
@@ -58,7 +58,7 @@ struct Study {
 ///
 /// Throws UsageError without launches, for an invalid launch (ask why_invalid() first), if launches
 /// of one size counted different work, or if a strong study's sizes did.
-Study tabulate(Mode mode, std::vector<Launch> launches, Trend trend = Trend::possible);
+Study tabulate(Mode mode, std::vector<MeasuredLaunch> launches, Trend trend = Trend::possible);
 
 /// The noise of a sum of `factors[i]` times the mean log time of size i.
 Noise noise_of(const Study& study, std::span<const double> factors);

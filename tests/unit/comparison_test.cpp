@@ -130,7 +130,7 @@ TEST(Comparison, TooFewSamplesAreUnclearWithTheMissingNumber) {
     const Launches slow = {{1000}, {1000}, {1000}};
     for (const Comparison& found : {compare(launches, slow, 0.02), compare(slow, launches, 0.02)}) {
       const bool is_first = found.before < 2;
-      const Sampling& sampling = is_first ? found.sampling_before : found.sampling_after;
+      const SideSamples& sampling = is_first ? found.sampling_before : found.sampling_after;
       SCOPED_TRACE(testing::Message() << launches.size() << " launches, first " << is_first);
       EXPECT_EQ(sampling.launches, launches.size());
       EXPECT_EQ(sampling.missing_launches, missing_launches);

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "study/amdahl.hpp"
-#include "study/gustafson.hpp"
+#include "study/laws/amdahl.hpp"
+#include "study/laws/gustafson.hpp"
 
 namespace shardstream::study {
 namespace {
@@ -61,7 +61,7 @@ Simulated simulate_strong(const Case& each, const Scattering& scattering, std::m
   };
   Simulated found;
   for (int draw = 0; draw < draws; ++draw) {
-    std::vector<Launch> launches;
+    std::vector<MeasuredLaunch> launches;
     for (int replicate = 0; replicate < each.replicates; ++replicate) {
       for (int p = 1; p <= each.largest; p *= 2) launches.push_back({p, launch(p), 1});
     }
@@ -73,7 +73,7 @@ Simulated simulate_strong(const Case& each, const Scattering& scattering, std::m
     found.speedup += holds(study.sizes.back().speedup, 1 / law(each.largest));
     found.share += holds(amdahl->serial_share, each.s);
     found.prediction += holds(next->seconds, launch(2 * each.largest));
-    found.rejected += amdahl->law.fit.verdict == Verdict::does_not_fit;
+    found.rejected += amdahl->law.fit.verdict == FitVerdict::does_not_fit;
     found.of_time += half_width(study.sizes.back().seconds) / draws;
     found.of_prediction += half_width(next->seconds) / draws;
   }
@@ -151,7 +151,7 @@ TEST(Coverage, OfANewLaunchOnAMarkedSize) {
   for (const int replicates : {3, 5}) {
     int marked = 0, at = 0, beyond = 0;
     for (int draw = 0; draw < draws; ++draw) {
-      std::vector<Launch> launches;
+      std::vector<MeasuredLaunch> launches;
       for (int replicate = 0; replicate < replicates; ++replicate) {
         for (const int p : {1, 2, 4, 8}) launches.push_back({p, seconds(p), 1});
       }
@@ -180,7 +180,7 @@ TEST(Coverage, OfGustafsonsIntervals) {
     for (const int replicates : {3, 5}) {
       int share = 0, prediction = 0;
       for (int draw = 0; draw < draws; ++draw) {
-        std::vector<Launch> launches;
+        std::vector<MeasuredLaunch> launches;
         for (int replicate = 0; replicate < replicates; ++replicate) {
           for (const int p : {1, 2, 4, 8}) launches.push_back({p, launch(p), double(p)});
         }

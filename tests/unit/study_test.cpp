@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "study/amdahl.hpp"
-#include "study/drift.hpp"
-#include "study/gustafson.hpp"
-#include "study/outliers.hpp"
-#include "study/prediction.hpp"
-#include "study/scalability.hpp"
+#include "study/laws/amdahl.hpp"
+#include "study/laws/gustafson.hpp"
+#include "study/laws/prediction.hpp"
+#include "study/laws/scalability.hpp"
+#include "study/statistics/drift.hpp"
+#include "study/statistics/outliers.hpp"
 
 namespace shardstream::study {
 namespace {
@@ -20,9 +20,10 @@ const std::vector<double> pair = {0.99, 1 / 0.99};  // geometric mean 1
 
 TEST(Launches, InvalidTimesAreExcludedWithAReason) {
   const double inf = std::numeric_limits<double>::infinity();
-  const std::vector<Launch> launches = {
+  const std::vector<MeasuredLaunch> launches = {
       {1, 0, 1}, {1, std::nan(""), 1}, {1, inf, 1}, {1, -1, 1}, {0, 1, 1}, {1, 1, 0}, {2, 0.5, 1}};
-  EXPECT_EQ(std::ranges::count_if(launches, [](const Launch& each) { return !why_invalid(each); }),
+  EXPECT_EQ(std::ranges::count_if(launches,
+                                  [](const MeasuredLaunch& each) { return !why_invalid(each); }),
             1);
   EXPECT_NE(why_invalid(launches[3]).value_or("").find("-1"), std::string::npos);
   EXPECT_THROW(tabulate(Mode::strong, launches), UsageError);
@@ -39,7 +40,7 @@ TEST(Sizes, ExactSpeedupEfficiencyAndKarpFlatt) {
 }
 
 /// The Karp-Flatt metric at each size above the smallest one.
-std::vector<double> karp_flatt_of(const std::vector<Launch>& launches) {
+std::vector<double> karp_flatt_of(const std::vector<MeasuredLaunch>& launches) {
   std::vector<double> metric;
   for (const Size& size : tabulate(Mode::strong, launches).sizes) {
     if (size.karp_flatt) metric.push_back(size.karp_flatt->value);
@@ -67,7 +68,7 @@ TEST(Sizes, KarpFlattIsFlatForASerialPartAndRisesWithOverhead) {
 }
 
 TEST(Sizes, PooledIntervalByHand) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {2, 4}) {
     for (const double noise : pair) launches.push_back({p, noise * 8 / p, 1});
   }
@@ -83,7 +84,7 @@ TEST(Sizes, PooledIntervalByHand) {
 }
 
 TEST(Sizes, ANoisierSizeIsMarked) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {1, 2, 4, 8}) {
     for (const double z : {-1, 0, 1}) {
       launches.push_back({p, std::exp(z * (p == 4 ? 0.2 : 0.01)) / p, 1});
@@ -102,7 +103,7 @@ TEST(Sizes, DifferentWorkIsRejected) {
 }
 
 TEST(Sizes, SuperlinearOnesAreFoundAndNotClamped) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const double noise : pair) {
     for (const auto& [p, t] : {std::pair{1, 1.0}, {2, 0.3}, {4, 0.25}}) {
       launches.push_back({p, t * noise, 1});
@@ -120,28 +121,28 @@ TEST(Amdahl, ExactLawIsFound) {
   EXPECT_NEAR(amdahl->serial_share.value, 0.2, 1e-12);
   EXPECT_NEAR(amdahl->predict(8)->seconds.value, 3, 1e-12);
   EXPECT_FALSE(amdahl->serial_share.interval);
-  EXPECT_EQ(amdahl->law.fit.verdict, Verdict::cannot_tell);
+  EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::cannot_tell);
 }
 
 TEST(Amdahl, TellsWhetherTheLawFits) {
   for (const double overhead : {0.0, 0.05}) {
-    std::vector<Launch> launches;
+    std::vector<MeasuredLaunch> launches;
     for (const int p : {1, 2, 4, 8}) {
       for (const double noise : pair) launches.push_back({p, noise * (1.0 / p + overhead * p), 1});
     }
     const auto amdahl = fit_amdahl(tabulate(Mode::strong, launches));
-    EXPECT_EQ(amdahl->law.fit.verdict, overhead > 0 ? Verdict::does_not_fit : Verdict::fits);
+    EXPECT_EQ(amdahl->law.fit.verdict, overhead > 0 ? FitVerdict::does_not_fit : FitVerdict::fits);
   }
 }
 
 /// Three launches on each size, which scatter by 1 %, and by 20 % on 4 ranks.
 Study noisy_on_four(Mode mode) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {1, 2, 4, 8}) {
     for (const double z : {-1, 0, 1}) {
       const double seconds = std::exp(z * (p == 4 ? 0.2 : 0.01));
-      launches.push_back(mode == Mode::strong ? Launch{p, seconds / p, 1}
-                                              : Launch{p, seconds, static_cast<double>(p)});
+      launches.push_back(mode == Mode::strong ? MeasuredLaunch{p, seconds / p, 1}
+                                              : MeasuredLaunch{p, seconds, static_cast<double>(p)});
     }
   }
   return tabulate(mode, launches);
@@ -168,7 +169,7 @@ TEST(Laws, ANewLaunchOnAMarkedSizeScattersLikeIt) {
 }
 
 TEST(Laws, ALaunchBeyondALargestSizeThatIsMarkedScattersLikeIt) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {1, 2, 4}) {
     for (const double z : {-1, 0, 1}) {
       launches.push_back({p, std::exp(z * (p == 4 ? 0.2 : 0.01)) / p, 1});
@@ -188,7 +189,7 @@ TEST(Laws, ALaunchBeyondALargestSizeThatIsMarkedScattersLikeIt) {
 
 /// Three launches on each size of T = 2 + 8 / p, from four ranks on: 4, 3 and 2.5 s.
 TEST(Laws, ReferToTheSmallestSize) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {4, 8, 16}) {
     for (const double z : {-1, 0, 1})
       launches.push_back({p, std::exp(z * 1e-4) * (2 + 8.0 / p), 1});
@@ -204,7 +205,7 @@ TEST(Laws, ReferToTheSmallestSize) {
   for (const int size : {1, 2}) EXPECT_NEAR(strong.sizes[size].karp_flatt->value, 0.5, 1e-6);
 
   // The rate of four ranks is 1; s' = 1/4 of the run on more ranks.
-  std::vector<Launch> weak;
+  std::vector<MeasuredLaunch> weak;
   for (const double q : {1, 2, 4}) {
     const double work = q * (q == 2 ? 1.5 : 1);  // whatever the work, the rate counts
     weak.push_back({static_cast<int>(4 * q), work / (q - 0.25 * (q - 1)), work});
@@ -224,7 +225,7 @@ TEST(Laws, AMeasuredTimeOfTheSmallestSizeIsTheReference) {
 }
 
 TEST(Laws, AnOutlierDoesNotMakeALawFit) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {1, 2, 4}) {
     for (const double z : {-1, 0, 1}) {
       const bool is_outlier = p == 4 && z == 1;
@@ -234,7 +235,7 @@ TEST(Laws, AnOutlierDoesNotMakeALawFit) {
   const Study study = tabulate(Mode::strong, launches);
   const Fit fit = fit_amdahl(study)->law.fit;
   EXPECT_GT(fit.p_value, test_level);
-  EXPECT_EQ(fit.verdict, Verdict::cannot_tell);
+  EXPECT_EQ(fit.verdict, FitVerdict::cannot_tell);
   const std::vector<Outlier> outliers = find_outliers(study);
   ASSERT_EQ(outliers.size(), 1);
   EXPECT_EQ(outliers[0].launch, 8);
@@ -242,7 +243,7 @@ TEST(Laws, AnOutlierDoesNotMakeALawFit) {
 }
 
 TEST(Outliers, OrdinaryScatterHasNone) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const int p : {1, 2, 4}) {
     for (const double z : {-1.0, 0.1, 1.0}) launches.push_back({p, std::exp(z * 0.3) / p, 1});
   }
@@ -276,7 +277,7 @@ TEST(Gustafson, ExactLawIsFound) {
 }
 
 TEST(Scalability, ExactLawIsFoundFromSixSizes) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (const double p : {1, 2, 4, 8, 16, 32}) {
     const double rate = 3 * p / (1 + 0.04 * (p - 1) + 0.0015 * p * (p - 1));
     launches.push_back({static_cast<int>(p), 1 / rate, 1});
@@ -289,7 +290,7 @@ TEST(Scalability, ExactLawIsFoundFromSixSizes) {
 }
 
 TEST(Drift, IsFoundInStartOrder) {
-  std::vector<Launch> launches;
+  std::vector<MeasuredLaunch> launches;
   for (int i = 0; i < 12; ++i) {
     const int p = 1 << (i % 3);
     launches.push_back({p, std::exp(0.002 * i + (i % 2 ? 1e-4 : -1e-4)) / p, 1});

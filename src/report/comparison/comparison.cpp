@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using study::Change;
 using study::Repetitions;
 
-std::vector<Repetitions> times_of(const Point& point) {
+std::vector<Repetitions> times_of(const ComparedPoint& point) {
   std::vector<Repetitions> launches;
   for (const ComparedRun& run : point.runs) launches.push_back(run.file.repetitions);
   return launches;
@@ -27,14 +27,14 @@ std::vector<Repetitions> times_of(const Point& point) {
 
 // ---------------------------------------------------------------- time to result
 
-bool knows_launcher(const Point& point) {
+bool knows_launcher(const ComparedPoint& point) {
   return std::ranges::all_of(point.runs, [](const ComparedRun& run) {
     return std::isfinite(run.file.launcher.start) && std::isfinite(run.file.launcher.end);
   });
 }
 
 /// One value a launch; launches whose files do not say are left out.
-std::vector<Repetitions> times_to_result(const Point& point, bool with_launcher) {
+std::vector<Repetitions> times_to_result(const ComparedPoint& point, bool with_launcher) {
   std::vector<Repetitions> launches;
   for (const auto& [run, setup] : point.runs) {
     const double seconds = with_launcher ? run.to_result() : run.step("store");
@@ -43,7 +43,8 @@ std::vector<Repetitions> times_to_result(const Point& point, bool with_launcher)
   return launches;
 }
 
-std::optional<study::Comparison> compare_to_result(const Point& before, const Point& after,
+std::optional<study::Comparison> compare_to_result(const ComparedPoint& before,
+                                                   const ComparedPoint& after,
                                                    const Judgement& judgement) {
   const bool with_launcher = knows_launcher(before) && knows_launcher(after);
   const auto first = times_to_result(before, with_launcher);
@@ -58,7 +59,7 @@ using PhaseName = std::tuple<std::string, std::string, std::string>;  // track, 
 using PhaseTimes = std::map<PhaseName, std::vector<double>>;          // one value a launch
 
 /// Seconds a repetition in each launch of the point; 0 if a launch has no such phase.
-PhaseTimes phases_of(const Point& point) {
+PhaseTimes phases_of(const ComparedPoint& point) {
   PhaseTimes times;
   for (std::size_t i = 0; i < point.runs.size(); ++i) {
     for (const PhaseTime& phase : point.runs[i].file.phases_of_repetition()) {
@@ -105,7 +106,7 @@ std::vector<PhaseComparison> compare_phases(const PointComparison& point,
   if (before.empty() || after.empty()) return {};
   PhaseTimes all = before;
   all.insert(after.begin(), after.end());
-  const auto times = [](const PhaseTimes& side, const PhaseName& name, const Point& of) {
+  const auto times = [](const PhaseTimes& side, const PhaseName& name, const ComparedPoint& of) {
     const auto found = side.find(name);
     return found == side.end() ? std::vector<double>(of.runs.size()) : found->second;
   };
@@ -125,12 +126,12 @@ std::vector<PhaseComparison> compare_phases(const PointComparison& point,
 
 // ---------------------------------------------------------------- a point
 
-std::string checksum_of(const Point& point) {
+std::string checksum_of(const ComparedPoint& point) {
   return point.first().text("c_checksum");
 }
 
 /// The names of options in which launches of one side differ.
-std::string mixed_options(const Point& point) {
+std::string mixed_options(const ComparedPoint& point) {
   std::set<std::string_view> mixed;
   const Values& first = point.runs.front().setup.options;
   for (const auto& [run, setup] : point.runs) {
@@ -142,7 +143,8 @@ std::string mixed_options(const Point& point) {
   return join(std::vector<std::string_view>(mixed.begin(), mixed.end()), ", ");
 }
 
-void warn_of_side(const Side& side, const Point& point, std::vector<std::string>& warnings) {
+void warn_of_side(const Side& side, const ComparedPoint& point,
+                  std::vector<std::string>& warnings) {
   std::size_t throttled = 0, unconverged = 0;
   for (const auto& [run, setup] : point.runs) {
     throttled += run.throttled > 0 ? 1 : 0;
@@ -228,7 +230,7 @@ PointComparison compare_point(const ComparisonReport& report, const Pair& pair) 
 // ---------------------------------------------------------------- changes of the setup
 
 /// The values of a name over the launches of a point: one if they agree.
-std::string value_in(const Point& point, Values Setup::*values, const std::string& name) {
+std::string value_in(const ComparedPoint& point, Values Setup::*values, const std::string& name) {
   std::set<std::string> found;
   for (const ComparedRun& run : point.runs) {
     const auto value = (run.setup.*values).find(name);
@@ -237,7 +239,7 @@ std::string value_in(const Point& point, Values Setup::*values, const std::strin
   return join(std::vector<std::string_view>(found.begin(), found.end()), " | ");
 }
 
-bool is_calibrated(const Point& point, const std::string& name) {
+bool is_calibrated(const ComparedPoint& point, const std::string& name) {
   return std::ranges::all_of(
       point.runs, [&](const ComparedRun& run) { return run.setup.calibrated.contains(name); });
 }
@@ -245,7 +247,7 @@ bool is_calibrated(const Point& point, const std::string& name) {
 void add_changes(const PointComparison& point, const char* what, Values Setup::*values,
                  std::vector<SetupChange>& changes) {
   std::set<std::string> names;
-  for (const Point* side : {point.before, point.after}) {
+  for (const ComparedPoint* side : {point.before, point.after}) {
     for (const ComparedRun& run : side->runs) {
       for (const auto& [name, value] : run.setup.*values) names.insert(name);
     }

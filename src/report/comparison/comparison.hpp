@@ -26,7 +26,7 @@ struct PhaseComparison {
 };
 
 struct PointComparison {
-  const Point *before = nullptr, *after = nullptr;
+  const ComparedPoint *before = nullptr, *after = nullptr;
   study::Comparison time, rate;
   std::optional<study::Comparison> to_result;  ///< nothing if it is unknown on a side
   /// Phases that take at least 1 % of a repetition on one side; the largest change comes first.

@@ -24,7 +24,7 @@ Json of_comparison(const study::Comparison& comparison) {
   return object;
 }
 
-Json of_sampling(const study::Sampling& sampling) {
+Json of_sampling(const study::SideSamples& sampling) {
   return {{"launches", sampling.launches},
           {"repetitions", sampling.repetitions},
           {"missing_launches", sampling.missing_launches},

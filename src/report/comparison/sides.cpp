@@ -39,7 +39,7 @@ std::vector<Trait> traits_of(const RunFile& run, const Setup& setup) {
 }
 
 /// The traits of `there` that differ from those of `here`.
-std::vector<Trait> differences(const Point& here, const Point& there) {
+std::vector<Trait> differences(const ComparedPoint& here, const ComparedPoint& there) {
   std::vector<Trait> different;
   for (std::size_t i = 0; i < here.traits.size(); ++i) {
     const std::string &a = here.traits[i].value, &b = there.traits[i].value;
@@ -48,9 +48,9 @@ std::vector<Trait> differences(const Point& here, const Point& there) {
   return different;
 }
 
-std::string why_unmatched(const Point& point, const Side& other) {
+std::string why_unmatched(const ComparedPoint& point, const Side& other) {
   std::vector<Trait> nearest;
-  for (const Point& each : other.points) {
+  for (const ComparedPoint& each : other.points) {
     std::vector<Trait> different = differences(point, each);
     if (nearest.empty() || different.size() < nearest.size()) nearest = std::move(different);
   }
@@ -63,7 +63,7 @@ std::string why_unmatched(const Point& point, const Side& other) {
 }
 
 /// Why the launches of a point cannot count together; empty if they can.
-std::string why_ambiguous(const Point& point, const Side& side) {
+std::string why_ambiguous(const ComparedPoint& point, const Side& side) {
   if (point.studies.size() < 2) return {};
   std::vector<std::string_view> names(point.studies.begin(), point.studies.end());
   return fmt::format("{} has it in several studies ({}): name the files of one of them", side.name,
@@ -77,7 +77,7 @@ void add_run(Side& side, std::map<std::vector<std::string>, std::size_t>& places
   for (const Trait& trait : traits) key.push_back(trait.value);
   const auto [place, is_new] = places.try_emplace(key, side.points.size());
   if (is_new) side.points.push_back({.traits = std::move(traits), .runs = {}, .studies = {}});
-  Point& point = side.points[place->second];
+  ComparedPoint& point = side.points[place->second];
   point.runs.push_back(std::move(run));
   point.studies.insert(study);
 }
@@ -96,7 +96,7 @@ std::string words_of(const std::vector<Trait>& traits) {
 
 std::size_t Side::launches() const {
   std::size_t sum = 0;
-  for (const Point& point : points) sum += point.runs.size();
+  for (const ComparedPoint& point : points) sum += point.runs.size();
   return sum;
 }
 
@@ -125,7 +125,7 @@ Side read_side(const std::string& name, const std::string& path) {
                          ? fmt::format("{} has no usable run: name results of run", path)
                          : side.unreadable.front().reason);
   }
-  const auto order = [](const Point& point) {
+  const auto order = [](const ComparedPoint& point) {
     const RunFile& run = point.first();
     return std::tuple(run.workload, run.text("precision"), run.text("backend"), run.ranks,
                       run.work);
@@ -136,11 +136,11 @@ Side read_side(const std::string& name, const std::string& path) {
 
 void check_distinct(const Side& before, const Side& after) {
   std::map<std::string, fs::path> seen;
-  for (const Point& point : before.points) {
+  for (const ComparedPoint& point : before.points) {
     for (const ComparedRun& run : point.runs) seen.emplace(run.file.uuid, run.file.path);
   }
   seen.erase("");
-  for (const Point& point : after.points) {
+  for (const ComparedPoint& point : after.points) {
     for (const ComparedRun& run : point.runs) {
       const auto found = seen.find(run.file.uuid);
       if (found == seen.end()) continue;
@@ -152,9 +152,9 @@ void check_distinct(const Side& before, const Side& after) {
 
 std::vector<Pair> match(const Side& before, const Side& after, std::vector<Unmatched>& unmatched) {
   std::vector<Pair> pairs;
-  std::set<const Point*> taken;
-  for (const Point& point : before.points) {
-    const auto found = std::ranges::find_if(after.points, [&](const Point& each) {
+  std::set<const ComparedPoint*> taken;
+  for (const ComparedPoint& point : before.points) {
+    const auto found = std::ranges::find_if(after.points, [&](const ComparedPoint& each) {
       return !taken.contains(&each) && differences(point, each).empty();
     });
     if (found == after.points.end()) {
@@ -170,7 +170,7 @@ std::vector<Pair> match(const Side& before, const Side& after, std::vector<Unmat
       unmatched.push_back({before.name, words_of(point.traits), why});
     }
   }
-  for (const Point& point : after.points) {
+  for (const ComparedPoint& point : after.points) {
     if (taken.contains(&point)) continue;
     unmatched.push_back({after.name, words_of(point.traits), why_unmatched(point, before)});
   }

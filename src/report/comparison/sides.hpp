@@ -30,7 +30,7 @@ struct ComparedRun {
 };
 
 /// The launches of one side with the same traits.
-struct Point {
+struct ComparedPoint {
   std::vector<Trait> traits;  ///< workload, work, shape, type, precision, backend, ranks
   std::vector<ComparedRun> runs;
   std::set<std::string> studies;  ///< the studies of the launches
@@ -41,7 +41,7 @@ struct Point {
 struct Side {
   std::string name;  ///< OLD or NEW
   std::string path;
-  std::vector<Point> points;  ///< sorted by their traits, with ascending ranks
+  std::vector<ComparedPoint> points;  ///< sorted by their traits, with ascending ranks
   std::vector<ExcludedFile> excluded, unreadable;
   std::vector<Attempt> failed;
   std::vector<std::string> missing;  ///< see StudyReport::missing
@@ -61,7 +61,7 @@ Side read_side(const std::string& name, const std::string& path);
 /// Throws UsageError if a file or a run is on both sides.
 void check_distinct(const Side& before, const Side& after);
 
-using Pair = std::pair<const Point*, const Point*>;
+using Pair = std::pair<const ComparedPoint*, const ComparedPoint*>;
 
 /// Pairs of points with the same traits, valid as long as the sides. Adds the other points to
 /// `unmatched`.

@@ -27,10 +27,11 @@ std::string capitalised(std::string text) {
 /// Describes how reliable the law is beyond the largest size. `has_intervals`: its prediction has.
 std::string caution_of(const StudyReport& study, bool has_intervals) {
   const study::Fit& fit = fit_of(study);
-  if (fit.verdict == study::Verdict::does_not_fit) {
+  if (fit.verdict == study::FitVerdict::does_not_fit) {
     return "This is extrapolated by a law that does not fit: do not rely on it.";
   }
-  const bool is_unknown = fit.verdict == study::Verdict::cannot_tell && std::isfinite(fit.p_value);
+  const bool is_unknown =
+      fit.verdict == study::FitVerdict::cannot_tell && std::isfinite(fit.p_value);
   return fmt::format(
       "This is extrapolated{}.{}",
       is_unknown                     ? " by a law that may not fit"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "report/page/html.hpp"
-#include "study/estimate.hpp"
+#include "study/statistics/estimate.hpp"
 
 namespace shardstream::report::page {
 

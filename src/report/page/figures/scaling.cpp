@@ -40,7 +40,7 @@ void plot_estimates(Script& script, const Rows& rows, const Style& style) {
 /// Times of launches, with their numbers of ranks.
 Rows launches_of(const StudyReport& study) {
   Rows rows;
-  for (const study::Launch& launch : study.table.launches) {
+  for (const study::MeasuredLaunch& launch : study.table.launches) {
     rows.push_back({static_cast<double>(launch.ranks), launch.seconds});
   }
   return rows;

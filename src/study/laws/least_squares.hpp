@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "study/estimate.hpp"
 #include "study/sizes.hpp"
+#include "study/statistics/estimate.hpp"
 
 namespace shardstream::study {
 
@@ -17,13 +17,13 @@ namespace shardstream::study {
 struct LinearLaw {
   int parameters = 0;  ///< 2 or 3
   std::array<double, 3> (*basis)(double q) = nullptr;
-  double (*quantity)(const Launch&) = nullptr;
+  double (*quantity)(const MeasuredLaunch&) = nullptr;
 };
 
 /// A law that is further off than this at any size never counts as fitting.
 inline constexpr double max_error_of_fit = 0.1;
 
-enum class Verdict {
+enum class FitVerdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
   does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
   cannot_tell    ///< no more sizes than parameters, one launch per size, or so much scatter that
@@ -34,7 +34,7 @@ enum class Verdict {
 /// variance, with the degrees of freedom of launches around their size's mean (Draper and Smith,
 /// Applied Regression Analysis, 3rd edition, section 2.1).
 struct Fit {
-  Verdict verdict = Verdict::cannot_tell;
+  FitVerdict verdict = FitVerdict::cannot_tell;
   double f = std::nan("");
   double p_value = std::nan("");
 };

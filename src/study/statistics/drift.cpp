@@ -1,10 +1,10 @@
-#include "study/drift.hpp"
+#include "study/statistics/drift.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {

@@ -1,4 +1,4 @@
-#include "study/outliers.hpp"
+#include "study/statistics/outliers.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/distributions/students_t.hpp>

@@ -1,4 +1,4 @@
-#include "study/scalability.hpp"
+#include "study/laws/scalability.hpp"
 
 #include <fmt/format.h>
 
@@ -23,15 +23,16 @@ Result<Scalability> fit_scalability(const Study& study) {
                     min_scalability_sizes, study.sizes.size()));
   }
   Scalability found;
-  found.law = fit_linear(
-      {.parameters = 3,
-       .basis =
-           [](double q) {
-             return std::array<double, 3>{1, q - 1, q * (q - 1)};
-           },
-       .quantity =
-           [](const Launch& launch) { return launch.ranks * launch.seconds / launch.work; }},
-      study);
+  found.law = fit_linear({.parameters = 3,
+                          .basis =
+                              [](double q) {
+                                return std::array<double, 3>{1, q - 1, q * (q - 1)};
+                              },
+                          .quantity =
+                              [](const MeasuredLaunch& launch) {
+                                return launch.ranks * launch.seconds / launch.work;
+                              }},
+                         study);
   const auto [one, linear, square] = found.law.values;
   const double gamma = 1 / one, sigma = linear / one, kappa = square / one;
   found.rate_of_one = found.law.estimate(gamma, {-gamma * gamma, 0, 0});

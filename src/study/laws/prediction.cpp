@@ -1,4 +1,4 @@
-#include "study/prediction.hpp"
+#include "study/laws/prediction.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Amdahl's law for strong studies: T = a + b/p.
 #pragma once
 
-#include "study/least_squares.hpp"
+#include "study/laws/least_squares.hpp"
 
 namespace shardstream::study {
 

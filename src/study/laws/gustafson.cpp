@@ -1,9 +1,9 @@
-#include "study/gustafson.hpp"
+#include "study/laws/gustafson.hpp"
 
 #include <cmath>
 #include <numeric>
 
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {
@@ -58,14 +58,14 @@ Result<Gustafson> fit_gustafson(const Study& study) {
   if (study.sizes.size() < 2) return Fitted::none("Gustafson's law needs two numbers of ranks");
   Gustafson gustafson;
   // The law says W/T = (W0/T0) (s' + (1 - s') q): a straight line.
-  const LinearFit line =
-      fit_linear({.parameters = 2,
-                  .basis =
-                      [](double q) {
-                        return std::array<double, 3>{1, q};
-                      },
-                  .quantity = [](const Launch& launch) { return launch.work / launch.seconds; }},
-                 study);
+  const LinearFit line = fit_linear(
+      {.parameters = 2,
+       .basis =
+           [](double q) {
+             return std::array<double, 3>{1, q};
+           },
+       .quantity = [](const MeasuredLaunch& launch) { return launch.work / launch.seconds; }},
+      study);
   gustafson.fit = line.fit;
   gustafson.inflation_ = line.inflation;
   gustafson.reference = study.anchor;

@@ -1,9 +1,9 @@
-#include "study/scatter.hpp"
+#include "study/statistics/scatter.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {

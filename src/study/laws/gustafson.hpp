@@ -1,7 +1,7 @@
 // Gustafson's law for weak studies: S = p - s'(p - 1).
 #pragma once
 
-#include "study/least_squares.hpp"
+#include "study/laws/least_squares.hpp"
 
 namespace shardstream::study {
 

@@ -1,4 +1,4 @@
-#include "study/amdahl.hpp"
+#include "study/laws/amdahl.hpp"
 
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ Result<Amdahl> fit_amdahl(const Study& study) {
                                [](double q) {
                                  return std::array<double, 3>{1, 1 / q};
                                },
-                           .quantity = [](const Launch& launch) { return launch.seconds; }},
+                           .quantity = [](const MeasuredLaunch& launch) { return launch.seconds; }},
                           study);
   const double a = amdahl.law.values[0], b = amdahl.law.values[1], sum = a + b;
   amdahl.serial_seconds = amdahl.law.estimate(a, {1, 0});

@@ -1,4 +1,4 @@
-#include "study/least_squares.hpp"
+#include "study/laws/least_squares.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/error.hpp"
-#include "study/distributions.hpp"
+#include "study/statistics/distributions.hpp"
 
 namespace shardstream::study {
 namespace {
@@ -28,7 +28,7 @@ struct Group {
 
 std::vector<Group> grouped(const LinearLaw& law, const Study& study) {
   std::map<int, std::vector<double>> quantities;
-  for (const Launch& launch : study.launches) {
+  for (const MeasuredLaunch& launch : study.launches) {
     quantities[launch.ranks].push_back(law.quantity(launch));
   }
   std::vector<Group> groups;
@@ -105,9 +105,9 @@ Fit judge(double lack, double lack_df, double pure_df, std::span<const Residual>
   fit.p_value = fisher_f_p_value(fit.f, lack_df, pure_df);
   const double off = largest(residuals);
   if (fit.p_value < test_level && off > min_relevant) {
-    fit.verdict = Verdict::does_not_fit;
+    fit.verdict = FitVerdict::does_not_fit;
   } else if (off <= max_error_of_fit) {
-    fit.verdict = Verdict::fits;
+    fit.verdict = FitVerdict::fits;
   }
   return fit;
 }

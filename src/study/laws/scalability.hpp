@@ -1,7 +1,7 @@
 // The universal scalability law: X = gamma p / (1 + sigma (q-1) + kappa q (q-1)), q = p / p0.
 #pragma once
 
-#include "study/least_squares.hpp"
+#include "study/laws/least_squares.hpp"
 
 namespace shardstream::study {
 
