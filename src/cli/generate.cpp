@@ -91,7 +91,7 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
   const std::uint64_t elements = source->order().count();
   const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
-  const ranks::Plan plan = ranks::take_places(
+  const ranks::Placement plan = ranks::take_places(
       session, ranks::observe(session), {.backend = "host", .bind = ranks::may_bind(options)}, log);
   const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
   session.heartbeat().enter("write");

@@ -78,7 +78,8 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   const auto effort =
       measure::effort_for(device, session, std::uint64_t{16} << 30, sample, sizes.device_limit);
   std::vector<measure::Ceiling> ceilings;
-  for (const auto way : {measure::Way::up, measure::Way::down, measure::Way::both}) {
+  for (const auto way :
+       {measure::LinkDirection::up, measure::LinkDirection::down, measure::LinkDirection::both}) {
     ceilings.push_back(measure::link(way, device, session, effort));
   }
   ceilings.push_back(measure::device_read(device, session, effort));

@@ -52,12 +52,13 @@ class Outputs {
       : overwrite_(io::overwrite_of(options)), inputs_(std::move(inputs)) {}
 
   /// Throws UsageError if the file cannot be written, as far as can be known without its text.
-  void expect_place(const std::string& option, const fs::path& path, io::Contents contents) const {
-    io::expect_place(place_of(option, path, contents), 0);
+  void expect_destination(const std::string& option, const fs::path& path,
+                          io::Contents contents) const {
+    io::expect_destination(destination_of(option, path, contents), 0);
   }
   void add(const std::string& option, const fs::path& path, io::Contents contents,
            std::string text) {
-    files_.push_back({place_of(option, path, contents), std::move(text)});
+    files_.push_back({destination_of(option, path, contents), std::move(text)});
   }
   void add_folder(const std::string& option, const fs::path& folder, io::Contents contents,
                   std::vector<report::NamedText> files) {
@@ -68,29 +69,30 @@ class Outputs {
   void write(Log& log) const {
     for (const auto& [option, folder] : folders_) io::make_folder(folder, option);
     std::set<fs::path> paths;
-    for (const auto& [place, text] : files_) {
-      io::expect_place(place, text.size());
-      if (paths.insert(fs::absolute(place.path).lexically_normal()).second) continue;
+    for (const auto& [destination, text] : files_) {
+      io::expect_destination(destination, text.size());
+      if (paths.insert(fs::absolute(destination.path).lexically_normal()).second) continue;
       throw UsageError(
           fmt::format("{}: '{}' is also another output of this command: choose "
                       "another {}",
-                      place.option, place.path.string(), place.option));
+                      destination.option, destination.path.string(), destination.option));
     }
-    for (const auto& [place, text] : files_) {
-      io::write_text(place, text);
-      if (place.contents != io::Contents::page) {
-        log.info(fmt::format("wrote '{}'", place.path.string()));
+    for (const auto& [destination, text] : files_) {
+      io::write_text(destination, text);
+      if (destination.contents != io::Contents::page) {
+        log.info(fmt::format("wrote '{}'", destination.path.string()));
       }
     }
   }
 
  private:
   struct File {
-    io::Place place;
+    io::Destination destination;
     std::string text;
   };
 
-  io::Place place_of(const std::string& option, const fs::path& path, io::Contents contents) const {
+  io::Destination destination_of(const std::string& option, const fs::path& path,
+                                 io::Contents contents) const {
     return {path, contents, overwrite_, inputs_, option};
   }
 
@@ -147,9 +149,9 @@ int report(const Arguments& arguments, const char* const*) {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const std::vector<fs::path> files = report::result_files(line.words);
   Outputs outputs(options, inputs_of(files));
-  if (!page.empty()) outputs.expect_place("output.file", page, io::Contents::page);
+  if (!page.empty()) outputs.expect_destination("output.file", page, io::Contents::page);
   if (const std::string* const path = setting(line, "extra-p")) {
-    outputs.expect_place("--extra-p", *path, io::Contents::extra_p);
+    outputs.expect_destination("--extra-p", *path, io::Contents::extra_p);
   }
   const report::Report report = report::make_report(files);
   if (report.studies.empty() && report.unreadable.size() == 1) {

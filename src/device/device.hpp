@@ -28,7 +28,7 @@ class Event {
 };
 
 /// A type-erased kernel and its arguments, valid during one call.
-struct Launch {
+struct KernelLaunch {
   const char* name;
   const void* args;
   std::size_t args_size;
@@ -65,13 +65,13 @@ class Stream {
   /// Enqueues a kernel. The arguments are copied. Memory to which they point must outlive the work.
   template <class Args>
   void launch(const Kernel<Args>& kernel, const Args& args) {
-    const Launch erased{kernel.name,    &args,         sizeof(Args), &kernel,
-                        sizeof(kernel), on_host<Args>, on_cuda<Args>};
+    const KernelLaunch erased{kernel.name,    &args,         sizeof(Args), &kernel,
+                              sizeof(kernel), on_host<Args>, on_cuda<Args>};
     launch_erased(erased);
   }
 
  protected:
-  virtual void launch_erased(const Launch& launch) = 0;
+  virtual void launch_erased(const KernelLaunch& launch) = 0;
 
  private:
   template <class Args>

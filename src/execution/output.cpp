@@ -29,24 +29,24 @@ std::string job_id() {
 }
 
 /// The files that a run publishes.
-struct Places {
-  io::Place result;
-  std::optional<io::Place> trace;  ///< with measure.timeline
+struct Destinations {
+  io::Destination result;
+  std::optional<io::Destination> trace;  ///< with measure.timeline
 };
 
-Places places_of(const Options& options, const fs::path& path,
-                 std::span<const io::InputFile> inputs) {
-  Places places{.result = {.path = path,
-                           .contents = io::Contents::result,
-                           .overwrite = io::overwrite_of(options),
-                           .inputs = {inputs.begin(), inputs.end()}},
-                .trace = std::nullopt};
+Destinations destinations_of(const Options& options, const fs::path& path,
+                             std::span<const io::InputFile> inputs) {
+  Destinations destinations{.result = {.path = path,
+                                       .contents = io::Contents::result,
+                                       .overwrite = io::overwrite_of(options),
+                                       .inputs = {inputs.begin(), inputs.end()}},
+                            .trace = std::nullopt};
   if (options.flag("measure.timeline")) {
-    places.trace = places.result;
-    places.trace->path = trace_path(path);
-    places.trace->contents = io::Contents::trace;
+    destinations.trace = destinations.result;
+    destinations.trace->path = trace_path(path);
+    destinations.trace->contents = io::Contents::trace;
   }
-  return places;
+  return destinations;
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ Output::Output(const ranks::Session& session, const Options& options,
           {io::part_path_of(path, uuid), journal_path_, io::part_path_of(trace_path(path), uuid)}) {
   reject_result_path(path);
   if (session.rank() != 0) return;
-  const Places places = places_of(options, path, inputs);
-  file_.emplace(places.result, uuid, reserved_bytes);
-  if (places.trace) trace_.emplace(*places.trace, uuid, trace_bytes);
+  const Destinations destinations = destinations_of(options, path, inputs);
+  file_.emplace(destinations.result, uuid, reserved_bytes);
+  if (destinations.trace) trace_.emplace(*destinations.trace, uuid, trace_bytes);
 }
 
 Output::~Output() {
@@ -137,9 +137,9 @@ void check_output(const Options& options, std::uint64_t ranks, std::uint64_t mat
                   std::span<const io::InputFile> inputs) {
   const fs::path path = result_path(options, ranks);
   reject_result_path(path);
-  const Places places = places_of(options, path, inputs);
-  io::expect_place(places.result, reserved_bytes + matrix_bytes);
-  if (places.trace) io::expect_place(*places.trace, trace_bytes);
+  const Destinations destinations = destinations_of(options, path, inputs);
+  io::expect_destination(destinations.result, reserved_bytes + matrix_bytes);
+  if (destinations.trace) io::expect_destination(*destinations.trace, trace_bytes);
 }
 
 }  // namespace shardstream::execution

@@ -27,7 +27,7 @@ struct Record {
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
   std::vector<std::string> processes;         ///< description of each rank, for the trace
   std::vector<std::pair<std::string, std::string>> provenance;
-  std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
+  std::vector<std::pair<std::string, io::AttributeValue>> resolved;  ///< options, as on this rank
 };
 
 /// Adds time, its repetitions and interval if there are several, rate, ceilings, energy if it is

@@ -48,11 +48,11 @@ Ceilings measure_ceilings(runtime::Runtime& runtime,
       {"device_read", measure::device_read},
       {"device_copy", measure::device_copy},
       {"link_up",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::up, d, s, e); }},
-      {"link_down",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::down, d, s, e); }},
-      {"link_both",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::both, d, s, e); }},
+       [](auto& d, auto& s, auto e) { return measure::link(measure::LinkDirection::up, d, s, e); }},
+      {"link_down", [](auto& d, auto& s,
+                       auto e) { return measure::link(measure::LinkDirection::down, d, s, e); }},
+      {"link_both", [](auto& d, auto& s,
+                       auto e) { return measure::link(measure::LinkDirection::both, d, s, e); }},
   }};
   Ceilings ceilings;
   for (const auto& [name, measure] : known) {

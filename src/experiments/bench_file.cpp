@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/uuid.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 #include "ranks/signals.hpp"
 
 namespace shardstream::experiments {
@@ -18,14 +18,14 @@ constexpr std::uint64_t room = std::uint64_t{4} << 20;  // bytes for all tables
 
 }  // namespace
 
-void BenchFile::expect_place() const {
-  io::expect_place(place_, room);
+void BenchFile::expect_destination() const {
+  io::expect_destination(destination_, room);
 }
 
 /// Throws Error if another process has replaced the file.
 void BenchFile::expect_own_file() const {
   std::error_code ignored;
-  if (published_.empty() || place_.overwrite != io::Overwrite::never ||
+  if (published_.empty() || destination_.overwrite != io::Overwrite::never ||
       !std::filesystem::exists(path(), ignored)) {
     return;
   }
@@ -46,11 +46,11 @@ void BenchFile::publish(const std::function<void(io::ResultFile&)>& store) {
   const std::string uuid = random_uuid();
   const ranks::RemoveOnSignal remove({io::part_path_of(path(), uuid)});
   expect_own_file();
-  io::Place place = place_;
-  if (!published_.empty() && place.overwrite == io::Overwrite::never) {
-    place.overwrite = io::Overwrite::own;
+  io::Destination destination = destination_;
+  if (!published_.empty() && destination.overwrite == io::Overwrite::never) {
+    destination.overwrite = io::Overwrite::own;
   }
-  io::ResultFile file(std::move(place), uuid, room);
+  io::ResultFile file(std::move(destination), uuid, room);
   store(file);
   expect_own_file();  // again, since another process may have replaced the file meanwhile
   file.publish();

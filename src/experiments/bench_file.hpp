@@ -13,12 +13,12 @@ namespace shardstream::experiments {
 
 class BenchFile {
  public:
-  explicit BenchFile(io::Place place) : place_(std::move(place)) {}
+  explicit BenchFile(io::Destination destination) : destination_(std::move(destination)) {}
 
-  const std::filesystem::path& path() const { return place_.path; }
+  const std::filesystem::path& path() const { return destination_.path; }
 
   /// Throws UsageError if the file cannot be created, as far as can be known now.
-  void expect_place() const;
+  void expect_destination() const;
 
   /// Replaces the file of this run by what `store` writes. Throws Error if another process has
   /// replaced that file, unless output.overwrite permits overwriting it.
@@ -27,7 +27,7 @@ class BenchFile {
  private:
   void expect_own_file() const;
 
-  io::Place place_;
+  io::Destination destination_;
   std::string published_;  ///< UUID of the file that this run has written; empty: none yet
 };
 

@@ -101,19 +101,20 @@ report::ExperimentResult described(const Experiment& experiment) {
   return result;
 }
 
-/// The result file. On rank 0, which writes it, the place knows the files that experiments read.
-io::Place place_of(const ranks::Session& session, const Options& options,
-                   std::span<const Experiment* const> chosen) {
-  io::Place place{.path = options.text("output.file"),
-                  .contents = io::Contents::result,
-                  .overwrite = io::overwrite_of(options)};
+/// The result file. On rank 0, which writes it, its destination has the files that experiments
+/// read.
+io::Destination destination_of(const ranks::Session& session, const Options& options,
+                               std::span<const Experiment* const> chosen) {
+  io::Destination destination{.path = options.text("output.file"),
+                              .contents = io::Contents::result,
+                              .overwrite = io::overwrite_of(options)};
   for (const Experiment* experiment : chosen) {
     const std::string_view key = experiment->needs.file;
     if (session.rank() != 0 || key.empty() || options.text(key).empty()) continue;
     const auto files = storage::DataFile(options, key).inputs();
-    place.inputs.insert(place.inputs.end(), files.begin(), files.end());
+    destination.inputs.insert(destination.inputs.end(), files.begin(), files.end());
   }
-  return place;
+  return destination;
 }
 
 /// The message of the first rank that has one, with the number of that rank. Collective.
@@ -163,11 +164,11 @@ Run::Run(const ranks::Session& session, const Options& options, Log& log, const 
       options_(options),
       log_(log),
       request_(request),
-      file_(place_of(session, options, request.chosen)),
+      file_(destination_of(session, options, request.chosen)),
       runtime_(session, options, log) {
   if (writes_file()) {
     session.collectively([&] {
-      if (session.rank() == 0) file_.expect_place();
+      if (session.rank() == 0) file_.expect_destination();
     });
     topology_ = runtime::observe(runtime_);
   }
@@ -242,7 +243,7 @@ Attempt Run::take_turns(const Experiment& experiment) {
 void Run::observe_gpu(report::ExperimentResult& result) {
   std::vector<double> clocks, powers;
   bool known = false, throttled = false;
-  for (const measure::Sample& sample : runtime_.telemetry->samples()) {
+  for (const measure::TelemetrySample& sample : runtime_.telemetry->samples()) {
     if (std::isfinite(sample.reading.sm_clock)) clocks.push_back(sample.reading.sm_clock);
     if (std::isfinite(sample.reading.power)) powers.push_back(sample.reading.power);
     if (!sample.reading.clock_reasons) continue;

@@ -92,27 +92,29 @@ Effort effort_for(const device::Device& device, const ranks::Session& session, s
           .seconds = std::clamp(max_bytes / 32e9, 0.002, 0.06)};
 }
 
-Ceiling link(Way way, device::Device& device, const ranks::Session& session, Effort effort) {
+Ceiling link(LinkDirection way, device::Device& device, const ranks::Session& session,
+             Effort effort) {
   constexpr std::array names = {"link_up", "link_down", "link_both"};
   Buffer<std::byte> host, remote, host2, remote2;
   StreamWork work;
   session.collectively([&] {
-    const bool both = way == Way::both;
+    const bool both = way == LinkDirection::both;
     for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
     host = {device, Memory::pinned, effort.host_bytes};
     // An upload only writes the device memory.
-    remote = way == Way::down ? random_memory(device, *work.streams[0], effort.host_bytes)
-                              : Buffer<std::byte>(device, Memory::device, effort.host_bytes);
+    remote = way == LinkDirection::down
+                 ? random_memory(device, *work.streams[0], effort.host_bytes)
+                 : Buffer<std::byte>(device, Memory::device, effort.host_bytes);
     if (both) host2 = {device, Memory::pinned, effort.host_bytes};
     if (both) remote2 = random_memory(device, *work.streams[0], effort.host_bytes);
   });
   work.enqueue = [&] {
-    if (way == Way::down) {
+    if (way == LinkDirection::down) {
       work.streams[0]->download(host.data(), remote.data(), effort.host_bytes);
     } else {
       work.streams[0]->upload(remote.data(), host.data(), effort.host_bytes);
     }
-    if (way == Way::both) {
+    if (way == LinkDirection::both) {
       work.streams[1]->download(host2.data(), remote2.data(), effort.host_bytes);
     }
   };

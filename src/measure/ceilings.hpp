@@ -67,11 +67,12 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
 
 /// The direction of copies between pinned memory and the device. For `both`, the rate counts the
 /// bytes of one direction.
-enum class Way { up, down, both };
+enum class LinkDirection { up, down, both };
 
 /// The rate of copies between pinned memory and the device in GB/s: link_up, link_down, link_both.
 /// On the host backend, it is the rate of a stream's copies in host memory. Collective.
-Ceiling link(Way way, device::Device& device, const ranks::Session& session, Effort effort);
+Ceiling link(LinkDirection way, device::Device& device, const ranks::Session& session,
+             Effort effort);
 
 /// The rate of kernels that read (device_read) or copy (device_copy, bytes read plus written)
 /// device memory, in GB/s. On the host backend, device memory is host memory, and kernels run on

@@ -100,9 +100,9 @@ Samples sample(const ranks::Session& session, const Sampling& policy,
   std::vector<double> seconds;
   std::optional<Convergence> end;
   while (!end) {
-    const Interval mine = call(true);
+    const TimeInterval mine = call(true);
     const auto first = seconds.empty() ? mine.begin : samples.repetitions.front().begin;
-    const double passed = Interval{first, mine.end}.seconds();
+    const double passed = TimeInterval{first, mine.end}.seconds();
     const auto all = session.gather(std::vector<double>{mine.seconds(), passed});
     std::vector<double> ranks;
     for (std::size_t i = 0; i < all.size(); i += 2) ranks.push_back(all[i]);
@@ -134,7 +134,7 @@ void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& lo
                   policy.precision * 100, s.n, reached, more_time, policy.precision));
 }
 
-Interval time_in_step(const ranks::Session& session, const std::function<void()>& work) {
+TimeInterval time_in_step(const ranks::Session& session, const std::function<void()>& work) {
   session.barrier();
   const auto begin = Clock::now();
   work();
@@ -144,12 +144,12 @@ Interval time_in_step(const ranks::Session& session, const std::function<void()>
 double repeat_for(const ranks::Session& session, double seconds,
                   const std::function<void()>& work) {
   double calls = 0;
-  const Interval all = time_in_step(session, [&] {
+  const TimeInterval all = time_in_step(session, [&] {
     const auto begin = Clock::now();
     do {
       work();
       ++calls;
-    } while (Interval{begin, Clock::now()}.seconds() < seconds);
+    } while (TimeInterval{begin, Clock::now()}.seconds() < seconds);
   });
   return all.seconds() / calls;
 }

@@ -77,7 +77,7 @@ Samples sample(const ranks::Session& session, const Sampling& policy,
 void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& log);
 
 /// This rank's part of some work.
-struct Interval {
+struct TimeInterval {
   std::chrono::steady_clock::time_point begin, end;
 
   double seconds() const { return std::chrono::duration<double>(end - begin).count(); }
@@ -85,7 +85,7 @@ struct Interval {
 
 /// Times one call of `work`, which begins after a barrier. An exception of `work` is passed on, on
 /// this rank only. Collective.
-Interval time_in_step(const ranks::Session& session, const std::function<void()>& work);
+TimeInterval time_in_step(const ranks::Session& session, const std::function<void()>& work);
 
 /// Calls `work` at least once, until `seconds` have passed since a barrier. Returns this rank's
 /// time per call in seconds. `work` must not be collective, since the number of calls differs

@@ -98,7 +98,7 @@ double rate_of(const ranks::Session& session, std::uint64_t places, unsigned thr
         for (std::uint64_t i = next++; i < places; i = next++) {
           const std::uint64_t got = read((first + i) % places, memory->data() + thread * room);
           bytes += got;
-          if (got == 0 || Interval{begin, Clock::now()}.seconds() > passes.seconds) return;
+          if (got == 0 || TimeInterval{begin, Clock::now()}.seconds() > passes.seconds) return;
         }
       });
     };

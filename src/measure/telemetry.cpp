@@ -19,7 +19,7 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::array rows = {
     OptionRow{"measure.telemetry", OptionKind::flag, "true", "",
-              "Sample each GPU's power, clocks and temperature while the work runs."},
+              "TelemetrySample each GPU's power, clocks and temperature while the work runs."},
     OptionRow{"measure.telemetry-interval", OptionKind::duration, "100ms", "10ms..1h",
               "Time between two samples; doubled each time that a long run fills the buffer."},
 };
@@ -29,14 +29,15 @@ double seconds_between(Time from, Time to) {
 }
 
 /// The samples within two times, both included.
-std::span<const Sample> within(std::span<const Sample> samples, Time from, Time to) {
-  const auto first = std::ranges::lower_bound(samples, from, {}, &Sample::time);
-  const auto last = std::ranges::upper_bound(samples, to, {}, &Sample::time);
-  return first < last ? std::span(first, last) : std::span<const Sample>();
+std::span<const TelemetrySample> within(std::span<const TelemetrySample> samples, Time from,
+                                        Time to) {
+  const auto first = std::ranges::lower_bound(samples, from, {}, &TelemetrySample::time);
+  const auto last = std::ranges::upper_bound(samples, to, {}, &TelemetrySample::time);
+  return first < last ? std::span(first, last) : std::span<const TelemetrySample>();
 }
 
 /// Joules from the first sample to each one.
-std::vector<double> running_energy(std::span<const Sample> samples, bool counted) {
+std::vector<double> running_energy(std::span<const TelemetrySample> samples, bool counted) {
   std::vector<double> joules = {0};
   for (std::size_t i = 1; i < samples.size(); ++i) {
     const auto& before = samples[i - 1];
@@ -49,8 +50,9 @@ std::vector<double> running_energy(std::span<const Sample> samples, bool counted
 }
 
 /// The running sum at a time between the first and the last sample.
-double value_at(std::span<const Sample> samples, const std::vector<double>& sums, Time time) {
-  const auto after = std::ranges::upper_bound(samples, time, {}, &Sample::time);
+double value_at(std::span<const TelemetrySample> samples, const std::vector<double>& sums,
+                Time time) {
+  const auto after = std::ranges::upper_bound(samples, time, {}, &TelemetrySample::time);
   const auto i = static_cast<std::size_t>(std::min(after, samples.end() - 1) - samples.begin());
   const double length = seconds_between(samples[i - 1].time, samples[i].time);
   const double part = length > 0 ? seconds_between(samples[i - 1].time, time) / length : 0;
@@ -59,10 +61,10 @@ double value_at(std::span<const Sample> samples, const std::vector<double>& sums
 
 /// Keeps every second sample after the first one, with the throttling of both and the longer
 /// `took`.
-void merge_neighbours(std::vector<Sample>& samples) {
+void merge_neighbours(std::vector<TelemetrySample>& samples) {
   std::size_t kept = 1;
   for (std::size_t i = 1; i + 1 < samples.size(); i += 2) {
-    Sample merged = samples[i + 1];
+    TelemetrySample merged = samples[i + 1];
     auto& reasons = merged.reading.clock_reasons;
     if (const auto earlier = samples[i].reading.clock_reasons) {
       reasons = reasons.value_or(0) | *earlier;
@@ -75,7 +77,7 @@ void merge_neighbours(std::vector<Sample>& samples) {
 }
 
 /// This rank's samples; `zero` is second 0.
-Table samples_table(std::span<const Sample> samples, Time zero) {
+Table samples_table(std::span<const TelemetrySample> samples, Time zero) {
   Table table("gpu", {{"seconds", ColumnType::real, "s"},
                       {"power", ColumnType::real, "W"},
                       {"sm_clock", ColumnType::real, "MHz"},
@@ -121,10 +123,10 @@ std::span<const OptionRow> telemetry_options() {
   return rows;
 }
 
-Energy energy_between(std::span<const Sample> samples, Time from, Time to) {
+Energy energy_between(std::span<const TelemetrySample> samples, Time from, Time to) {
   if (within(samples, from, to).size() < 2) return {};
   if (samples.front().time > from || samples.back().time < to) return {};
-  const auto counts = [](const Sample& s) { return std::isfinite(s.reading.energy); };
+  const auto counts = [](const TelemetrySample& s) { return std::isfinite(s.reading.energy); };
   const bool counted = std::ranges::all_of(samples, counts);
   const auto sums = running_energy(samples, counted);
   const double joules = value_at(samples, sums, to) - value_at(samples, sums, from);
@@ -132,7 +134,7 @@ Energy energy_between(std::span<const Sample> samples, Time from, Time to) {
   return {joules, counted};
 }
 
-std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples, Time from,
+std::optional<std::uint64_t> throttled_between(std::span<const TelemetrySample> samples, Time from,
                                                Time to) {
   std::optional<std::uint64_t> all;
   for (const auto& sample : within(samples, from, to)) {

@@ -23,7 +23,7 @@ namespace shardstream::measure {
 /// The rows measure.telemetry and measure.telemetry-interval.
 std::span<const OptionRow> telemetry_options();
 
-struct Sample {
+struct TelemetrySample {
   std::chrono::steady_clock::time_point time;
   device::GpuReading reading;
   double took = 0;  ///< seconds that the reading took; the driver may block other threads meanwhile
@@ -39,12 +39,13 @@ struct Energy {
 /// time. At least two samples must lie between the two times, one before them, and one after them.
 /// Otherwise the energy is unknown, as it may be for work that is shorter than two sampling
 /// intervals.
-Energy energy_between(std::span<const Sample> samples, std::chrono::steady_clock::time_point from,
+Energy energy_between(std::span<const TelemetrySample> samples,
+                      std::chrono::steady_clock::time_point from,
                       std::chrono::steady_clock::time_point to);
 
 /// The reasons for throttling in all samples between two times together, as bits of NVML. Nothing
 /// if no sample between them knows the reasons.
-std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples,
+std::optional<std::uint64_t> throttled_between(std::span<const TelemetrySample> samples,
                                                std::chrono::steady_clock::time_point from,
                                                std::chrono::steady_clock::time_point to);
 
@@ -63,7 +64,7 @@ class Telemetry {
   void stop();
 
   // Call these functions after stop().
-  const std::vector<Sample>& samples() const { return samples_; }
+  const std::vector<TelemetrySample>& samples() const { return samples_; }
   /// The number of uncorrectable memory errors between start() and stop(); -1 if unknown.
   std::int64_t new_ecc_errors() const;
 
@@ -74,7 +75,7 @@ class Telemetry {
   std::optional<device::NvmlGpu> gpu_;
   std::chrono::duration<double> interval_;
   std::size_t max_samples_;
-  std::vector<Sample> samples_;
+  std::vector<TelemetrySample> samples_;
   device::EccErrors before_, after_;
   std::mutex mutex_;
   std::condition_variable changed_;

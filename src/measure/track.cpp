@@ -35,13 +35,13 @@ std::vector<Timeline::Span> spans_of(const Recorder& recorder, std::uint32_t ran
 
 }  // namespace
 
-std::string_view word_of(Kind kind) {
+std::string_view word_of(PhaseKind kind) {
   constexpr std::array<std::string_view, 4> words = {"useful", "transfer", "communication",
                                                      "waiting"};
   return words.at(static_cast<std::size_t>(kind));
 }
 
-std::size_t Track::find_or_add(std::string_view phase, Kind kind) {
+std::size_t Track::find_or_add(std::string_view phase, PhaseKind kind) {
   const auto found = std::ranges::find_if(
       phases_, [&](const Phase& known) { return known.name == phase && known.kind == kind; });
   const auto index = static_cast<std::size_t>(found - phases_.begin());
@@ -87,7 +87,7 @@ DeviceTrack::DeviceTrack(std::string name, device::Device& device, const DeviceC
   for (std::size_t i = 0; i < ready_events; ++i) free_.push_back(make_events());
 }
 
-void DeviceTrack::begin(device::Stream& stream, std::string_view phase, Kind kind,
+void DeviceTrack::begin(device::Stream& stream, std::string_view phase, PhaseKind kind,
                         std::uint64_t bytes, std::int64_t batch) {
   Events events = open_ ? std::move(open_->events) : take_events();
   open_ = Span{std::move(events), find_or_add(phase, kind), bytes, batch};

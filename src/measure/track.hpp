@@ -25,18 +25,18 @@ namespace shardstream::measure {
 inline constexpr std::int64_t no_batch = -1;
 
 /// The use of a phase's time, for efficiencies.
-enum class Kind : std::uint8_t {
+enum class PhaseKind : std::uint8_t {
   useful,         ///< kernels, reading, generating, converting and writing data, and setup
   transfer,       ///< copies between host and device and into pinned slots
   communication,  ///< collectives and other MPI calls, and their setup
   waiting         ///< for another stage, thread or rank
 };
-std::string_view word_of(Kind kind);
+std::string_view word_of(PhaseKind kind);
 
 /// The sum of a track's spans of one name and kind.
 struct Phase {
   std::string name;
-  Kind kind = Kind::useful;
+  PhaseKind kind = PhaseKind::useful;
   double seconds = 0;  ///< total time of the spans
   double timed = 0;    ///< the part of `seconds` inside timed repetitions
   std::uint64_t calls = 0;
@@ -70,7 +70,7 @@ class Track {
   const std::deque<KeptSpan>& spans() const { return spans_; }
 
  protected:
-  std::size_t find_or_add(std::string_view phase, Kind kind);
+  std::size_t find_or_add(std::string_view phase, PhaseKind kind);
   /// `timed`: the part of `seconds` inside a timed repetition.
   void add(std::size_t phase, double seconds, double timed, std::uint64_t bytes);
 
@@ -101,7 +101,7 @@ class HostTrack : public Track {
   };
 
   using Track::Track;
-  [[nodiscard]] Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0,
+  [[nodiscard]] Span phase(std::string_view name, PhaseKind kind, std::uint64_t bytes = 0,
                            std::int64_t batch = no_batch) {
     return {*this, find_or_add(name, kind), bytes, batch};
   }
@@ -119,7 +119,7 @@ class DeviceTrack : public Track {
   /// begin() and end() mark the begin and the end of a span, each after all work that is enqueued
   /// on `stream` so far. Spans of a track do not overlap. A span without an end is dropped at the
   /// next begin().
-  void begin(device::Stream& stream, std::string_view phase, Kind kind, std::uint64_t bytes,
+  void begin(device::Stream& stream, std::string_view phase, PhaseKind kind, std::uint64_t bytes,
              std::int64_t batch);
   void end(device::Stream& stream);
   /// Waits for all spans that have an end, and adds them to the sums.
@@ -156,7 +156,8 @@ class Recorder {
   explicit Recorder(bool keeps_spans = false, ranks::Heartbeat* heartbeat = nullptr);
 
   /// Begins a phase of the main thread, which ends with the returned span.
-  [[nodiscard]] HostTrack::Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0) {
+  [[nodiscard]] HostTrack::Span phase(std::string_view name, PhaseKind kind,
+                                      std::uint64_t bytes = 0) {
     if (heartbeat_ != nullptr) heartbeat_->enter(name);
     return main().phase(name, kind, bytes);
   }

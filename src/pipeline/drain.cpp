@@ -100,7 +100,7 @@ void Drain::end_writers() noexcept {
 void Drain::await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
                   const std::function<bool()>& done, const std::function<void()>& meanwhile) {
   {
-    const auto span = main_track_.phase("wait-for-writers", measure::Kind::waiting, 0,
+    const auto span = main_track_.phase("wait-for-writers", measure::PhaseKind::waiting, 0,
                                         static_cast<std::int64_t>(number));
     if (meanwhile) {
       while (!changed_.wait_for(lock, stop_.get_token(), between_calls, done) &&
@@ -138,7 +138,7 @@ void Drain::download(Slot& slot, Push& push) {
   slot.rows = intersection({0, push.rows}, {push.enqueued, slot_bytes_ / push.row_bytes});
   if (push.enqueued == 0) {
     download_->wait(*push.after);
-    download_track_.begin(*download_, "download", measure::Kind::transfer,
+    download_track_.begin(*download_, "download", measure::PhaseKind::transfer,
                           push.rows * push.row_bytes, static_cast<std::int64_t>(next_));
   }
   download_->download(slot.memory, push.data + slot.rows.first * push.row_bytes,
@@ -183,11 +183,11 @@ void Drain::write_slots(measure::HostTrack& track) {
 void Drain::write_slot(const Slot& slot, const Push& push, measure::HostTrack& track) {
   const auto number = static_cast<std::int64_t>(slot.number);
   {
-    const auto span = track.phase("wait-for-download", measure::Kind::waiting, 0, number);
+    const auto span = track.phase("wait-for-download", measure::PhaseKind::waiting, 0, number);
     slot.downloaded->synchronize();
   }
   const auto span =
-      track.phase("write", measure::Kind::useful, slot.rows.count * push.row_bytes, number);
+      track.phase("write", measure::PhaseKind::useful, slot.rows.count * push.row_bytes, number);
   push.write(slot.rows, slot.memory);
 }
 

@@ -12,7 +12,7 @@ namespace shardstream::pipeline {
 
 using device::Buffer;
 using device::Memory;
-using measure::Kind;
+using measure::PhaseKind;
 
 UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
                        ranks::Heartbeat* heartbeat)
@@ -101,7 +101,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
   const auto in_batch = static_cast<std::int64_t>(piece.batch);
   std::unique_lock lock(mutex_, std::defer_lock);
   {
-    const auto span = reader.phase("wait-for-batch", Kind::waiting, 0, in_batch);
+    const auto span = reader.phase("wait-for-batch", PhaseKind::waiting, 0, in_batch);
     // The lock is held for about 10 us; sleeping and waking up would take longer.
     while (!lock.try_lock()) std::this_thread::yield();
     const bool may =
@@ -109,7 +109,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
     if (!may) return;
   }
   {
-    const auto span = reader.phase("enqueue", Kind::transfer, piece.bytes, in_batch);
+    const auto span = reader.phase("enqueue", PhaseKind::transfer, piece.bytes, in_batch);
     while (opened_ <= piece.batch) open_next();
     upload(piece, data);
     upload_->record(emptied);
@@ -123,8 +123,8 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
 /// Blocks until the uploads of all pieces of the batch are enqueued. If the batch has no pieces,
 /// possibly no reader opens it, so it is opened here.
 void UploadRing::await_uploads(std::uint64_t batch) {
-  const auto span =
-      main_track_.phase("wait-for-readers", Kind::waiting, 0, static_cast<std::int64_t>(batch));
+  const auto span = main_track_.phase("wait-for-readers", PhaseKind::waiting, 0,
+                                      static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   if (opened_ == batch && next_is_empty()) open_next();
   const auto all = [&] { return batch < opened_ && buffer(batch).missing == 0; };
@@ -185,7 +185,7 @@ void UploadRing::open_next() {
   here.missing = here.bytes;
   upload_->wait(*here.free);
   if (here.missing == 0) return record_filled(number);
-  upload_track_.begin(*upload_, "upload", Kind::transfer, here.bytes,
+  upload_track_.begin(*upload_, "upload", PhaseKind::transfer, here.bytes,
                       static_cast<std::int64_t>(number));
   uploading_ = number;
 }
@@ -230,8 +230,8 @@ void UploadRing::arrive_batch(std::uint64_t batch) {
   arrive_track_->end(*arrive_);
   arrive_->record(*here.arrived);
   if (!job_->meanwhile) return;
-  const auto span =
-      main_track_.phase("wait-for-arrival", Kind::waiting, 0, static_cast<std::int64_t>(batch));
+  const auto span = main_track_.phase("wait-for-arrival", PhaseKind::waiting, 0,
+                                      static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   call_meanwhile(lock, [&] { return here.arrived->reached(); });
 }
@@ -266,7 +266,8 @@ std::uint64_t UploadRing::last_use(std::uint64_t batch) const {
 
 void UploadRing::run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
                              const OnBatch& on_batch) {
-  compute_track_.begin(*compute_, "kernels", Kind::useful, bytes, static_cast<std::int64_t>(batch));
+  compute_track_.begin(*compute_, "kernels", PhaseKind::useful, bytes,
+                       static_cast<std::int64_t>(batch));
   on_batch(*compute_, batch, data);
   compute_track_.end(*compute_);
 }
@@ -318,7 +319,7 @@ void Staging::read_pieces(unsigned reader) {
          piece = next_++) {
       std::byte* const memory = memory_.data() + slot * slot_bytes_;
       {
-        const auto span = track.phase("wait-for-slot", measure::Kind::waiting);
+        const auto span = track.phase("wait-for-slot", measure::PhaseKind::waiting);
         emptied_[slot]->synchronize();
       }
       const std::byte* const data = read_(piece, memory, track);

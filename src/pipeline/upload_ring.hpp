@@ -89,11 +89,11 @@ struct Piece {
 /// The phase of a piece on a reader's track.
 struct ReaderPhase {
   const char* name;
-  measure::Kind kind;
+  measure::PhaseKind kind;
 };
-inline constexpr ReaderPhase reads{"read", measure::Kind::useful};
+inline constexpr ReaderPhase reads{"read", measure::PhaseKind::useful};
 /// For data that is already in host memory.
-inline constexpr ReaderPhase copies{"copy", measure::Kind::transfer};
+inline constexpr ReaderPhase copies{"copy", measure::PhaseKind::transfer};
 
 /// The sizes that an UploadRing allocates.
 struct RingSizes {
@@ -131,7 +131,7 @@ class UploadRing {
     /// run() calls it with a null slot, and the memory that it returns must stay unchanged until
     /// the batch's work on compute() is done.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
-    measure::Kind arrival = measure::Kind::useful;  ///< the kind of on_arrival's work
+    measure::PhaseKind arrival = measure::PhaseKind::useful;  ///< the kind of on_arrival's work
     /// Enqueues work on a separate stream, after the uploads of the batch and before the work of
     /// on_batch. The work may write to the batch. It is set if and only if RingSizes::arrivals is.
     OnArrival on_arrival;

@@ -40,20 +40,20 @@ std::map<std::string, Ranks> by_host(Situations ranks) {
 std::set<std::string> seen_by(Situations ranks, const Ranks& some) {
   std::set<std::string> uuids;
   for (const int rank : some) {
-    for (const Gpu& gpu : of(ranks, rank).gpus) uuids.insert(gpu.uuid);
+    for (const VisibleGpu& gpu : of(ranks, rank).gpus) uuids.insert(gpu.uuid);
   }
   return uuids;
 }
 
 /// CUDA shows at most one MIG device to a process, and no links between MIG devices.
-bool is_mig(const Gpu& gpu) {
+bool is_mig(const VisibleGpu& gpu) {
   return gpu.uuid.starts_with("MIG-");
 }
 
 // ---------------------------------------------------------------- GPUs
 
 /// Whether the ranks take GPUs: either all of them do or none.
-bool take_gpus(Situations ranks, const Request& request) {
+bool take_gpus(Situations ranks, const PlacementRequest& request) {
   if (request.backend == "host") return false;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (!ranks[r].problem.empty()) {
@@ -86,7 +86,7 @@ bool take_gpus(Situations ranks, const Request& request) {
 /// Throws UsageError because `rank` sees no free GPU; `taker` has taken the first one that it sees.
 [[noreturn]] void reject_sharing(Situations ranks, const Ranks& host, int rank, int taker) {
   const Situation& situation = of(ranks, rank);
-  const Gpu& gpu = situation.gpus.front();
+  const VisibleGpu& gpu = situation.gpus.front();
   const std::size_t gpus = seen_by(ranks, host).size();
   const bool alone = host.size() == ranks.size();
   const std::string allow = "pass --device.oversubscribe true (ranks then share a GPU)";
@@ -107,7 +107,8 @@ bool take_gpus(Situations ranks, const Request& request) {
 
 /// Each rank of a host takes the visible GPU with the fewest ranks. Among several, it takes the
 /// first one, counted cyclically from `first_gpu`.
-void choose_gpus(Situations ranks, const Ranks& host, const Request& request, Plan& plan) {
+void choose_gpus(Situations ranks, const Ranks& host, const PlacementRequest& request,
+                 Placement& plan) {
   std::map<std::string, Ranks> takers;
   const auto place_of = [&](int rank) -> Place& {
     return plan.places[static_cast<std::size_t>(rank)];
@@ -134,15 +135,15 @@ void choose_gpus(Situations ranks, const Ranks& host, const Request& request, Pl
 }
 
 /// The GPU that a rank has taken, or null.
-const Gpu* gpu_of(Situations ranks, const Plan& plan, int rank) {
+const VisibleGpu* gpu_of(Situations ranks, const Placement& plan, int rank) {
   const int gpu = plan.places[static_cast<std::size_t>(rank)].gpu;
   return gpu < 0 ? nullptr : &of(ranks, rank).gpus[static_cast<std::size_t>(gpu)];
 }
 
-void warn_of_different_gpus(Situations ranks, Plan& plan) {
+void warn_of_different_gpus(Situations ranks, Placement& plan) {
   std::map<std::string, std::set<std::string>> models;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const Gpu& gpu = *gpu_of(ranks, plan, static_cast<int>(r));
+    const VisibleGpu& gpu = *gpu_of(ranks, plan, static_cast<int>(r));
     models[gpu.name].insert(ranks[r].host + gpu.uuid);
   }
   if (models.size() < 2) return;
@@ -154,7 +155,7 @@ void warn_of_different_gpus(Situations ranks, Plan& plan) {
 }
 
 /// Ranks that each see only one GPU may not be able to use NVLink.
-void warn_of_hidden_peers(Situations ranks, const Ranks& host, Plan& plan) {
+void warn_of_hidden_peers(Situations ranks, const Ranks& host, Placement& plan) {
   const auto sees_one = [&](int rank) {
     return of(ranks, rank).gpus.size() == 1 && !is_mig(of(ranks, rank).gpus[0]);
   };
@@ -177,7 +178,8 @@ void warn_of_hidden_peers(Situations ranks, const Ranks& host, Plan& plan) {
 
 /// Fewer ranks than GPUs may be intended and give a note. Idle GPUs on one host while another host
 /// has more ranks are probably a mistake and give a warning.
-void report_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
+void report_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hosts,
+                      Placement& plan) {
   const auto fullest =
       std::ranges::max_element(hosts, {}, [](const auto& entry) { return entry.second.size(); });
   for (const auto& [host, some] : hosts) {
@@ -204,16 +206,16 @@ void report_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& host
 // ---------------------------------------------------------------- CPUs
 
 /// Whether the CPUs near the GPU are known. In a virtual machine, all CPUs or none seem to be near.
-bool has_known_locality(const Gpu& gpu, const Situation& situation) {
+bool has_known_locality(const VisibleGpu& gpu, const Situation& situation) {
   return gpu.numa_node >= 0 && !gpu.cpus.empty() &&
          gpu.cpus.size() < static_cast<std::size_t>(situation.host_cpus);
 }
 
 /// The granted CPUs of a rank that are near its GPU, or all granted CPUs if none are near or the
 /// locality is unknown. Adds the rank to `far` if none are near.
-Cpus near_cpus(Situations ranks, const Plan& plan, int rank, Ranks& far) {
+Cpus near_cpus(Situations ranks, const Placement& plan, int rank, Ranks& far) {
   const Situation& situation = of(ranks, rank);
-  const Gpu* gpu = gpu_of(ranks, plan, rank);
+  const VisibleGpu* gpu = gpu_of(ranks, plan, rank);
   if (gpu == nullptr || !has_known_locality(*gpu, situation)) return situation.cpus;
   Cpus near = common(situation.cpus, gpu->cpus);
   if (!near.empty() || situation.cpus.empty()) return near;
@@ -236,8 +238,8 @@ bool are_enough(const std::map<Cpus, Ranks>& sets, const Cpus& mask, std::size_t
 }
 
 /// Divides `mask` among the ranks of one host to which it was granted.
-void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group, const Request& request,
-                 Plan& plan, Ranks& far) {
+void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group,
+                 const PlacementRequest& request, Placement& plan, Ranks& far) {
   std::map<Cpus, Ranks> sets;  // CPUs, and the ranks that share them
   for (const int rank : group) sets[near_cpus(ranks, plan, rank, far)].push_back(rank);
   if (!are_enough(sets, mask, group.size())) sets = {{mask, group}};
@@ -265,9 +267,9 @@ void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group, const R
   }
 }
 
-void warn_of_far_cpus(Situations ranks, const Ranks& far, Plan& plan) {
+void warn_of_far_cpus(Situations ranks, const Ranks& far, Placement& plan) {
   if (far.empty()) return;
-  const Gpu& gpu = *gpu_of(ranks, plan, far[0]);
+  const VisibleGpu& gpu = *gpu_of(ranks, plan, far[0]);
   Cpus granted = of(ranks, far[0]).cpus;
   std::ranges::sort(granted);
   plan.warnings.push_back(fmt::format(
@@ -280,7 +282,8 @@ void warn_of_far_cpus(Situations ranks, const Ranks& far, Plan& plan) {
 
 /// Warns if the launcher leaves CPUs idle that readers could use: Open MPI binds each rank to one
 /// core if there are at most two ranks.
-void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
+void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& hosts,
+                      Placement& plan) {
   const Situation& first = ranks[0];
   const Ranks& host = hosts.at(first.host);
   const auto sharers =
@@ -297,8 +300,8 @@ void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& host
 
 }  // namespace
 
-Plan place(std::span<const Situation> ranks, const Request& request) {
-  Plan plan;
+Placement place(std::span<const Situation> ranks, const PlacementRequest& request) {
+  Placement plan;
   plan.places.resize(ranks.size());
   const auto hosts = by_host(ranks);
   if (take_gpus(ranks, request)) {

@@ -11,7 +11,7 @@
 namespace shardstream::ranks {
 
 /// A GPU as one rank sees it.
-struct Gpu {
+struct VisibleGpu {
   std::string uuid;    ///< "GPU-..." or "MIG-...": unique even if MIG devices share a PCI id
   std::string pci;     ///< "0000:c1:00.0"
   std::string name;    ///< its model
@@ -25,13 +25,13 @@ struct Situation {
   Cpus cpus;          ///< granted to the rank, with CPUs that share caches adjacent; none: unknown
   int host_cpus = 1;  ///< number of CPUs of the host, granted or not
   bool built_with_cuda = false;
-  std::vector<Gpu> gpus;                 ///< visible to the rank, in CUDA's order
+  std::vector<VisibleGpu> gpus;          ///< visible to the rank, in CUDA's order
   std::string problem;                   ///< why existing GPUs cannot be used; else empty
   std::vector<std::string> environment;  ///< "NAME=value" of set variables that assign GPUs
 };
 
 /// The options that control the placement.
-struct Request {
+struct PlacementRequest {
   std::string backend = "auto";  ///< auto|cuda|host
   bool oversubscribe = false;    ///< whether ranks may share a GPU
   bool bind = true;              ///< whether a rank may be bound to a part of its CPUs
@@ -48,7 +48,7 @@ struct Place {
   unsigned threads = 1;  ///< number of CPUs for this rank alone, at least one
 };
 
-struct Plan {
+struct Placement {
   std::vector<Place> places;          ///< in rank order
   std::vector<std::string> warnings;  ///< one sentence each, to be printed by one rank
   std::vector<std::string> notes;
@@ -66,6 +66,6 @@ struct Plan {
 /// Throws UsageError with the remedy if ranks would use different backends, if there are more ranks
 /// than GPUs (unless ranks may share GPUs; they are then spread evenly), and if existing GPUs
 /// cannot be used: they are never ignored silently.
-Plan place(std::span<const Situation> ranks, const Request& request);
+Placement place(std::span<const Situation> ranks, const PlacementRequest& request);
 
 }  // namespace shardstream::ranks

@@ -42,7 +42,7 @@ std::vector<Situation> gather(const Session& session, const Situation& mine) {
   facts.add({mine.host, list_of(mine.cpus), std::int64_t{mine.host_cpus},
              std::int64_t{mine.built_with_cuda}, mine.problem});
   for (const auto& entry : mine.environment) environment.add({entry});
-  for (const Gpu& gpu : mine.gpus) {
+  for (const VisibleGpu& gpu : mine.gpus) {
     gpus.add({gpu.uuid, gpu.pci, gpu.name, std::int64_t{gpu.numa_node}, list_of(gpu.cpus)});
   }
 
@@ -72,9 +72,10 @@ std::vector<Situation> gather(const Session& session, const Situation& mine) {
   return all;
 }
 
-Plan take_places(const Session& session, const Situation& mine, const Request& request, Log& log) {
+Placement take_places(const Session& session, const Situation& mine,
+                      const PlacementRequest& request, Log& log) {
   const std::vector<Situation> all = gather(session, mine);
-  Plan plan;
+  Placement plan;
   session.collectively([&] { plan = place(all, request); });
   if (session.rank() == 0) {
     for (const auto& warning : plan.warnings) log.warn(warning);

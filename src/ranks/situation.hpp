@@ -18,6 +18,7 @@ std::vector<Situation> gather(const Session& session, const Situation& mine);
 /// Returns the places of all ranks, the same plan on every rank, and binds the calling thread to
 /// the CPUs of its rank. Call it before other threads are started. Rank 0 prints the warnings.
 /// Throws AgreedError if place() throws. Collective.
-Plan take_places(const Session& session, const Situation& mine, const Request& request, Log& log);
+Placement take_places(const Session& session, const Situation& mine,
+                      const PlacementRequest& request, Log& log);
 
 }  // namespace shardstream::ranks

@@ -31,8 +31,8 @@ std::string study_label(std::string_view study) {
   return fmt::format(",\"study\":{}", json_string(study));
 }
 
-TraceFile::TraceFile(io::Place place, const std::string& run_uuid, std::uint64_t bytes)
-    : part_(std::move(place), run_uuid),
+TraceFile::TraceFile(io::Destination destination, const std::string& run_uuid, std::uint64_t bytes)
+    : part_(std::move(destination), run_uuid),
       run_uuid_(run_uuid),
       file_(part_.part_path(), O_WRONLY | O_NOFOLLOW) {
   part_.reserve(bytes);

@@ -17,7 +17,7 @@ namespace shardstream::report {
 class TraceFile {
  public:
   /// Reserves `bytes` bytes on disk. Throws the errors of io::PartFile.
-  TraceFile(io::Place place, const std::string& run_uuid, std::uint64_t bytes);
+  TraceFile(io::Destination destination, const std::string& run_uuid, std::uint64_t bytes);
 
   /// Must be called first. `alignment_error` is in seconds; `study` is the study that launched the
   /// run, or empty.

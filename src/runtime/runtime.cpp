@@ -119,7 +119,7 @@ std::size_t mpi_piece(const ranks::Session& session) {
 
 /// The communicator that comm.transport asks for. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
-  const auto span = runtime.recorder.phase("communicator", measure::Kind::communication);
+  const auto span = runtime.recorder.phase("communicator", measure::PhaseKind::communication);
   const ranks::Session& session = runtime.session;
   const bool has_nccl = !comm::nccl_version().empty();
   auto transport = comm::Transport::mpi;
@@ -171,16 +171,16 @@ Runtime::Runtime(const ranks::Session& the_session, const Options& the_options, 
 }
 
 void Runtime::open() {
-  const auto span = recorder.phase("device", measure::Kind::useful);
+  const auto span = recorder.phase("device", measure::PhaseKind::useful);
   const std::string& wanted = options.text("device.backend");
-  const ranks::Request request{.backend = wanted,
-                               .oversubscribe = options.flag("device.oversubscribe"),
-                               .bind = ranks::may_bind(options),
-                               .max_cpus = options.is_auto("launch.cpus-per-rank")
-                                               ? 0
-                                               : options.count("launch.cpus-per-rank"),
-                               .first_gpu = options.count("device.first")};
-  const ranks::Plan plan = ranks::take_places(session, look(session, wanted), request, log);
+  const ranks::PlacementRequest request{.backend = wanted,
+                                        .oversubscribe = options.flag("device.oversubscribe"),
+                                        .bind = ranks::may_bind(options),
+                                        .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                                        ? 0
+                                                        : options.count("launch.cpus-per-rank"),
+                                        .first_gpu = options.count("device.first")};
+  const ranks::Placement plan = ranks::take_places(session, look(session, wanted), request, log);
   const ranks::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // while CUDA makes its context
   session.collectively([&] {

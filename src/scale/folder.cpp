@@ -18,7 +18,7 @@
 #include "core/text.hpp"
 #include "core/uuid.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 #include "report/attempts.hpp"
 #include "report/study_ini.hpp"
 #include "report/trace.hpp"

@@ -10,7 +10,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/output/checkpoint.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 #include "report/run_file.hpp"
 #include "scale/attempts.hpp"
 #include "scale/cache.hpp"

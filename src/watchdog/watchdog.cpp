@@ -23,8 +23,8 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "ranks/signals.hpp"
+#include "watchdog/diagnosis.hpp"
 #include "watchdog/side_channel.hpp"
-#include "watchdog/verdict.hpp"
 
 namespace shardstream::watchdog {
 namespace {
@@ -124,13 +124,13 @@ class Watchdog::Watch {
   void admit();
   void hear(Watched& rank, std::string_view line);
   void judge();
-  std::optional<Verdict> find_fault() const;
+  std::optional<Diagnosis> find_fault() const;
   bool is_elsewhere() const;
   bool may_speak() const { return session_.rank() <= 2 || is_elsewhere(); }
   double patience() const;
   void tell_all(std::string_view line);
   void tell_of_goings();
-  [[noreturn]] void conclude(const Verdict& verdict);
+  [[noreturn]] void conclude(const Diagnosis& diagnosis);
   [[noreturn]] void end(const std::vector<int>& silent);
 
   bool is_first() const { return session_.rank() == 0; }
@@ -148,7 +148,7 @@ class Watchdog::Watch {
   Descriptor wake_;  // readable: a signal has come, or the main thread wants something
   double now_ = 0;   // seconds that this thread has watched
   Clock::time_point looked_ = Clock::now();
-  std::optional<Verdict> found_;
+  std::optional<Diagnosis> found_;
   double found_at_ = 0;
   bool told_signal_ = false;
   std::atomic<bool> judges_ = false, wants_to_stand_down_ = false, stands_down_ = false,
@@ -381,15 +381,15 @@ RankState Watchdog::Watch::state(const Watched& rank) const {
 }
 
 void Watchdog::Watch::judge() {
-  auto verdict = stands_down_ ? std::nullopt : find_fault();
-  if (!verdict || !found_) {
-    found_ = std::move(verdict);
+  auto diagnosis = stands_down_ ? std::nullopt : find_fault();
+  if (!diagnosis || !found_) {
+    found_ = std::move(diagnosis);
     found_at_ = now_;
   }
   if (found_ && now_ - found_at_ >= patience()) conclude(*found_);
 }
 
-std::optional<Verdict> Watchdog::Watch::find_fault() const {
+std::optional<Diagnosis> Watchdog::Watch::find_fault() const {
   const bool ends = std::ranges::any_of(watched_, &Watched::parted);
   std::vector<RankState> states;
   for (const auto& rank : watched_) {
@@ -400,11 +400,11 @@ std::optional<Verdict> Watchdog::Watch::find_fault() const {
     states.push_back(state(rank));
     // Where one rank ends the job, or a signal ends one and mostly all, nobody else is at fault.
     const double since = rank.by_signal ? launcher_time : 0;
-    if (!ends && now_ - rank.ended >= since) return Verdict{obituary(states.back()), {}};
+    if (!ends && now_ - rank.ended >= since) return Diagnosis{lost_rank_message(states.back()), {}};
   }
   // While rank 0 is heard it judges for all.
   if (!is_first() && (watched_[0].parted || states[0].silent < timeout_)) return std::nullopt;
-  return judge_stillness(states, timeout_, interval_);
+  return diagnose_hang(states, timeout_, interval_);
 }
 
 /// The first rank of another host than rank 0's.
@@ -439,14 +439,14 @@ void Watchdog::Watch::tell_of_goings() {
   stands_down_.notify_all();
 }
 
-void Watchdog::Watch::conclude(const Verdict& verdict) {
+void Watchdog::Watch::conclude(const Diagnosis& diagnosis) {
   if (may_speak()) {
-    try_for(last_words, [this, sentence = verdict.sentence] { log_.error(sentence); });
+    try_for(last_words, [this, sentence = diagnosis.sentence] { log_.error(sentence); });
   }
   std::string line = "end";
-  for (const int rank : verdict.silent) line += fmt::format("\t{}", rank);
+  for (const int rank : diagnosis.silent) line += fmt::format("\t{}", rank);
   tell_all(line);
-  end(verdict.silent);
+  end(diagnosis.silent);
 }
 
 void Watchdog::Watch::end(const std::vector<int>& silent) {

@@ -38,7 +38,7 @@ struct Metric {
 /// An attribute that describes the input. `group` is /input, or /input/NAME for several inputs.
 struct InputAttribute {
   std::string group, name;
-  io::Attribute value;
+  io::AttributeValue value;
 };
 
 /// The outcome of the verification of a result.
@@ -71,11 +71,11 @@ inline Work computing(double flops) {
 
 /// The outcome of a run: the same on every rank, except `resolved`.
 struct Outcome {
-  std::vector<Table> results;                                     ///< become /results/NAME
-  std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
-  std::vector<InputAttribute> input;                              ///< of /input and its groups
+  std::vector<Table> results;                                          ///< become /results/NAME
+  std::vector<std::pair<std::string, io::AttributeValue>> attributes;  ///< of /results
+  std::vector<InputAttribute> input;                                   ///< of /input and its groups
   /// The values of options that the program chose or rounded, by key, on this rank.
-  std::vector<std::pair<std::string, io::Attribute>> resolved;
+  std::vector<std::pair<std::string, io::AttributeValue>> resolved;
   std::vector<Metric> metrics;
   measure::Samples samples;               ///< the timed repetitions
   std::uint64_t elements = 0, bytes = 0;  ///< processed in one repetition by all ranks

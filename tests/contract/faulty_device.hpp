@@ -115,7 +115,7 @@ class FaultyStream final : public ForwardingStream {
   }
 
  protected:
-  void launch_erased(const device::Launch& launch) override {
+  void launch_erased(const device::KernelLaunch& launch) override {
     delay();
     ForwardingStream::launch_erased(launch);
   }

@@ -66,7 +66,7 @@ TEST(DeviceTrack, FoldsSpansIntoSums) {
   DeviceTrack& track = recorder.device_track("upload", *device);
   EXPECT_EQ(&recorder.device_track("upload", *device), &track);
   for (int i = 0; i < 50; ++i) {
-    track.begin(*stream, i < 40 ? "upload" : "other", Kind::transfer, 3, i);
+    track.begin(*stream, i < 40 ? "upload" : "other", PhaseKind::transfer, 3, i);
     work.enqueue(*stream);
     track.end(*stream);
   }
@@ -92,10 +92,10 @@ TEST(DeviceTrack, CountsSecondsInsideTimedRepetitions) {
   for (const bool timed : {false, true, false}) {
     recorder.settle();
     recorder.begin_work(timed);
-    track.begin(*stream, timed ? "timed" : "untimed", Kind::transfer, 3, 0);
+    track.begin(*stream, timed ? "timed" : "untimed", PhaseKind::transfer, 3, 0);
     work.enqueue(*stream);
     track.end(*stream);
-    const auto span = recorder.phase(timed ? "timed" : "untimed", Kind::useful);
+    const auto span = recorder.phase(timed ? "timed" : "untimed", PhaseKind::useful);
   }
   recorder.settle();
   for (const Track* each :
@@ -110,7 +110,7 @@ TEST(DeviceTrack, CountsSecondsInsideTimedRepetitions) {
 TEST(HostTrack, CountsNothingBeforeTheTimedRepetition) {
   Recorder recorder;
   {
-    const auto span = recorder.phase("wait", Kind::waiting);
+    const auto span = recorder.phase("wait", PhaseKind::waiting);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     recorder.begin_work(true);
   }
@@ -127,7 +127,7 @@ TEST(DeviceTrack, UsesItsEventsAgain) {
   const int before = device.events;
   EXPECT_GT(before, 0);
   for (int i = 0; i < 1000; ++i) {
-    track.begin(*stream, "nothing", Kind::transfer, 0, i);
+    track.begin(*stream, "nothing", PhaseKind::transfer, 0, i);
     track.end(*stream);
     stream->synchronize();
   }
@@ -142,7 +142,7 @@ TEST(DeviceTrack, UsesItsEventsAgain) {
   busy->record(*gate);
   stream->wait(*gate);
   for (int i = 0; i < 1000; ++i) {
-    track.begin(*stream, "nothing", Kind::transfer, 0, i);
+    track.begin(*stream, "nothing", PhaseKind::transfer, 0, i);
     track.end(*stream);
   }
   recorder.settle();
@@ -163,12 +163,12 @@ TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
     const std::size_t done = first.spans().size();
     const std::int64_t begin = steady_ns();
     for (int i = 0; i < spans; ++i) {
-      first.begin(*upload, "upload", Kind::transfer, Work::bytes, i);
+      first.begin(*upload, "upload", PhaseKind::transfer, Work::bytes, i);
       work.enqueue(*upload);
       first.end(*upload);
       upload->record(*filled);
       compute->wait(*filled);
-      second.begin(*compute, "kernels", Kind::useful, Work::bytes, i);
+      second.begin(*compute, "kernels", PhaseKind::useful, Work::bytes, i);
       more_work.enqueue(*compute);
       second.end(*compute);
     }
@@ -203,8 +203,8 @@ TEST(DeviceTrack, ASpanThatWasNotEndedIsForgotten) {
   const auto stream = device->make_stream();
   DeviceTrack& track = recorder.device_track("upload", *device);
   EXPECT_THROW(track.end(*stream), ContractError);
-  track.begin(*stream, "failed", Kind::transfer, 1, 0);
-  track.begin(*stream, "upload", Kind::transfer, 2, 1);
+  track.begin(*stream, "failed", PhaseKind::transfer, 1, 0);
+  track.begin(*stream, "upload", PhaseKind::transfer, 2, 1);
   track.end(*stream);
   EXPECT_THROW(track.end(*stream), ContractError);
   recorder.settle();

@@ -226,7 +226,7 @@ void put_table(hid_t file, const char* path, const std::vector<Column>& usual, R
 
 // ---------------------------------------------------------------- other attributes
 
-void put_attribute(hid_t file, const char* group, const char* name, const io::Attribute& usual,
+void put_attribute(hid_t file, const char* group, const char* name, const io::AttributeValue& usual,
                    Random& random) {
   if (random.one_in(40)) return;
   const hdf5::Properties link(H5Pcreate(H5P_LINK_CREATE), "link");
@@ -235,7 +235,7 @@ void put_attribute(hid_t file, const char* group, const char* name, const io::At
     hdf5::Group(H5Gcreate2(file, group, link.get(), H5P_DEFAULT, H5P_DEFAULT), "group");
   }
   const hdf5::Object object(H5Oopen(file, group, H5P_DEFAULT), "object");
-  io::Attribute value = usual;
+  io::AttributeValue value = usual;
   switch (random.below(30)) {
     case 0:
       value = any_real(random);

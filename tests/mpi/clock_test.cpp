@@ -31,7 +31,8 @@ TEST(Timeline, HasEveryRanksSpansOnOneClock) {
   constexpr int turns = 3;
   for (int turn = 0; turn < turns * session().size(); ++turn) {  // one rank after the other
     if (turn % session().size() == session().rank()) {
-      const auto span = recorder.host_track("turns").phase("turn", measure::Kind::useful, 1, turn);
+      const auto span =
+          recorder.host_track("turns").phase("turn", measure::PhaseKind::useful, 1, turn);
     }
     session().barrier();
   }
@@ -60,7 +61,7 @@ TEST(Timeline, HasEveryRanksSpansOnOneClock) {
 
 TEST(Timeline, IsEmptyWithoutKeptSpans) {
   Recorder recorder;
-  { const auto span = recorder.phase("work", measure::Kind::useful); }
+  { const auto span = recorder.phase("work", measure::PhaseKind::useful); }
   EXPECT_TRUE(gather_timeline(session(), recorder, {}).spans.empty());
 }
 

@@ -118,7 +118,7 @@ class SpoilingStream final : public ForwardingStream {
   }
 
  protected:
-  void launch_erased(const device::Launch& launch) override {
+  void launch_erased(const device::KernelLaunch& launch) override {
     if (std::string_view(launch.name) == gemm::check_rows_kernel().name) {
       spoil(*static_cast<const gemm::CheckTileArgs*>(launch.args));
     }

@@ -52,7 +52,7 @@ class CountingStream final : public test::ForwardingStream {
       : ForwardingStream(std::move(inner)), products_(products) {}
 
  protected:
-  void launch_erased(const device::Launch& launch) override {
+  void launch_erased(const device::KernelLaunch& launch) override {
     ForwardingStream::launch_erased(launch);
     if (std::string_view(launch.name) == gemm::multiply_kernel().name) ++products_;
   }

@@ -78,7 +78,7 @@ TEST(TimeInStep, BeginsWhenAllRanksAreThere) {
   };
   std::this_thread::sleep_for(5ms * session().rank());
   const auto here = std::chrono::steady_clock::now();
-  const Interval mine = time_in_step(session(), [] { std::this_thread::sleep_for(2ms); });
+  const TimeInterval mine = time_in_step(session(), [] { std::this_thread::sleep_for(2ms); });
   EXPECT_GE(mine.seconds(), 0.002);
   EXPECT_GE(seconds(mine.begin), session().max(seconds(here)));  // all ranks share one clock
 }

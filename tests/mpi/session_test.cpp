@@ -56,7 +56,7 @@ TEST(Places, EachRankIsBoundToCpusOfItsOwn) {
   const ranks::Cpus granted = ranks::granted_cpus();
   Log log;
   for (const bool bind : {false, true}) {
-    const ranks::Plan plan =
+    const ranks::Placement plan =
         ranks::take_places(session(), ranks::observe(session()), {.bind = bind}, log);
     const auto mine = plan.places.at(static_cast<std::size_t>(session().rank()));
     EXPECT_EQ(ranks::granted_cpus(), mine.cpus);

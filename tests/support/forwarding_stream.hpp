@@ -29,7 +29,7 @@ class ForwardingStream : public device::Stream {
   void synchronize() override { inner_->synchronize(); }
 
  protected:
-  void launch_erased(const device::Launch& launch) override {
+  void launch_erased(const device::KernelLaunch& launch) override {
     // The member is protected, so only a derived class can access it.
     struct Access : device::Stream {
       using device::Stream::launch_erased;

@@ -29,13 +29,13 @@ Cpus all_cpus() {
   return cpus;
 }
 
-Gpu gpu(const std::string& host, int number, const std::string& name = h100) {
+VisibleGpu gpu(const std::string& host, int number, const std::string& name = h100) {
   const bool second = number >= 2;
   return {"GPU-" + host + std::to_string(number), "0000:" + std::to_string(10 + number) + ":00.0",
           name, second ? 1 : 0, second ? second_socket : first_socket};
 }
 
-Situation rank_on(const std::string& host, std::vector<Gpu> gpus, Cpus cpus = all_cpus()) {
+Situation rank_on(const std::string& host, std::vector<VisibleGpu> gpus, Cpus cpus = all_cpus()) {
   return {.host = host,
           .cpus = std::move(cpus),
           .host_cpus = 64,
@@ -45,8 +45,8 @@ Situation rank_on(const std::string& host, std::vector<Gpu> gpus, Cpus cpus = al
           .environment = {}};
 }
 
-std::vector<Gpu> gpus_of(const std::string& host, int count) {
-  std::vector<Gpu> gpus;
+std::vector<VisibleGpu> gpus_of(const std::string& host, int count) {
+  std::vector<VisibleGpu> gpus;
   for (int i = 0; i < count; ++i) gpus.push_back(gpu(host, i));
   return gpus;
 }
@@ -62,20 +62,20 @@ std::vector<Situation> joined(std::vector<Situation> a, const std::vector<Situat
   return a;
 }
 
-std::vector<int> ordinals(const Plan& plan) {
+std::vector<int> ordinals(const Placement& plan) {
   std::vector<int> gpus;
   for (const Place& p : plan.places) gpus.push_back(p.gpu);
   return gpus;
 }
 
 /// Every rank's CPUs as a list.
-std::vector<std::string> lists(const Plan& plan) {
+std::vector<std::string> lists(const Placement& plan) {
   std::vector<std::string> cpus;
   for (const Place& p : plan.places) cpus.push_back(list_of(p.cpus));
   return cpus;
 }
 
-std::string refusal(const std::vector<Situation>& ranks, const Request& request = {}) {
+std::string refusal(const std::vector<Situation>& ranks, const PlacementRequest& request = {}) {
   return error_of([&] { place(ranks, request); });
 }
 
@@ -121,7 +121,7 @@ std::vector<Choice> choices() {
 
 TEST(Placement, EachRankTakesOneGpu) {
   for (const Choice& choice : choices()) {
-    const Plan plan = place(choice.ranks, {.oversubscribe = choice.oversubscribe});
+    const Placement plan = place(choice.ranks, {.oversubscribe = choice.oversubscribe});
     EXPECT_EQ(ordinals(plan), choice.gpus) << choice.what;
     EXPECT_EQ(plan.shares_gpu(), choice.shares) << choice.what;
     for (std::size_t r = 0; r < plan.places.size(); ++r) {
@@ -134,7 +134,7 @@ TEST(Placement, EachRankTakesOneGpu) {
 }
 
 TEST(Placement, SharersAreNamed) {
-  const Plan plan = place(joined(like("a", 5, 2), like("b", 1, 2)), {.oversubscribe = true});
+  const Placement plan = place(joined(like("a", 5, 2), like("b", 1, 2)), {.oversubscribe = true});
   EXPECT_EQ(plan.places[0].sharers, (Ints{0, 2, 4}));
   EXPECT_EQ(plan.places[3].sharers, (Ints{1, 3}));
   EXPECT_EQ(plan.places[5].sharers, (Ints{5}));
@@ -142,10 +142,10 @@ TEST(Placement, SharersAreNamed) {
 
 /// Several devices of one GPU, with its pci; CUDA shows a process one.
 TEST(Placement, MigDevicesAreDevices) {
-  Gpu first = gpu("a", 0, "NVIDIA A100-SXM4-80GB MIG 3g.40gb"), second = first;
+  VisibleGpu first = gpu("a", 0, "NVIDIA A100-SXM4-80GB MIG 3g.40gb"), second = first;
   first.uuid = "MIG-1";
   second.uuid = "MIG-2";
-  const Plan plan = place(std::vector{rank_on("a", {first}), rank_on("a", {second})}, {});
+  const Placement plan = place(std::vector{rank_on("a", {first}), rank_on("a", {second})}, {});
   EXPECT_EQ(ordinals(plan), (Ints{0, 0}));
   EXPECT_FALSE(plan.shares_gpu());
   EXPECT_EQ(plan.warnings, Texts{});  // there is no NVLink between them that could be hidden
@@ -156,7 +156,7 @@ TEST(Placement, MigDevicesAreDevices) {
 TEST(Placement, TheHostBackendIgnoresGpus) {
   auto ranks = like("a", 2, 1);
   ranks[1].problem = "nobody looks";
-  const Plan plan = place(ranks, {.backend = "host"});
+  const Placement plan = place(ranks, {.backend = "host"});
   EXPECT_EQ(ordinals(plan), (Ints{-1, -1}));
   EXPECT_EQ(plan.places[0].sharers, Ints{});
   EXPECT_FALSE(plan.shares_gpu());
@@ -200,7 +200,7 @@ TEST(Placement, AProblemOfOneRankIsAnError) {
 TEST(Placement, GoodPlacementsHaveNoWarnings) {
   for (const auto& ranks : {like("a", 1, 1), like("a", 4, 4), like("a", 2, 0),
                             joined(like("a", 4, 4), like("b", 4, 4))}) {
-    const Plan plan = place(ranks, {});
+    const Placement plan = place(ranks, {});
     EXPECT_EQ(plan.warnings, Texts{});
     EXPECT_EQ(plan.notes, Texts{});
   }
@@ -209,7 +209,7 @@ TEST(Placement, GoodPlacementsHaveNoWarnings) {
 TEST(Placement, DifferentModelsAreNamed) {
   auto ranks = like("a", 2, 2);
   ranks.push_back(rank_on("b", {gpu("b", 0, a100)}));
-  const Plan plan = place(ranks, {});
+  const Placement plan = place(ranks, {});
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "1 of NVIDIA A100-SXM4-80GB", "2 of NVIDIA H100"));
   // What nobody takes is nobody's business.
@@ -222,7 +222,7 @@ TEST(Placement, HiddenPeersAreWarnedAbout) {
   for (const std::string host : {"a", "b"}) {
     for (int i = 0; i < 4; ++i) ranks.push_back(rank_on(host, {gpu(host, i)}));
   }
-  Plan plan = place(ranks, {});
+  Placement plan = place(ranks, {});
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "NVLink"));
   for (auto& rank : ranks) {
@@ -237,7 +237,7 @@ TEST(Placement, HiddenPeersAreWarnedAbout) {
 }
 
 TEST(Placement, IdleGpusAreNotedAndUnevenRanksAreWarnedOf) {
-  Plan plan = place(like("a", 1, 4), {});
+  Placement plan = place(like("a", 1, 4), {});
   EXPECT_EQ(plan.warnings, Texts{});
   ASSERT_EQ(plan.notes.size(), 1U);
   EXPECT_TRUE(names(plan.notes[0], "3 of 4 GPUs on a", "idle", "4 ranks"));
@@ -249,7 +249,7 @@ TEST(Placement, IdleGpusAreNotedAndUnevenRanksAreWarnedOf) {
 
 TEST(Placement, FewOfManyCpusAreTooFew) {
   const auto one_core = [](int core) { return rank_on("a", {}, {core}); };
-  const Plan plan = place(std::vector{one_core(0), one_core(1)}, {});
+  const Placement plan = place(std::vector{one_core(0), one_core(1)}, {});
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "64 CPUs", "--bind-to none"));
   auto small = one_core(0);
@@ -281,7 +281,7 @@ std::vector<Situation> one(Cpus cpus, const Change& change) {
 
 std::vector<Sharing> sharings() {
   const Cpus all = all_cpus();
-  const auto as_it_is = [](Gpu&) {};
+  const auto as_it_is = [](VisibleGpu&) {};
   auto no_gpu_cpus = like("a", 2, 2);
   no_gpu_cpus[1].gpus[1].cpus.clear();
   no_gpu_cpus[1].gpus[1].numa_node = -1;
@@ -290,22 +290,22 @@ std::vector<Sharing> sharings() {
       {"what the launcher gave, near its GPU", one(cpus_of("8-23"), as_it_is), {"8-15"}, {8}},
       {"too few near it", one(cpus_of("14-29"), as_it_is), {"14-29"}, {16}},
       {"few in all, most near it", one(cpus_of("13-16"), as_it_is), {"13-16"}, {4}},
-      {"no NUMA node", one(all, [](Gpu& g) { g.numa_node = -1; }), {"0-63"}, {64}},
+      {"no NUMA node", one(all, [](VisibleGpu& g) { g.numa_node = -1; }), {"0-63"}, {64}},
       {"no CPUs known",
        one(all,
-           [](Gpu& g) {
+           [](VisibleGpu& g) {
              g.numa_node = 0;
              g.cpus.clear();
            }),
        {"0-63"},
        {64}},
       {"all CPUs seem near",
-       one(cpus_of("20-40"), [](Gpu& g) { g.cpus = cpus_of("0-63"); }),
+       one(cpus_of("20-40"), [](VisibleGpu& g) { g.cpus = cpus_of("0-63"); }),
        {"20-40"},
        {21}},
       {"a node without CPUs",
        one(all,
-           [](Gpu& g) {
+           [](VisibleGpu& g) {
              g = {g.uuid, g.pci, g.name, 4, {}};
            }),
        {"0-63"},
@@ -341,7 +341,7 @@ std::vector<Sharing> sharings() {
 
 TEST(Placement, CpusNearTheGpuAndApartFromOthers) {
   for (const Sharing& sharing : sharings()) {
-    const Plan plan = place(sharing.ranks, {});
+    const Placement plan = place(sharing.ranks, {});
     EXPECT_EQ(lists(plan), sharing.cpus) << sharing.what;
     for (std::size_t r = 0; r < sharing.ranks.size(); ++r) {
       EXPECT_EQ(plan.places[r].threads, sharing.threads[r]) << sharing.what;
@@ -353,7 +353,7 @@ TEST(Placement, CpusNearTheGpuAndApartFromOthers) {
 
 TEST(Placement, BindingCanBeTurnedOff) {
   for (const Sharing& sharing : sharings()) {
-    const Plan plan = place(sharing.ranks, {.bind = false});
+    const Placement plan = place(sharing.ranks, {.bind = false});
     for (std::size_t r = 0; r < sharing.ranks.size(); ++r) {
       Cpus given = sharing.ranks[r].cpus;
       std::ranges::sort(given);
@@ -366,7 +366,7 @@ TEST(Placement, BindingCanBeTurnedOff) {
 TEST(Placement, DistantCpusAreKeptWithAWarning) {
   std::vector<Situation> ranks;
   for (int i = 0; i < 4; ++i) ranks.push_back(rank_on("a", gpus_of("a", 4), {16 + i, 48 + i}));
-  const Plan plan = place(ranks, {});
+  const Placement plan = place(ranks, {});
   EXPECT_EQ(lists(plan), (Texts{"16,48", "17,49", "18,50", "19,51"}));
   ASSERT_GE(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "ranks 0-1 far", "rank 0 on a has CPUs 16,48", "0000:10:00.0",
@@ -385,7 +385,7 @@ TEST(Cpus, ListsAreReadAsTheyAreWritten) {
 
 TEST(Placement, TheFirstGpuCanBeChosen) {
   const auto gpus_taken = [](int ranks, std::size_t first) {
-    const Plan plan = place(like("a", ranks, 4), {.first_gpu = first});
+    const Placement plan = place(like("a", ranks, 4), {.first_gpu = first});
     std::vector<int> taken;
     for (const Place& each : plan.places) taken.push_back(each.gpu);
     return taken;

@@ -20,10 +20,10 @@ double seconds(const KeptSpan& span) {
 TEST(Recorder, APhaseIsTheSumOfItsSpans) {
   Recorder recorder;
   for (int i = 0; i < 3; ++i) {
-    const auto span = recorder.phase("sleep", Kind::waiting, 10);
+    const auto span = recorder.phase("sleep", PhaseKind::waiting, 10);
     std::this_thread::sleep_for(milliseconds(2));
   }
-  { const auto span = recorder.phase("nothing", Kind::useful); }
+  { const auto span = recorder.phase("nothing", PhaseKind::useful); }
   const auto& phases = recorder.main().phases();
   ASSERT_EQ(phases.size(), 2U);
   EXPECT_EQ(phases[0].name, "sleep");
@@ -38,7 +38,7 @@ TEST(Recorder, APhaseIsTheSumOfItsSpans) {
 
 TEST(Recorder, PhasesDifferByKind) {
   Recorder recorder;
-  for (const Kind kind : {Kind::useful, Kind::communication, Kind::useful}) {
+  for (const PhaseKind kind : {PhaseKind::useful, PhaseKind::communication, PhaseKind::useful}) {
     const auto span = recorder.phase("warm-up", kind, 1);
   }
   const auto& phases = recorder.main().phases();
@@ -47,16 +47,16 @@ TEST(Recorder, PhasesDifferByKind) {
   EXPECT_EQ(phases[0].bytes, 2U);
   EXPECT_EQ(word_of(phases[1].kind), "communication");
   EXPECT_EQ(phases[1].bytes, 1U);
-  EXPECT_EQ(word_of(Kind::transfer), "transfer");
-  EXPECT_EQ(word_of(Kind::waiting), "waiting");
+  EXPECT_EQ(word_of(PhaseKind::transfer), "transfer");
+  EXPECT_EQ(word_of(PhaseKind::waiting), "waiting");
 }
 
 TEST(Recorder, SpansNestAndAreKeptInTheOrderOfTheirBegin) {
   Recorder recorder(true);
   {
-    const auto outer = recorder.phase("outer", Kind::useful);
+    const auto outer = recorder.phase("outer", PhaseKind::useful);
     for (int batch = 0; batch < 2; ++batch) {
-      const auto inner = recorder.main().phase("inner", Kind::useful, 0, batch);
+      const auto inner = recorder.main().phase("inner", PhaseKind::useful, 0, batch);
       std::this_thread::sleep_for(milliseconds(1));
     }
   }
@@ -93,7 +93,8 @@ TEST(Recorder, ThreadsHaveSeparateTracks) {
   std::vector<std::thread> threads;
   for (HostTrack* track : tracks) {
     threads.emplace_back([track] {
-      for (int i = 0; i < 10000; ++i) const auto span = track->phase("read", Kind::useful, 7, i);
+      for (int i = 0; i < 10000; ++i)
+        const auto span = track->phase("read", PhaseKind::useful, 7, i);
     });
   }
   for (auto& thread : threads) thread.join();

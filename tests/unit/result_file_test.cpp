@@ -299,11 +299,12 @@ TEST_F(ResultFiles, DoNotReplaceInputs) {
   const auto input = folder_ / "input.h5";
   std::ofstream(input) << "data";
   std::filesystem::create_hard_link(input, file_);
-  const Place place{file_, Contents::result, Overwrite::anything, {state_of(input)}};
-  EXPECT_TRUE(names(error_of([&] { ResultFile(place, uuid, 1 << 20); }), file_, input, "input"));
+  const Destination destination{file_, Contents::result, Overwrite::anything, {state_of(input)}};
+  EXPECT_TRUE(
+      names(error_of([&] { ResultFile(destination, uuid, 1 << 20); }), file_, input, "input"));
   std::filesystem::remove(file_);
   {
-    ResultFile result(place, uuid, 1 << 20);  // the link appears meanwhile
+    ResultFile result(destination, uuid, 1 << 20);  // the link appears meanwhile
     std::filesystem::create_hard_link(input, file_);
     EXPECT_TRUE(names(error_of([&] { result.publish(); }, ExitCode::failed), file_, "input"));
   }
@@ -371,7 +372,7 @@ TEST_F(ResultFiles, ErrorsNameTheFolder) {
   // Both that which makes the file and that which only looks.
   const auto refusal = [&](const std::string& path) {
     const auto message = error_of([&] { ResultFile(path, Overwrite::never, uuid, 0); });
-    EXPECT_EQ(error_of([&] { expect_place({path, Contents::result}, 0); }), message);
+    EXPECT_EQ(error_of([&] { expect_destination({path, Contents::result}, 0); }), message);
     return message;
   };
   EXPECT_TRUE(names(refusal(folder_ / "no/such/r.h5"), folder_ / "no/such"));
@@ -396,10 +397,10 @@ TEST_F(ResultFiles, NeedDiskSpace) {
       error_of([&] { ResultFile(file_, Overwrite::never, uuid, std::uint64_t{1} << 60); });
   EXPECT_TRUE(names(message, folder_.path().string(), "1 EiB", "free"));
   EXPECT_TRUE(names(error_of([&] {
-                      expect_place({file_, Contents::result}, std::uint64_t{1} << 60);
+                      expect_destination({file_, Contents::result}, std::uint64_t{1} << 60);
                     }),
                     "1 EiB", "free"));
-  expect_place({file_, Contents::result}, 1 << 20);
+  expect_destination({file_, Contents::result}, 1 << 20);
   EXPECT_EQ(entries(), 0u);
 }
 

@@ -19,8 +19,8 @@ Clock::time_point at(int ms) {
   return Clock::time_point() + std::chrono::hours(1) + milliseconds(ms);
 }
 
-Sample sample(int ms, double watts, double joules = device::unknown,
-              std::optional<std::uint64_t> reasons = {}) {
+TelemetrySample sample(int ms, double watts, double joules = device::unknown,
+                       std::optional<std::uint64_t> reasons = {}) {
   device::GpuReading reading;
   reading.power = watts;
   reading.energy = joules;

@@ -82,7 +82,7 @@ class GpuStream final : public Stream {
   }
 
  protected:
-  void launch_erased(const Launch& launch) override {
+  void launch_erased(const KernelLaunch& launch) override {
     use();
     launch.cuda(launch.kernel, launch.args, stream_.get());
     check(cudaGetLastError(), launch.name);

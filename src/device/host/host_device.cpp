@@ -145,7 +145,7 @@ class HostStream final : public Stream {
   }
 
  protected:
-  void launch_erased(const Launch& launch) override {
+  void launch_erased(const KernelLaunch& launch) override {
     // The kernel and its arguments are trivially copyable. They are copied, since the caller's
     // objects may be destroyed before the work runs.
     enqueue([this, host = launch.host, kernel = copy_of(launch.kernel, launch.kernel_size),

@@ -10,17 +10,19 @@
 namespace shardstream::experiments::link {
 namespace {
 
-using measure::Way;
+using measure::LinkDirection;
 
 constexpr std::array kinds = {HostKind::pageable, HostKind::pinned, HostKind::write_combined,
                               HostKind::registered, HostKind::registered_huge};
-constexpr std::array ways = {Way::up, Way::down, Way::both};
+constexpr std::array ways = {LinkDirection::up, LinkDirection::down, LinkDirection::both};
 
-const char* word_of(Way way) {
-  return way == Way::up ? "up" : way == Way::down ? "down" : "both";
+const char* word_of(LinkDirection way) {
+  return way == LinkDirection::up ? "up" : way == LinkDirection::down ? "down" : "both";
 }
-const char* ceiling_of(Way way) {
-  return way == Way::up ? "link_up" : way == Way::down ? "link_down" : "link_both";
+const char* ceiling_of(LinkDirection way) {
+  return way == LinkDirection::up     ? "link_up"
+         : way == LinkDirection::down ? "link_down"
+                                      : "link_both";
 }
 
 constexpr std::uint64_t salt_of_host = 0, salt_of_device = 1'000'000'007;
@@ -41,10 +43,10 @@ class Copies {
   /// returns, so the host's clock must time them.
   bool is_enqueued() const { return kind_ != HostKind::pageable; }
 
-  /// Copies `bytes` bytes; with Way::both, that many in each direction.
-  void copy(Way way, std::uint64_t bytes) const {
-    if (way == Way::up) return up(bytes, gpu_.stream());
-    if (way == Way::down) return down(bytes, gpu_.stream());
+  /// Copies `bytes` bytes; with LinkDirection::both, that many in each direction.
+  void copy(LinkDirection way, std::uint64_t bytes) const {
+    if (way == LinkDirection::up) return up(bytes, gpu_.stream());
+    if (way == LinkDirection::down) return down(bytes, gpu_.stream());
     side_.fork(gpu_.stream());
     up(bytes, gpu_.stream());
     down(bytes, side_[0]);
@@ -57,7 +59,7 @@ class Copies {
     write_numbers(sent_.as<float>(), count, salt_of_host);
     write_numbers_on_device(reinterpret_cast<float*>(down_.data()), count, salt_of_device,
                             gpu_.stream());
-    copy(Way::both, sent_.bytes());
+    copy(LinkDirection::both, sent_.bytes());
     gpu_.synchronize();
     return has_numbers(received_.as<float>(), count, salt_of_device) &&
            device_has_numbers(reinterpret_cast<const float*>(up_.data()), count, salt_of_host);
@@ -95,7 +97,7 @@ Table transfer(Bench& bench) {
   for (const HostKind kind : kinds) {
     const Copies copies(kind, max_bytes, gpu);
     bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
-    for (const Way way : ways) {
+    for (const LinkDirection way : ways) {
       for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, bench.is_quick() ? 16 : 4)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);

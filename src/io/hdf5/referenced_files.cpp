@@ -30,11 +30,11 @@ std::string_view variable(const char* name) {
 
 /// In HDF5's order: H5F_prefix_open_file() for links and virtual data sets, H5D__efl_read() for
 /// external storage.
-std::vector<fs::path> candidates(Reference reference, const fs::path& file,
+std::vector<fs::path> candidates(ReferenceKind reference, const fs::path& file,
                                  const std::string& name) {
   const fs::path folder = fs::absolute(file).parent_path();
   fs::path wanted(name);
-  if (reference == Reference::external_storage) {
+  if (reference == ReferenceKind::external_storage) {
     if (wanted.is_absolute()) return {wanted};
     return {with_origin(variable("HDF5_EXTFILE_PREFIX"), folder) / wanted};
   }
@@ -44,7 +44,7 @@ std::vector<fs::path> candidates(Reference reference, const fs::path& file,
     wanted = wanted.filename();
   }
   const auto prefixes =
-      variable(reference == Reference::external_link ? "HDF5_EXT_PREFIX" : "HDF5_VDS_PREFIX");
+      variable(reference == ReferenceKind::external_link ? "HDF5_EXT_PREFIX" : "HDF5_VDS_PREFIX");
   for (const std::string_view prefix : split(prefixes, ':')) {
     if (!prefix.empty()) places.push_back(with_origin(prefix, folder) / wanted);
   }
@@ -57,7 +57,7 @@ std::vector<fs::path> candidates(Reference reference, const fs::path& file,
 
 }  // namespace
 
-std::optional<fs::path> find_referenced(Reference reference, const fs::path& file,
+std::optional<fs::path> find_referenced(ReferenceKind reference, const fs::path& file,
                                         const std::string& name) {
   for (const fs::path& place : candidates(reference, file, name)) {
     if (const auto kind = special_kind(place); !kind.empty()) {
@@ -69,7 +69,7 @@ std::optional<fs::path> find_referenced(Reference reference, const fs::path& fil
     std::error_code not_there;
     if (!fs::is_regular_file(place, not_there)) continue;
     // HDF5 looks further if it cannot open a file as its own.
-    if (reference == Reference::external_storage || H5Fis_hdf5(place.c_str()) > 0) return place;
+    if (reference == ReferenceKind::external_storage || H5Fis_hdf5(place.c_str()) > 0) return place;
   }
   return std::nullopt;
 }
@@ -101,7 +101,7 @@ herr_t FollowedLinks::follow(const char* parent_file, const char* parent_group,
 
 void FollowedLinks::follow(const char* file, const char* group, const char* child,
                            const char* object) {
-  const auto found = find_referenced(Reference::external_link, file, child);
+  const auto found = find_referenced(ReferenceKind::external_link, file, child);
   if (!found) {
     throw UsageError(
         fmt::format("an external link in the group '{}' of '{}' leads to '{}' in the file '{}', "

@@ -14,12 +14,12 @@
 namespace shardstream::io {
 
 /// The kind of reference from one file to another.
-enum class Reference { external_link, virtual_source, external_storage };
+enum class ReferenceKind { external_link, virtual_source, external_storage };
 
 /// The file that HDF5 opens for `name` in `file`, in the order of HDF5's reference manual
 /// (H5Lcreate_external, H5Pset_virtual_prefix, H5Pset_external); nothing if there is none. Throws
 /// UsageError for a FIFO, a device or a socket, since opening it could block for ever.
-std::optional<std::filesystem::path> find_referenced(Reference reference,
+std::optional<std::filesystem::path> find_referenced(ReferenceKind reference,
                                                      const std::filesystem::path& file,
                                                      const std::string& name);
 

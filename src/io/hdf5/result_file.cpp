@@ -300,8 +300,8 @@ struct ResultFile::Handle {
   hdf5::File file;
   bool kept = false;
 
-  Handle(Place place, const std::string& uuid, std::uint64_t reserve_bytes)
-      : part(std::move(place), uuid), reserve(reserve_bytes) {}
+  Handle(Destination destination, const std::string& uuid, std::uint64_t reserve_bytes)
+      : part(std::move(destination), uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();
@@ -310,10 +310,10 @@ struct ResultFile::Handle {
 
 ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
-    : ResultFile(Place{std::move(path), Contents::result, overwrite}, run_uuid, reserve) {}
+    : ResultFile(Destination{std::move(path), Contents::result, overwrite}, run_uuid, reserve) {}
 
-ResultFile::ResultFile(Place place, const std::string& run_uuid, std::uint64_t reserve)
-    : handle_(std::make_unique<Handle>(std::move(place), run_uuid, reserve)) {
+ResultFile::ResultFile(Destination destination, const std::string& run_uuid, std::uint64_t reserve)
+    : handle_(std::make_unique<Handle>(std::move(destination), run_uuid, reserve)) {
   // HDF5 first truncates the file, which ends a reservation. Reserving still tests for a full disk.
   handle_->part.reserve(reserve);
   const hdf5::Lock lock;
@@ -332,7 +332,7 @@ ResultFile::ResultFile(Place place, const std::string& run_uuid, std::uint64_t r
 ResultFile::~ResultFile() = default;
 
 void ResultFile::attribute(const std::string& group, const std::string& name,
-                           const Attribute& value) {
+                           const AttributeValue& value) {
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
   const auto object = open_group(handle_->file, group);

@@ -23,7 +23,7 @@ namespace shardstream::io {
 std::span<const OptionRow> output_options();
 
 /// A scalar or a list that becomes an HDF5 attribute.
-using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
@@ -73,10 +73,10 @@ class ResultReader {
 /// MPI_Finalize, which also ends a parallel HDF5.
 class ResultFile {
  public:
-  /// Creates the part file of `place` and reserves `reserve` bytes on disk. Throws UsageError if
-  /// the file exists and may not be replaced, if the folder does not exist or is not writable, or
-  /// if the disk does not have enough space.
-  ResultFile(Place place, const std::string& run_uuid, std::uint64_t reserve);
+  /// Creates the part file of `destination` and reserves `reserve` bytes on disk. Throws UsageError
+  /// if the file exists and may not be replaced, if the folder does not exist or is not writable,
+  /// or if the disk does not have enough space.
+  ResultFile(Destination destination, const std::string& run_uuid, std::uint64_t reserve);
   /// The same for a command without input files.
   ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
              std::uint64_t reserve);
@@ -86,7 +86,7 @@ class ResultFile {
   ResultFile& operator=(const ResultFile&) = delete;
 
   /// Sets an attribute of `group` ("/" is the root), which is created if necessary.
-  void attribute(const std::string& group, const std::string& name, const Attribute& value);
+  void attribute(const std::string& group, const std::string& name, const AttributeValue& value);
   /// Writes `table` as group/NAME in the HDF5 Table layout; units as attributes units_FIELD.
   void table(const std::string& group, const Table& table);
   /// Allocates the contiguous data set group/NAME of `rows` x `columns` elements, reserves its

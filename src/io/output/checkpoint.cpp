@@ -168,12 +168,13 @@ std::string whole_lines(const Descriptor& journal) {
 }
 
 /// The files of each run with a journal. Runs without one have no finished pieces.
-std::map<std::string, std::vector<RunFile>> files_by_run(const fs::path& result) {
-  std::map<std::string, std::vector<RunFile>> runs;
-  for (const RunFile& file : run_files_beside(result)) runs[file.uuid].push_back(file);
+std::map<std::string, std::vector<TemporaryFile>> files_by_run(const fs::path& result) {
+  std::map<std::string, std::vector<TemporaryFile>> runs;
+  for (const TemporaryFile& file : temporary_files_of(result)) runs[file.uuid].push_back(file);
   std::erase_if(runs, [](const auto& run) {
-    return std::ranges::none_of(
-        run.second, [](const RunFile& file) { return file.kind == RunFile::Kind::journal; });
+    return std::ranges::none_of(run.second, [](const TemporaryFile& file) {
+      return file.kind == TemporaryFile::Kind::journal;
+    });
   });
   return runs;
 }
@@ -186,11 +187,11 @@ struct Seen {
   std::vector<Descriptor> files = {};
   std::vector<std::string> warnings = {};
 };
-Seen look_at_run(std::span<const RunFile> files, Locking locking) {
-  using Writer = OpenedRunFile::Writer;
+Seen look_at_run(std::span<const TemporaryFile> files, Locking locking) {
+  using Writer = OpenedTemporaryFile::Writer;
   Seen seen;
-  for (const RunFile& file : files) {
-    OpenedRunFile opened = open_run_file(file, locking);
+  for (const TemporaryFile& file : files) {
+    OpenedTemporaryFile opened = open_temporary_file(file, locking);
     if (opened.writer == Writer::foreign) {
       seen.warnings.push_back(
           fmt::format("'{}' is ignored: it has a name like a file of a run, but {}",
@@ -200,7 +201,7 @@ Seen look_at_run(std::span<const RunFile> files, Locking locking) {
     // The rank that made the part file may have ended before others.
     seen.is_alive = seen.is_alive || opened.writer == Writer::alive;
     seen.has_locks = seen.has_locks && opened.writer != Writer::unknown;
-    if (file.kind == RunFile::Kind::journal) {
+    if (file.kind == TemporaryFile::Kind::journal) {
       seen.journals += whole_lines(opened.file);
     } else {
       seen.has_part = true;
@@ -348,7 +349,7 @@ EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
   for (const auto& [uuid, files] : files_by_run(result)) inspect(files);
 }
 
-void EarlierRuns::inspect(std::span<const RunFile> files) {
+void EarlierRuns::inspect(std::span<const TemporaryFile> files) {
   Seen seen = look_at_run(files, Locking::take);
   warnings_.insert(warnings_.end(), seen.warnings.begin(), seen.warnings.end());
   contested_ = contested_ || seen.is_alive;
@@ -435,8 +436,8 @@ std::uint64_t journal_bytes(const Fingerprint& fingerprint, const JournalExtent&
 }
 
 void remove_journals(const fs::path& result, const std::string& uuid) {
-  for (const RunFile& file : run_files_beside(result)) {
-    if (file.kind == RunFile::Kind::journal && file.uuid == uuid) ::unlink(file.path.c_str());
+  for (const TemporaryFile& file : temporary_files_of(result)) {
+    if (file.kind == TemporaryFile::Kind::journal && file.uuid == uuid) ::unlink(file.path.c_str());
   }
 }
 

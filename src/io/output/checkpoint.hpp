@@ -22,7 +22,7 @@
 #include "core/descriptor.hpp"
 #include "core/log.hpp"
 #include "io/output/dataset_file.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 
 namespace shardstream::io {
 
@@ -146,7 +146,7 @@ class EarlierRuns {
   void remove();
 
  private:
-  void inspect(std::span<const RunFile> files);
+  void inspect(std::span<const TemporaryFile> files);
 
   struct Run {
     std::vector<std::filesystem::path> paths;

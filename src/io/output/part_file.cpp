@@ -33,9 +33,9 @@ bool is_taken(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-[[noreturn]] void fail_to_create(const Place& place, int error) {
-  const std::string folder = folder_of(place.path).string();
-  const std::string& option = place.option;
+[[noreturn]] void fail_to_create(const Destination& destination, int error) {
+  const std::string folder = folder_of(destination.path).string();
+  const std::string& option = destination.option;
   if (error == ENOENT || error == ENOTDIR) {
     throw UsageError(
         fmt::format("{}: there is no folder '{}': create it first or choose another {}", option,
@@ -47,25 +47,25 @@ bool is_taken(const fs::path& path) {
   }
   if (error == ENAMETOOLONG) {
     throw UsageError(fmt::format("{}: the name '{}' is too long: choose a shorter one", option,
-                                 place.path.filename().string()));
+                                 destination.path.filename().string()));
   }
   throw UsageError(fmt::format("{}: '{}' cannot be created ({}): choose another {}", option,
-                               place.path.string(), errno_text(error), option));
+                               destination.path.string(), errno_text(error), option));
 }
 
 /// `error` is EFBIG if the file would exceed the maximum file size, independent of the disk.
-[[noreturn]] void fail_to_reserve(const Place& place, std::uint64_t bytes, int error,
+[[noreturn]] void fail_to_reserve(const Destination& destination, std::uint64_t bytes, int error,
                                   const std::string& why) {
-  const std::string& option = place.option;
+  const std::string& option = destination.option;
   if (error == EFBIG) {
     throw UsageError(fmt::format(
         "{}: '{}' needs {}, which exceeds the maximum file size ({}): raise the limit or choose "
         "another {}",
-        option, place.path.string(), format_size(bytes), errno_text(error), option));
+        option, destination.path.string(), format_size(bytes), errno_text(error), option));
   }
   throw UsageError(
       fmt::format("{}: the folder '{}' has no space for {} ({}): free some or choose another {}",
-                  option, folder_of(place.path).string(), format_size(bytes), why, option));
+                  option, folder_of(destination.path).string(), format_size(bytes), why, option));
 }
 
 /// The free space for this user on the file system of the folder of `path`; 0 if it is unknown.
@@ -92,11 +92,11 @@ bool is_unsupported(int error) {
 
 }  // namespace
 
-void reserve_room(const Descriptor& file, const Place& place, std::uint64_t bytes) {
+void reserve_room(const Descriptor& file, const Destination& destination, std::uint64_t bytes) {
   struct stat status {};
   const bool known = ::fstat(file.get(), &status) == 0;
   const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
-  const std::uint64_t free = free_bytes(place.path);
+  const std::uint64_t free = free_bytes(destination.path);
   // fallocate() respects the limit only if it changes the size of the file. With too large a
   // request, some file systems fill up for a moment, which affects other users.
   int error = bytes > max_file_size() ? EFBIG : free > 0 && bytes > own + free ? ENOSPC : EINTR;
@@ -105,7 +105,7 @@ void reserve_room(const Descriptor& file, const Place& place, std::uint64_t byte
         ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   }
   if (error == 0 || is_unsupported(error)) return;
-  fail_to_reserve(place, bytes, error,
+  fail_to_reserve(destination, bytes, error,
                   fmt::format("{} free, {}", format_size(free), errno_text(error)));
 }
 
@@ -116,30 +116,32 @@ void sync_folder_of(const fs::path& path) {
                           folder_of(path).string(), errno_text(errno)));
 }
 
-void expect_place(const Place& place, std::uint64_t bytes) {
-  expect_free(place);
-  const fs::path folder = folder_of(place.path);
+void expect_destination(const Destination& destination, std::uint64_t bytes) {
+  expect_free(destination);
+  const fs::path folder = folder_of(destination.path);
   std::error_code error;
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    fail_to_create(place, errno);
+    fail_to_create(destination, errno);
   }
-  if (!fs::is_directory(folder, error)) fail_to_create(place, ENOTDIR);
+  if (!fs::is_directory(folder, error)) fail_to_create(destination, ENOTDIR);
   const auto longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
   constexpr std::size_t uuid = 36;
   // Names of journals are longer by a rank and a suffix.
   const std::size_t name =
-      part_path_of(place.path, std::string(uuid, '0')).filename().string().size() +
+      part_path_of(destination.path, std::string(uuid, '0')).filename().string().size() +
       std::string_view(".999999.checkpoint").size() - std::string_view(".part").size();
-  if (longest > 0 && name > static_cast<std::size_t>(longest)) fail_to_create(place, ENAMETOOLONG);
+  if (longest > 0 && name > static_cast<std::size_t>(longest))
+    fail_to_create(destination, ENAMETOOLONG);
   bytes = std::max(bytes, min_reserved);
-  const std::uint64_t free = free_bytes(place.path);
+  const std::uint64_t free = free_bytes(destination.path);
   if (free > 0 && bytes > free) {
-    fail_to_reserve(place, bytes, ENOSPC, fmt::format("{} free", format_size(free)));
+    fail_to_reserve(destination, bytes, ENOSPC, fmt::format("{} free", format_size(free)));
   }
 }
 
-PartFile::PartFile(Place place, const std::string& uuid) : place_(std::move(place)), uuid_(uuid) {
-  expect_free(place_);
+PartFile::PartFile(Destination destination, const std::string& uuid)
+    : destination_(std::move(destination)), uuid_(uuid) {
+  expect_free(destination_);
   part_path_ = part_path_of(path(), uuid);
   remove_stale_parts(path());
   create();
@@ -152,7 +154,7 @@ PartFile::~PartFile() {
 void PartFile::create() {
   do {
     file_ = Descriptor(part_path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, private_mode);
-    if (!file_.valid()) fail_to_create(place_, errno);
+    if (!file_.valid()) fail_to_create(destination_, errno);
   } while (!lock_and_keep());
 }
 
@@ -164,7 +166,7 @@ bool PartFile::lock_and_keep() {
 }
 
 void PartFile::reserve(std::uint64_t bytes) {
-  reserve_room(file_, place_, std::max(bytes, min_reserved));
+  reserve_room(file_, destination_, std::max(bytes, min_reserved));
 }
 
 void PartFile::abandon() {
@@ -173,7 +175,7 @@ void PartFile::abandon() {
 }
 
 bool PartFile::is_overtaken() const {
-  return objection(place_).has_value();
+  return objection(destination_).has_value();
 }
 
 void PartFile::publish() {
@@ -196,7 +198,7 @@ void PartFile::link_into_place() {
   const auto fail = [this](const std::string& reason) {
     throw Error(fmt::format("cannot give '{}' its final name: {}", part_path_.string(), reason));
   };
-  if (const auto reason = objection(place_)) fail(*reason);
+  if (const auto reason = objection(destination_)) fail(*reason);
   if (is_taken(path())) {  // and may be replaced
     // The next run recognises this name and removes the file if this run is killed before it does.
     const fs::path second = part_path_of(path(), uuid_ + "-published");
@@ -222,7 +224,7 @@ void PartFile::link_into_place() {
     return;
   }
   fail(errno == EEXIST ? fmt::format("'{}' was created meanwhile: choose another {}",
-                                     path().string(), place_.option)
+                                     path().string(), destination_.option)
                        : errno_text(errno));
 }
 

@@ -8,28 +8,28 @@
 
 #include "core/descriptor.hpp"
 #include "io/output/replacement.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 
 namespace shardstream::io {
 
-/// Reserves disk space for the first `bytes` bytes of `file` without changing its size. `place` is
-/// for the message. Throws UsageError if there is not enough space. On a file system without
-/// reservations, only the free space is checked.
-void reserve_room(const Descriptor& file, const Place& place, std::uint64_t bytes);
+/// Reserves disk space for the first `bytes` bytes of `file` without changing its size.
+/// `destination` is for the message. Throws UsageError if there is not enough space. On a file
+/// system without reservations, only the free space is checked.
+void reserve_room(const Descriptor& file, const Destination& destination, std::uint64_t bytes);
 
 /// Blocks until the names in the folder of `path` are on disk. Throws Error.
 void sync_folder_of(const std::filesystem::path& path);
 
-/// Throws UsageError if a PartFile of `place` could not be created or could not reserve `bytes`
-/// bytes, as far as that can be checked without writing.
-void expect_place(const Place& place, std::uint64_t bytes);
+/// Throws UsageError if a PartFile of `destination` could not be created or could not reserve
+/// `bytes` bytes, as far as that can be checked without writing.
+void expect_destination(const Destination& destination, std::uint64_t bytes);
 
 class PartFile {
  public:
   /// Removes stale part files, creates the empty part file with access only for this user, and
   /// locks it, so that other processes know that its writer is alive. Throws UsageError if the
   /// file cannot be created, or if it exists and may not be replaced (replacement.hpp).
-  PartFile(Place place, const std::string& uuid);
+  PartFile(Destination destination, const std::string& uuid);
   /// Removes the part file unless publish() has succeeded or keep() was called.
   ~PartFile();
   PartFile(const PartFile&) = delete;
@@ -56,7 +56,7 @@ class PartFile {
   /// Whether another run has published first: the file exists and may not be replaced.
   bool is_overtaken() const;
 
-  const std::filesystem::path& path() const { return place_.path; }
+  const std::filesystem::path& path() const { return destination_.path; }
   const std::filesystem::path& part_path() const { return part_path_; }
 
  private:
@@ -64,7 +64,7 @@ class PartFile {
   bool lock_and_keep();
   void link_into_place();
 
-  Place place_;
+  Destination destination_;
   std::filesystem::path part_path_;
   std::string uuid_;
   bool published_ = false, kept_ = false;

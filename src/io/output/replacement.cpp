@@ -55,44 +55,44 @@ bool is_hdf5(Contents contents) {
   return contents == Contents::result || contents == Contents::generated;
 }
 
-/// The reason why the regular file at the place may not be replaced, or nothing. An unfinished
-/// result may always be replaced.
-std::optional<std::string> objection_to_replacing(const Place& place) {
-  if (place.overwrite == Overwrite::anything) return std::nullopt;
-  const auto mark = mark_of(place.path);
-  const bool own = mark && mark->contents == place.contents;
-  if (own && (place.overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
-  const std::string_view kind = name_of(place.contents);
+/// The reason why the regular file at the destination may not be replaced, or nothing. An
+/// unfinished result may always be replaced.
+std::optional<std::string> objection_to_replacing(const Destination& destination) {
+  if (destination.overwrite == Overwrite::anything) return std::nullopt;
+  const auto mark = mark_of(destination.path);
+  const bool own = mark && mark->contents == destination.contents;
+  if (own && (destination.overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
+  const std::string_view kind = name_of(destination.contents);
   if (!own) {
     return fmt::format(
         "'{}' already exists and is not {}: choose another {} or pass --output.overwrite anything, "
         "which replaces the whole file",
-        place.path.string(), kind, place.option);
+        destination.path.string(), kind, destination.option);
   }
   return fmt::format(
       "'{}' already exists ({}): choose another {} or pass --output.overwrite true, which replaces "
       "the whole file{}",
-      place.path.string(),
+      destination.path.string(),
       mark->created.empty() ? std::string(kind) : "complete result of " + mark->created,
-      place.option, is_hdf5(place.contents) ? " with all its data sets" : "");
+      destination.option, is_hdf5(destination.contents) ? " with all its data sets" : "");
 }
 
-/// The place may be the input itself, or a hard or symbolic link to it.
-std::optional<std::string> objection_to_input(const Place& place) {
-  const InputFile* const input = input_at(place.path, place.inputs);
+/// The destination may be the input itself, or a hard or symbolic link to it.
+std::optional<std::string> objection_to_input(const Destination& destination) {
+  const InputFile* const input = input_at(destination.path, destination.inputs);
   if (input == nullptr) return std::nullopt;
   return fmt::format("'{}' is an input of this command ({}): choose another {}",
-                     place.path.string(), input->path.string(), place.option);
+                     destination.path.string(), input->path.string(), destination.option);
 }
 
-std::optional<std::string> objection_to_link(const Place& place) {
+std::optional<std::string> objection_to_link(const Destination& destination) {
   std::error_code unreadable;
-  const fs::path target = fs::read_symlink(place.path, unreadable);
+  const fs::path target = fs::read_symlink(destination.path, unreadable);
   return fmt::format(
       "'{}' is a symbolic link{}, and links are neither followed nor replaced: name the file "
       "itself, or choose another {}",
-      place.path.string(), unreadable ? "" : fmt::format(" to '{}'", target.string()),
-      place.option);
+      destination.path.string(), unreadable ? "" : fmt::format(" to '{}'", target.string()),
+      destination.option);
 }
 
 }  // namespace
@@ -123,32 +123,33 @@ Overwrite overwrite_of(const Options& options) {
   return text == "true" ? Overwrite::own : Overwrite::never;
 }
 
-std::optional<std::string> objection(const Place& place) {
+std::optional<std::string> objection(const Destination& destination) {
   struct stat status {};
-  if (::lstat(place.path.c_str(), &status) != 0) return std::nullopt;
-  if (auto reason = objection_to_input(place)) return reason;
+  if (::lstat(destination.path.c_str(), &status) != 0) return std::nullopt;
+  if (auto reason = objection_to_input(destination)) return reason;
   if (S_ISDIR(status.st_mode)) {
-    return fmt::format("'{}' is a folder: choose another {}", place.path.string(), place.option);
+    return fmt::format("'{}' is a folder: choose another {}", destination.path.string(),
+                       destination.option);
   }
-  if (const auto kind = special_kind(place.path); !kind.empty()) {
-    return fmt::format("'{}' is {}, not a regular file: choose another {}{}", place.path.string(),
-                       kind, place.option,
-                       place.contents == Contents::result
+  if (const auto kind = special_kind(destination.path); !kind.empty()) {
+    return fmt::format("'{}' is {}, not a regular file: choose another {}{}",
+                       destination.path.string(), kind, destination.option,
+                       destination.contents == Contents::result
                            ? ", or pass --output.store false if you do not need the result matrix"
                            : "");
   }
-  if (S_ISLNK(status.st_mode)) return objection_to_link(place);
-  return objection_to_replacing(place);
+  if (S_ISLNK(status.st_mode)) return objection_to_link(destination);
+  return objection_to_replacing(destination);
 }
 
-void expect_free(const Place& place) {
-  const std::string name = place.path.filename().string();
+void expect_free(const Destination& destination) {
+  const std::string name = destination.path.filename().string();
   if (name.empty() || name == "." || name == "..") {
-    throw UsageError(
-        fmt::format("{}: '{}' has no file name: add one", place.option, place.path.string()));
+    throw UsageError(fmt::format("{}: '{}' has no file name: add one", destination.option,
+                                 destination.path.string()));
   }
-  if (const auto reason = objection(place)) {
-    throw UsageError(fmt::format("{}: {}", place.option, *reason));
+  if (const auto reason = objection(destination)) {
+    throw UsageError(fmt::format("{}: {}", destination.option, *reason));
   }
 }
 

@@ -22,7 +22,7 @@ enum class Overwrite {
 Overwrite overwrite_of(const Options& options);
 
 /// The name of an output and the conditions under which it may replace a file.
-struct Place {
+struct Destination {
   std::filesystem::path path;
   Contents contents;
   Overwrite overwrite = Overwrite::never;
@@ -34,10 +34,10 @@ struct Place {
 /// there is no file with this name, or if it may be replaced: an unfinished result, or what
 /// `overwrite` allows. Inputs, folders, devices, FIFOs, sockets and symbolic links are never
 /// replaced.
-std::optional<std::string> objection(const Place& place);
+std::optional<std::string> objection(const Destination& destination);
 
 /// Throws UsageError, which names the option, if there is an objection or the path has no file
 /// name.
-void expect_free(const Place& place);
+void expect_free(const Destination& destination);
 
 }  // namespace shardstream::io

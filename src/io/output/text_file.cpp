@@ -15,19 +15,19 @@
 
 namespace shardstream::io {
 
-void write_text(const Place& place, std::string_view text) {
+void write_text(const Destination& destination, std::string_view text) {
   expect(std::ranges::any_of(text_marks,
                              [&](const TextMark& mark) {
-                               return mark.contents == place.contents &&
+                               return mark.contents == destination.contents &&
                                       text.starts_with(mark.start);
                              }),
          "a text file begins with its mark");
-  PartFile part(place, random_uuid());
+  PartFile part(destination, random_uuid());
   part.reserve(text.size());
   Descriptor file(part.part_path(), O_WRONLY | O_NOFOLLOW);
   if (!file.valid() || !file.write_at(0, std::as_bytes(std::span(text))) || !file.close()) {
     throw Error(fmt::format("{}: cannot write '{}' ({}): check that its disk is not full",
-                            place.option, part.part_path().string(), errno_text(errno)));
+                            destination.option, part.part_path().string(), errno_text(errno)));
   }
   part.publish();
 }

@@ -10,9 +10,9 @@
 namespace shardstream::io {
 
 /// Writes `text` as a PartFile and publishes it, so an error never leaves an incomplete file.
-/// `text` begins with the mark of its Contents (contents.hpp). Throws UsageError if the place
+/// `text` begins with the mark of its Contents (contents.hpp). Throws UsageError if the destination
 /// cannot be taken or its disk is full, and Error if the file cannot be written.
-void write_text(const Place& place, std::string_view text);
+void write_text(const Destination& destination, std::string_view text);
 
 /// Creates the folder `path` and the folders above it, unless they exist. Throws UsageError, which
 /// names `option`, if `path` is something else or cannot be created.

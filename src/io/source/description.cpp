@@ -70,7 +70,7 @@ Allocation allocation_of(const hdf5::Dataset& dataset, H5D_layout_t layout, hid_
 }
 
 /// Sets about.fill and about.fill_complaint.
-void describe_fill(const hdf5::Dataset& dataset, hid_t stored, Description& about) {
+void describe_fill(const hdf5::Dataset& dataset, hid_t stored, DatasetDescription& about) {
   const std::size_t size = size_of(about.delivered);
   about.fill = stored_fill_value(dataset);
   about.fill.resize(std::max(about.fill.size(), size));  // it is converted in place
@@ -91,12 +91,12 @@ void describe_fill(const hdf5::Dataset& dataset, hid_t stored, Description& abou
 
 }  // namespace
 
-Description describe(const hdf5::Dataset& dataset, const std::string& name,
-                     std::optional<ElementType> requested) {
+DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
+                            std::optional<ElementType> requested) {
   const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + name);
-  Description about;
+  DatasetDescription about;
   about.name = name;
   about.wanted = wanted_type(stored.get(), requested, name);
   about.natural = *natural_type(stored.get());
@@ -122,7 +122,7 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   return about;
 }
 
-void take_rows(Description& about, std::uint64_t rows) {
+void take_rows(DatasetDescription& about, std::uint64_t rows) {
   if (rows > about.stored_rows) {
     throw UsageError(fmt::format("input.rows is {}, but {} has {}: choose at most that many", rows,
                                  about.name, about.stored_rows));

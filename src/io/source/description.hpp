@@ -18,7 +18,7 @@ using Extents = std::vector<std::uint64_t>;
 /// How many elements of a data set have storage in its file.
 enum class Allocation { none, partly, whole };
 
-struct Description {
+struct DatasetDescription {
   std::string name;  ///< FILE:/PATH
   std::string stored_as;
   ElementType natural;    ///< the type that fits the stored one
@@ -42,11 +42,11 @@ struct Description {
 
 /// Describes a data set whose elements are wanted as `requested`, or as the type that fits. Throws
 /// UsageError if it has no elements or too many, no numbers, an unknown filter, or is damaged.
-Description describe(const hdf5::Dataset& dataset, const std::string& name,
-                     std::optional<ElementType> requested);
+DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
+                            std::optional<ElementType> requested);
 
 /// Limits the description to the first `rows` rows of the first dimension. Throws UsageError if the
 /// data set has fewer.
-void take_rows(Description& about, std::uint64_t rows);
+void take_rows(DatasetDescription& about, std::uint64_t rows);
 
 }  // namespace shardstream::io

@@ -24,7 +24,7 @@ using hdf5::check;
 /// The source that reads without HDF5. Null if HDF5 must read the bytes, since they are not
 /// contiguous in this file, were never written (and have the fill value), or differ in type or byte
 /// order.
-std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about,
+std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const DatasetDescription& about,
                                    ReadWay way) {
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + about.name);
@@ -47,14 +47,14 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
 }
 
 /// The number of chunks along the last dimension.
-std::uint64_t chunks_per_band(const Description& about) {
+std::uint64_t chunks_per_band(const DatasetDescription& about) {
   return ceil_div(about.shape.back(), about.box.back());
 }
 
 /// Access properties with a cache for a few chunks, so that a chunk that several reads share is
 /// decoded once. For rectangles, which may be as wide as the data set, the cache holds a band of
 /// chunks, up to a limit. Chunks that have been read completely are evicted first.
-hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
+hdf5::Properties cached_access(const DatasetDescription& about, ReadOrder read_order) {
   hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
   if (about.layout != H5D_CHUNKED) return access;
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
@@ -70,7 +70,7 @@ hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
   return access;
 }
 
-ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
+ChunkLayout chunks_of(const DatasetDescription& about, ReadOrder read_order) {
   Extents stored = about.shape;
   stored[0] = about.stored_rows;
   return {.name = about.name,
@@ -81,7 +81,7 @@ ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
 }
 
 /// The warning that HDF5 decodes the chunks in one thread.
-std::string decoded_by_hdf5(const Description& about) {
+std::string decoded_by_hdf5(const DatasetDescription& about) {
   return fmt::format(
       "{} has the filters {}, which HDF5 decodes in a single thread, even with several readers: "
       "the "
@@ -106,7 +106,7 @@ class Hdf5Source final : public Source {
  public:
   /// `stored` is the file with the data set's bytes; it is invalid if that file cannot be opened.
   /// If `chunks` is null, HDF5 reads the data set.
-  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored,
+  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, DatasetDescription about, Descriptor stored,
              std::unique_ptr<ChunkReader> chunks, ReadOrder read_order, std::string misfit_remedy)
       : about_(std::move(about)),
         misfit_remedy_(std::move(misfit_remedy)),
@@ -158,7 +158,7 @@ class Hdf5Source final : public Source {
   /// The number of elements that are converted at a time without HDF5.
   static constexpr std::uint64_t max_floats = 1 << 17;
 
-  Description about_;
+  DatasetDescription about_;
   std::string misfit_remedy_;
   Descriptor stored_;
   ElementOrder order_;

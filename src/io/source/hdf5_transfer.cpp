@@ -43,7 +43,7 @@ void fill_block(const Extents& extent, std::uint64_t pitch, const std::vector<st
 
 }  // namespace
 
-Hdf5Transfer::Hdf5Transfer(const hdf5::Dataset& dataset, const Description& about)
+Hdf5Transfer::Hdf5Transfer(const hdf5::Dataset& dataset, const DatasetDescription& about)
     : dataset_(dataset),
       about_(about),
       stored_(H5Dget_type(dataset.get()), "cannot get the type of " + about.name),

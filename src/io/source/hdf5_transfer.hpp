@@ -18,7 +18,7 @@ namespace shardstream::io {
 class Hdf5Transfer {
  public:
   /// Needs the lock. Both arguments must outlive this object.
-  Hdf5Transfer(const hdf5::Dataset& dataset, const Description& about);
+  Hdf5Transfer(const hdf5::Dataset& dataset, const DatasetDescription& about);
 
   /// Describes the elements of a call in messages: "elements 0 to 99".
   using What = std::function<std::string()>;
@@ -37,7 +37,7 @@ class Hdf5Transfer {
 
  private:
   const hdf5::Dataset& dataset_;
-  const Description& about_;
+  const DatasetDescription& about_;
   hdf5::Type stored_;
   hdf5::Space in_file_;
   CheckedConversion conversion_;

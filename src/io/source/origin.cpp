@@ -237,7 +237,7 @@ void Tracer::visit_external_storage(const hdf5::Dataset& dataset, hid_t creation
     off_t offset = 0;
     hsize_t bytes = 0;
     check(H5Pget_external(creation, i, text.size() - 1, text.data(), &offset, &bytes), what);
-    const auto found = find_referenced(Reference::external_storage, file, text.data());
+    const auto found = find_referenced(ReferenceKind::external_storage, file, text.data());
     if (!found) {
       throw UsageError(
           fmt::format("{} is stored in the file '{}', which is missing: restore it (HDF5 looks in "
@@ -291,7 +291,7 @@ void Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
     const std::string source = mapping.file.of_block(block);
     const std::string path = mapping.dataset.of_block(block);
     const auto found = source == "." ? std::optional(file)
-                                     : find_referenced(Reference::virtual_source, file, source);
+                                     : find_referenced(ReferenceKind::virtual_source, file, source);
     if (!found || !has_dataset(*found, path)) return;
     visit(*found, path);
   }
@@ -300,7 +300,7 @@ void Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
 void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const std::string& name) {
   const std::string source = mapping.file.of_block(0), path = mapping.dataset.of_block(0);
   const auto found = source == "." ? std::optional(file)
-                                   : find_referenced(Reference::virtual_source, file, source);
+                                   : find_referenced(ReferenceKind::virtual_source, file, source);
   if (!found) {
     throw UsageError(
         fmt::format("the virtual data set {} takes data from '{}' in the file '{}', which is "

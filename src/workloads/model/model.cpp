@@ -17,7 +17,7 @@ namespace shardstream::workloads {
 namespace {
 
 using namespace model;
-using measure::Kind;
+using measure::PhaseKind;
 
 constexpr std::array rows = {
     OptionRow{"model.work", OptionKind::duration, "1s", "1ms..1000h",
@@ -63,18 +63,18 @@ class Repetitions {
         parts_of(law_, noise_, static_cast<std::uint64_t>(session.rank()), ranks, repetition);
     const auto phase = [&](const char* name) { return timed ? name : warm_up; };
     spinner_.reset();
-    if (session.rank() == 0) spend(phase("serial"), Kind::useful, mine.serial, Counts::work);
+    if (session.rank() == 0) spend(phase("serial"), PhaseKind::useful, mine.serial, Counts::work);
     {
-      const auto span = runtime_.recorder.phase(phase("wait"), Kind::waiting);
+      const auto span = runtime_.recorder.phase(phase("wait"), PhaseKind::waiting);
       session.barrier();
     }
-    spend(phase("parallel"), Kind::useful, mine.parallel, Counts::work);
+    spend(phase("parallel"), PhaseKind::useful, mine.parallel, Counts::work);
     std::int64_t counted = 0;
     {
-      const auto span = runtime_.recorder.phase(phase("combine"), Kind::communication);
+      const auto span = runtime_.recorder.phase(phase("combine"), PhaseKind::communication);
       counted = spinner_.sum_of_all();
     }
-    spend(phase("overhead"), Kind::communication, mine.overhead, Counts::nothing);
+    spend(phase("overhead"), PhaseKind::communication, mine.overhead, Counts::nothing);
     const std::int64_t asked = counted_of_all(law_, noise_, ranks, repetition);
     if (counted != asked && !wrong_) wrong_ = WrongSum{done_, counted, asked};
     if (!timed) return;
@@ -89,7 +89,7 @@ class Repetitions {
   using Counts = Spinner::Counts;
   static constexpr const char* warm_up = "warm-up";
 
-  void spend(const char* phase, Kind kind, std::int64_t nanoseconds, Counts counts) {
+  void spend(const char* phase, PhaseKind kind, std::int64_t nanoseconds, Counts counts) {
     const std::int64_t lasted = spinner_.spend(phase, kind, nanoseconds, counts);
     if (phase != warm_up) report_.spent.add(nanoseconds, lasted);
   }
@@ -141,7 +141,7 @@ class ModelTask : public Task {
     const ranks::Session& session = runtime.session;
     std::optional<Repetitions> repetitions;
     {
-      const auto span = runtime.recorder.phase("allocate", Kind::useful);
+      const auto span = runtime.recorder.phase("allocate", PhaseKind::useful);
       session.collectively([&] { repetitions.emplace(runtime, law_, noise_, spin_); });
     }
     Outcome outcome;

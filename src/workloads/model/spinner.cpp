@@ -38,7 +38,7 @@ void Spinner::reset() {
   stream_->synchronize();
 }
 
-std::int64_t Spinner::spend(std::string_view phase, measure::Kind kind, std::int64_t asked,
+std::int64_t Spinner::spend(std::string_view phase, measure::PhaseKind kind, std::int64_t asked,
                             Counts counts) {
   const auto span = runtime_.recorder.phase(phase, kind);
   const auto begin = Clock::now();
@@ -54,8 +54,8 @@ std::int64_t Spinner::spend(std::string_view phase, measure::Kind kind, std::int
   return nanoseconds(Clock::now() - begin);
 }
 
-void Spinner::spend_until(Clock::time_point deadline, std::string_view phase, measure::Kind kind,
-                          std::int64_t counted) {
+void Spinner::spend_until(Clock::time_point deadline, std::string_view phase,
+                          measure::PhaseKind kind, std::int64_t counted) {
   // A second round is rare: a GPU's clock may run a little faster than the host's.
   do {
     if (spin_ == Spin::sleep) {

@@ -39,14 +39,14 @@ class Spinner {
   /// heartbeat reports progress. The device counts them if they are `work`. Returns the measured
   /// time in nanoseconds.
   enum class Counts : bool { nothing, work };
-  std::int64_t spend(std::string_view phase, measure::Kind kind, std::int64_t nanoseconds,
+  std::int64_t spend(std::string_view phase, measure::PhaseKind kind, std::int64_t nanoseconds,
                      Counts counts);
   /// The sum of the counters of all ranks since reset(). Collective.
   std::int64_t sum_of_all();
 
  private:
   using Clock = std::chrono::steady_clock;
-  void spend_until(Clock::time_point deadline, std::string_view phase, measure::Kind kind,
+  void spend_until(Clock::time_point deadline, std::string_view phase, measure::PhaseKind kind,
                    std::int64_t counted);
   void launch(std::int64_t nanoseconds, std::int64_t counted);
 

@@ -193,7 +193,7 @@ bool is_similar(const std::string& words, const gemm::Tile& tile) {
 
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
                       const pipeline::StagingSizes& staging, std::uint64_t device_limit) {
-  const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
+  const auto span = runtime.recorder.phase("ceilings", measure::PhaseKind::useful);
   const ranks::Session& session = runtime.session;
   device::Device& device = *runtime.device;
   const double bytes =
@@ -209,8 +209,8 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
   Limits limits{
       .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
                          std::max(0.01, effort.seconds / 2)),
-      .up = measure::link(measure::Way::up, device, session, effort),
-      .down = measure::link(measure::Way::down, device, session, effort),
+      .up = measure::link(measure::LinkDirection::up, device, session, effort),
+      .down = measure::link(measure::LinkDirection::down, device, session, effort),
       .multiply = multiply_limit(runtime, operands, tile, effort),
       .gather = measure::all_gather(
           device, *runtime.communicator, session, effort,

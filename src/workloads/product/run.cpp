@@ -143,7 +143,7 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
                           {plan.numbered_tiles(), plan.super_tiles(), tile_record});
   });
   if (resume.earlier == nullptr) return {};
-  const auto span = runtime.recorder.phase("resume", measure::Kind::useful);
+  const auto span = runtime.recorder.phase("resume", measure::PhaseKind::useful);
   auto taken = take_over(session, operands, *resume.earlier, sinks.matrix, *resume.journal,
                          runtime.log, prepared.staging.readers, plan);
   resume.taken_over();
@@ -159,14 +159,14 @@ class Part {
       : runtime_(runtime) {
     if (prepared.plan.super_tiles() == 0) return;
     {
-      const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
+      const auto span = runtime.recorder.phase("allocate", measure::PhaseKind::useful);
       runtime.session.collectively([&] {
         engine_.emplace(runtime, operands, prepared.plan, *prepared.multiply_plan, prepared.staging,
                         sinks.matrix, computes_once(runtime) ? sinks.resume->journal : nullptr);
       });
       if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
     }
-    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
+    const auto span = runtime.recorder.phase("load", measure::PhaseKind::useful);
     engine_->load();
     const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
     if (normalizer_ && held) normalizer_->load();
@@ -174,8 +174,8 @@ class Part {
 
   /// One repetition. Collective.
   void run(bool timed) {
-    const auto span =
-        runtime_.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful, uploaded());
+    const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up",
+                                              measure::PhaseKind::useful, uploaded());
     if (!engine_) return;
     normalizer_ ? normalizer_->run(*engine_) : engine_->run();
     repeatable_ = repeatable_ && (!checksum_ || *checksum_ == engine_->checksum());
@@ -218,7 +218,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
   const RankRecord record = part.record(prepared, resumed, std::move(taken));
   Agreed agreed;
   {
-    const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
+    const auto span = runtime.recorder.phase("verify", measure::PhaseKind::useful);
     Verdict verdict = part.verdict();
     for (const FinishedTile& tile : record.taken) verdict.add(tile);
     agreed = agree(runtime.session, prepared.plan, verdict, part.is_repeatable());

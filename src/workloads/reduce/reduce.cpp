@@ -56,7 +56,8 @@ void describe(const ranks::Session& session, const io::Source& source, Outcome& 
     return std::vector<std::int64_t>(extents.begin(), extents.end());
   };
   const std::string type(name_of(source.type()));
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, io::Attribute>>{
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, io::AttributeValue>>{
            {"name", source.name()},
            {"type", type},
            {"shape", as_integers(source.order().shape())},
@@ -97,7 +98,7 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   std::vector<measure::Ceiling> ceilings;
   const bool read_in_place = sizes.mode == Mode::mapped && resources.backend == Backend::host;
   if (sizes.mode != Mode::resident && !read_in_place) {
-    ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
+    ceilings.push_back(measure::link(measure::LinkDirection::up, *runtime.device, session, effort));
   }
   if (resources.backend == Backend::cuda && sizes.mode != Mode::mapped) {
     ceilings.push_back(measure::device_read(*runtime.device, session, effort));
@@ -139,7 +140,7 @@ class Run {
     repeat();
     reject_nans();
     find_overflow();
-    const auto span = runtime_.recorder.phase("verify", Kind::useful);
+    const auto span = runtime_.recorder.phase("verify", PhaseKind::useful);
     verify(cache);
     describe_run();
     return std::move(outcome_);
@@ -147,16 +148,16 @@ class Run {
 
  private:
   using Wide = reduce::Extreme<T>;
-  using Kind = measure::Kind;
+  using measure::PhaseKind;
 
   void measure_memory() {
-    const auto span = runtime_.recorder.phase("ceilings", Kind::useful);
+    const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
     outcome_.ceilings = memory_ceilings(runtime_, sizes_, sizeof(T), mine_.count * sizeof(T));
     for (auto& ceiling : outcome_.ceilings) ceiling.on_path = true;
   }
 
   void allocate() {
-    const auto span = runtime_.recorder.phase("allocate", Kind::useful);
+    const auto span = runtime_.recorder.phase("allocate", PhaseKind::useful);
     session_.collectively([&] {
       shard_reduction_.emplace(runtime_, source_, mine_, sizes_, request_.want());
       root_fold_.emplace(runtime_, elements_);
@@ -165,7 +166,7 @@ class Run {
 
   void measure_source(const measure::PageCache& cache) {
     if (sizes_.mode != pipeline::Mode::stream) return;
-    const auto span = runtime_.recorder.phase("ceilings", Kind::useful);
+    const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
     for (auto& ceiling :
          measure::source_ceilings(session_, source_, mine_, {sizes_.readers, sizes_.slot}, cache)) {
       outcome_.ceilings.push_back(std::move(ceiling));
@@ -173,7 +174,7 @@ class Run {
   }
 
   void load() {
-    const auto span = runtime_.recorder.phase("load", Kind::useful);
+    const auto span = runtime_.recorder.phase("load", PhaseKind::useful);
     shard_reduction_->load();
   }
 
@@ -186,11 +187,11 @@ class Run {
   void repetition(bool timed) {
     std::vector<Partial<Wide>> own;
     {
-      const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", Kind::useful,
+      const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", PhaseKind::useful,
                                                 mine_.count * sizeof(T));
       own = shard_reduction_->run();
     }
-    const auto span = runtime_.recorder.phase("combine", Kind::communication);
+    const auto span = runtime_.recorder.phase("combine", PhaseKind::communication);
     const Partial<Wide> again = root_fold_->run(shard_reduction_->compute(), own);
     repeatable_ = repeatable_ && (!total_ || same_statistics(*total_, again));
     total_ = again;
@@ -215,7 +216,7 @@ class Run {
       if (total_->nans > 0 && !request_.want().skip_nans) return;
       Partial<Wide> extremes = *total_;
       if (!request_.want().extremes) {
-        const auto span = runtime_.recorder.phase("extremes", Kind::useful);
+        const auto span = runtime_.recorder.phase("extremes", PhaseKind::useful);
         shard_reduction_->add_extremes();
         extremes = root_fold_->run(shard_reduction_->compute(), shard_reduction_->run());
       }

@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
 
@@ -243,8 +243,10 @@ CheckpointReader::CheckpointReader(const io::Checkpoint& checkpoint, std::uint64
                                    std::uint64_t element)
     : checkpoint_(checkpoint), columns_(columns), element_(element) {
   for (const auto& run : checkpoint.runs) {
-    const io::RunFile part{.path = run.part, .uuid = {}, .kind = io::RunFile::Kind::part};
-    parts_.push_back(run.offset ? io::open_run_file(part, io::Locking::leave).file : Descriptor());
+    const io::TemporaryFile part{
+        .path = run.part, .uuid = {}, .kind = io::TemporaryFile::Kind::part};
+    parts_.push_back(run.offset ? io::open_temporary_file(part, io::Locking::leave).file
+                                : Descriptor());
   }
 }
 

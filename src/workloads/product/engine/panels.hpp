@@ -63,9 +63,9 @@ class Panels {
 
   /// The kind of the work of arrive(). If panels are gathered, it counts as communication, because
   /// the kernels are short in comparison.
-  measure::Kind arrival() const {
+  measure::PhaseKind arrival() const {
     const bool gathers = groups_.a != nullptr || groups_.b != nullptr;
-    return gathers ? measure::Kind::communication : measure::Kind::useful;
+    return gathers ? measure::PhaseKind::communication : measure::PhaseKind::useful;
   }
 
   /// Starts a run. No stream may use this object's memory.

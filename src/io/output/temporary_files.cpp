@@ -1,4 +1,4 @@
-#include "io/output/run_files.hpp"
+#include "io/output/temporary_files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -49,16 +49,16 @@ std::optional<std::uint64_t> rank_of(std::string_view digits) {
 }
 
 /// `middle` is the part between `.NAME.` and the suffix of a file name.
-std::optional<RunFile> parse(std::string_view middle, std::string_view end) {
+std::optional<TemporaryFile> parse(std::string_view middle, std::string_view end) {
   constexpr std::size_t length = 36;
   if (middle.size() < length || !is_uuid(middle.substr(0, length))) return std::nullopt;
-  RunFile file{.path = {}, .uuid = std::string(middle.substr(0, length)), .kind = {}};
+  TemporaryFile file{.path = {}, .uuid = std::string(middle.substr(0, length)), .kind = {}};
   const std::string_view rest = middle.substr(length);
   if (end == part_end) {
-    file.kind = RunFile::Kind::part;
+    file.kind = TemporaryFile::Kind::part;
     return rest.empty() || rest == published_mark ? std::optional(file) : std::nullopt;
   }
-  file.kind = RunFile::Kind::journal;
+  file.kind = TemporaryFile::Kind::journal;
   const auto rank = rest.starts_with('.') ? rank_of(rest.substr(1)) : std::nullopt;
   if (!rank) return std::nullopt;
   file.rank = *rank;
@@ -87,14 +87,14 @@ bool lock_byte(const Descriptor& file, int command) {
   return result == 0;
 }
 
-OpenedRunFile::Writer take_lock(const Descriptor& file) {
-  using Writer = OpenedRunFile::Writer;
+OpenedTemporaryFile::Writer take_lock(const Descriptor& file) {
+  using Writer = OpenedTemporaryFile::Writer;
   if (lock_byte(file, F_OFD_SETLK)) return Writer::gone;
   return errno == EAGAIN || errno == EACCES ? Writer::alive : Writer::unknown;
 }
 
-OpenedRunFile::Writer look_at_lock(const Descriptor& file) {
-  using Writer = OpenedRunFile::Writer;
+OpenedTemporaryFile::Writer look_at_lock(const Descriptor& file) {
+  using Writer = OpenedTemporaryFile::Writer;
   struct flock range = locked_byte();
   if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0) return Writer::unknown;
   return range.l_type == F_UNLCK ? Writer::gone : Writer::alive;
@@ -112,7 +112,7 @@ bool begins_as_part(std::string_view start) {
 }
 
 /// The first line of a journal may be incomplete.
-bool begins_as_journal(std::string_view start, const RunFile& file) {
+bool begins_as_journal(std::string_view start, const TemporaryFile& file) {
   if (start.empty() || start.starts_with('\0')) return true;
   const std::string expected = journal_start(file.uuid, file.rank);
   const std::string_view checksum = start.substr(0, checksum_length);
@@ -122,12 +122,12 @@ bool begins_as_journal(std::string_view start, const RunFile& file) {
 }
 
 /// The reason why an opened file does not belong to a run of this user, or "".
-std::string problem_of(const RunFile& file, const Descriptor& opened) {
+std::string problem_of(const TemporaryFile& file, const Descriptor& opened) {
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) return "cannot be examined";
   if (!S_ISREG(status.st_mode)) return "is no regular file";
   if (status.st_uid != ::geteuid()) return "belongs to another user";
-  const bool is_journal = file.kind == RunFile::Kind::journal;
+  const bool is_journal = file.kind == TemporaryFile::Kind::journal;
   if (is_journal && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return "is writable by other users";
   }
@@ -162,9 +162,9 @@ std::string journal_start(const std::string& uuid, std::uint64_t rank) {
   return fmt::format(R"({{"run":"{}","rank":{},)", uuid, rank);
 }
 
-std::vector<RunFile> run_files_beside(const fs::path& path) {
+std::vector<TemporaryFile> temporary_files_of(const fs::path& path) {
   const std::string start = fmt::format(".{}.", path.filename().string());
-  std::vector<RunFile> files;
+  std::vector<TemporaryFile> files;
   std::error_code ignored;  // of a folder that cannot be read nothing is known
   for (fs::directory_iterator it(beside(path, "."), ignored), last; !ignored && it != last;
        it.increment(ignored)) {
@@ -180,7 +180,7 @@ std::vector<RunFile> run_files_beside(const fs::path& path) {
       }
     }
   }
-  std::ranges::sort(files, {}, &RunFile::path);
+  std::ranges::sort(files, {}, &TemporaryFile::path);
   return files;
 }
 
@@ -188,8 +188,8 @@ bool lock_as_writer(const Descriptor& file) {
   return lock_byte(file, F_OFD_SETLKW);
 }
 
-OpenedRunFile open_run_file(const RunFile& file, Locking locking) {
-  using Writer = OpenedRunFile::Writer;
+OpenedTemporaryFile open_temporary_file(const TemporaryFile& file, Locking locking) {
+  using Writer = OpenedTemporaryFile::Writer;
   const int access = locking == Locking::take ? O_RDWR : O_RDONLY;
   Descriptor opened(file.path, access | O_NOFOLLOW | O_NONBLOCK);
   if (!opened.valid()) {
@@ -206,15 +206,15 @@ OpenedRunFile open_run_file(const RunFile& file, Locking locking) {
 }
 
 void remove_stale_parts(const fs::path& path) {
-  const std::vector<RunFile> files = run_files_beside(path);
-  for (const RunFile& file : files) {
-    if (file.kind != RunFile::Kind::part) continue;
-    const bool has_journal = std::ranges::any_of(files, [&](const RunFile& other) {
-      return other.kind == RunFile::Kind::journal && other.uuid == file.uuid;
+  const std::vector<TemporaryFile> files = temporary_files_of(path);
+  for (const TemporaryFile& file : files) {
+    if (file.kind != TemporaryFile::Kind::part) continue;
+    const bool has_journal = std::ranges::any_of(files, [&](const TemporaryFile& other) {
+      return other.kind == TemporaryFile::Kind::journal && other.uuid == file.uuid;
     });
     if (has_journal) continue;
-    const OpenedRunFile opened = open_run_file(file, Locking::take);
-    if (opened.writer == OpenedRunFile::Writer::gone) ::unlink(file.path.c_str());
+    const OpenedTemporaryFile opened = open_temporary_file(file, Locking::take);
+    if (opened.writer == OpenedTemporaryFile::Writer::gone) ::unlink(file.path.c_str());
   }
 }
 

@@ -20,7 +20,7 @@ struct RankState {
   double still = 0;    ///< seconds since it was seen to move
 };
 
-struct Verdict {
+struct Diagnosis {
   std::string sentence;
   std::vector<int> silent;  ///< those of the culprits that cannot be asked to end
 };
@@ -28,10 +28,10 @@ struct Verdict {
 /// Nothing until no rank has moved for `timeout` seconds. Then the culprits are the ranks that have
 /// been silent for several of the `interval` seconds between two tellings; or else those that are
 /// not waiting for others; or else all.
-std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double timeout,
+std::optional<Diagnosis> diagnose_hang(std::span<const RankState> ranks, double timeout,
                                        double interval);
 
 /// Of a rank whose process is gone, and that has not said that it would go.
-std::string obituary(const RankState& rank);
+std::string lost_rank_message(const RankState& rank);
 
 }  // namespace shardstream::watchdog

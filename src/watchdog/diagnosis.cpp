@@ -1,4 +1,4 @@
-#include "watchdog/verdict.hpp"
+#include "watchdog/diagnosis.hpp"
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ std::string remedy_if_all_wait(std::span<const RankState> ranks) {
 
 }  // namespace
 
-std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double timeout,
+std::optional<Diagnosis> diagnose_hang(std::span<const RankState> ranks, double timeout,
                                        double interval) {
   const auto moves = [&](const RankState& rank) { return rank.still < timeout; };
   if (ranks.empty() || std::ranges::any_of(ranks, moves)) return std::nullopt;
@@ -75,17 +75,17 @@ std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double 
   }
   const bool all_wait = culprits.empty();
   if (all_wait) culprits.swap(others);
-  Verdict verdict{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}{}", timeout,
-                              name_all(culprits, silent), tell_of_others(others),
-                              all_wait ? remedy_if_all_wait(ranks) : ""),
-                  {}};
+  Diagnosis diagnosis{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}{}", timeout,
+                                  name_all(culprits, silent), tell_of_others(others),
+                                  all_wait ? remedy_if_all_wait(ranks) : ""),
+                      {}};
   for (const RankState& rank : culprits) {
-    if (silent) verdict.silent.push_back(rank.rank);
+    if (silent) diagnosis.silent.push_back(rank.rank);
   }
-  return verdict;
+  return diagnosis;
 }
 
-std::string obituary(const RankState& rank) {
+std::string lost_rank_message(const RankState& rank) {
   return fmt::format("{} has ended in {} (it was killed, or it crashed): see the system log of {}",
                      name_of(rank), place_of(rank.pulse), rank.host);
 }

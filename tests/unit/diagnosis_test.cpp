@@ -1,5 +1,5 @@
 // Who is said to hang, from what the ranks have told.
-#include "watchdog/verdict.hpp"
+#include "watchdog/diagnosis.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,11 +27,11 @@ std::vector<RankState> ranks(int count, double still = timeout) {
 }
 
 std::string sentence(const std::vector<RankState>& all) {
-  const auto verdict = judge_stillness(all, timeout, interval);
-  return verdict ? verdict->sentence : "";
+  const auto diagnosis = diagnose_hang(all, timeout, interval);
+  return diagnosis ? diagnosis->sentence : "";
 }
 
-TEST(Verdict, AbsentWhileAnyRankMoves) {
+TEST(Diagnosis, AbsentWhileAnyRankMoves) {
   auto all = ranks(3, 2 * timeout);
   EXPECT_NE(sentence(all), "");
   all[2].still = timeout - 0.1;
@@ -41,31 +41,32 @@ TEST(Verdict, AbsentWhileAnyRankMoves) {
   EXPECT_EQ(sentence({}), "");
 }
 
-TEST(Verdict, TheRankThatDoesNotWaitHangs) {
+TEST(Diagnosis, TheRankThatDoesNotWaitHangs) {
   auto all = ranks(3);
   all[2].pulse = {.phase = "stream", .step = "batch 17", .moves = 3, .waiting = false};
   const std::string text = sentence(all);
   EXPECT_TRUE(names(text, "300 s", "comm.timeout", "rank 2", "node2", "pid 4002", "hangs", "stream",
                     "batch 17", "combine"));
   EXPECT_FALSE(names(text, "rank 0"));
-  EXPECT_TRUE(judge_stillness(all, timeout, interval)->silent.empty());
+  EXPECT_TRUE(diagnose_hang(all, timeout, interval)->silent.empty());
 }
 
-TEST(Verdict, TheSilentComeBeforeThoseThatDoNotWait) {
+TEST(Diagnosis, TheSilentComeBeforeThoseThatDoNotWait) {
   auto all = ranks(4);
   all[1].silent = 12;
   all[1].pulse.waiting = false;
   all[2].pulse.waiting = false;
-  const auto verdict = judge_stillness(all, timeout, interval);
-  ASSERT_TRUE(verdict);
-  EXPECT_TRUE(names(verdict->sentence, "300 s", "comm.timeout", "rank 1", "node1", "pid 4001",
+  const auto diagnosis = diagnose_hang(all, timeout, interval);
+  ASSERT_TRUE(diagnosis);
+  EXPECT_TRUE(names(diagnosis->sentence, "300 s", "comm.timeout", "rank 1", "node1", "pid 4001",
                     "hangs", "combine", "12 s"));
   // And nothing of the others, of which one does not wait.
-  EXPECT_EQ(verdict->sentence.find("rank"), verdict->sentence.rfind("rank")) << verdict->sentence;
-  EXPECT_EQ(verdict->silent, std::vector<int>{1});
+  EXPECT_EQ(diagnosis->sentence.find("rank"), diagnosis->sentence.rfind("rank"))
+      << diagnosis->sentence;
+  EXPECT_EQ(diagnosis->silent, std::vector<int>{1});
 }
 
-TEST(Verdict, ABlockedNetworkIsNamedIfAllWaitOnSeveralHosts) {
+TEST(Diagnosis, ABlockedNetworkIsNamedIfAllWaitOnSeveralHosts) {
   auto all = ranks(2);
   EXPECT_TRUE(names(sentence(all), "rank 0", "rank 1", "waits", "NCCL_SOCKET_IFNAME"));
   all[1].host = all[0].host;
@@ -75,15 +76,15 @@ TEST(Verdict, ABlockedNetworkIsNamedIfAllWaitOnSeveralHosts) {
   EXPECT_FALSE(names(sentence(all), "NCCL_SOCKET_IFNAME"));
 }
 
-TEST(Verdict, ABeatThatIsLateIsNoSilence) {
+TEST(Diagnosis, ABeatThatIsLateIsNoSilence) {
   auto all = ranks(2);
   all[1].silent = 4.9 * interval;
-  EXPECT_TRUE(judge_stillness(all, timeout, interval)->silent.empty());
+  EXPECT_TRUE(diagnose_hang(all, timeout, interval)->silent.empty());
   all[1].silent = 5 * interval;
-  EXPECT_EQ(judge_stillness(all, timeout, interval)->silent, std::vector<int>{1});
+  EXPECT_EQ(diagnose_hang(all, timeout, interval)->silent, std::vector<int>{1});
 }
 
-TEST(Verdict, NamesAllRanksIfAllWait) {
+TEST(Diagnosis, NamesAllRanksIfAllWait) {
   auto all = ranks(2);
   all[1].pulse.phase = "verify";
   const std::string text = sentence(all);
@@ -92,7 +93,7 @@ TEST(Verdict, NamesAllRanksIfAllWait) {
   EXPECT_FALSE(names(text, "hangs"));
 }
 
-TEST(Verdict, NamesAFewOfManyRanks) {
+TEST(Diagnosis, NamesAFewOfManyRanks) {
   auto all = ranks(9);
   for (auto& rank : all) rank.pulse.waiting = rank.rank < 2;
   const std::string text = sentence(all);
@@ -100,7 +101,7 @@ TEST(Verdict, NamesAFewOfManyRanks) {
   EXPECT_FALSE(names(text, "rank 6"));
 }
 
-TEST(Verdict, OthersInSeveralPhasesWait) {
+TEST(Diagnosis, OthersInSeveralPhasesWait) {
   auto all = ranks(3);
   all[0].pulse.waiting = false;
   all[1].pulse.phase = "load";
@@ -109,10 +110,10 @@ TEST(Verdict, OthersInSeveralPhasesWait) {
   EXPECT_TRUE(names(sentence(all), "rank 1 waits", "load"));
 }
 
-TEST(Verdict, NamesADeadRank) {
+TEST(Diagnosis, NamesADeadRank) {
   auto all = ranks(2);
   all[1].pulse = {.phase = "stream", .step = "batch 3", .moves = 3, .waiting = false};
-  EXPECT_TRUE(names(obituary(all[1]), "rank 1", "node1", "pid 4001", "stream", "batch 3"));
+  EXPECT_TRUE(names(lost_rank_message(all[1]), "rank 1", "node1", "pid 4001", "stream", "batch 3"));
 }
 
 }  // namespace

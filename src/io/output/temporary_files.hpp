@@ -30,7 +30,7 @@ inline constexpr std::uint64_t max_journal_bytes = std::uint64_t{64} << 20;
 std::string journal_start(const std::string& uuid, std::uint64_t rank);
 
 /// A file whose name has the form of a part file or a journal.
-struct RunFile {
+struct TemporaryFile {
   enum class Kind { part, journal };
 
   std::filesystem::path path;
@@ -40,14 +40,14 @@ struct RunFile {
 };
 
 /// All part files and journals of `path`, in the order of their names.
-std::vector<RunFile> run_files_beside(const std::filesystem::path& path);
+std::vector<TemporaryFile> temporary_files_of(const std::filesystem::path& path);
 
 /// Locks the file until it is closed, which tells other processes that its writer is alive. Returns
 /// false if the file system has no locks. May block for a moment.
 bool lock_as_writer(const Descriptor& file);
 
 /// A run file that was opened once and checked.
-struct OpenedRunFile {
+struct OpenedTemporaryFile {
   enum class Writer {
     gone,
     alive,
@@ -64,7 +64,7 @@ struct OpenedRunFile {
 enum class Locking { take, leave };
 /// With Locking::take, the returned descriptor holds the lock, so that no other process takes the
 /// file over.
-OpenedRunFile open_run_file(const RunFile& file, Locking locking);
+OpenedTemporaryFile open_temporary_file(const TemporaryFile& file, Locking locking);
 
 /// Removes the part files of `path` whose writers have ended, unless there is a journal of the same
 /// run. Files that cannot be removed are ignored.
