@@ -127,7 +127,7 @@ Values StudyPlan::run_options(const PlannedLaunch& launch) const {
   set(values, "launch.expect-ranks", std::to_string(launch.size->ranks));
   set(values, "study.name", name_);
   set(values, "study.mode", request_.weak ? "weak" : "strong");
-  set(values, "study@size", label_of(launch));
+  set(values, "study.point", label_of(launch));
   set(values, "study.replicate", std::to_string(launch.replicate));
   return values;
 }

@@ -49,7 +49,7 @@ struct PlannedLaunch {
 
 /// The name of the launch and of its result without ".h5": "p4-r2", "p4-timeline", "calibration".
 std::string name_of(const PlannedLaunch& launch);
-/// The value of study@size: "p4", "timeline" or "calibration".
+/// The value of study.point: "p4", "timeline" or "calibration".
 std::string label_of(const PlannedLaunch& launch);
 
 /// The options and the table must outlive the plan.
