@@ -41,9 +41,9 @@ std::uint64_t positive_count(const CommandLine& line, std::string_view name,
                                name, found->second));
 }
 
-/// The request for a dry run; nothing without --dry-run. Throws UsageError if a value is not
+/// The ranks of a dry run; nothing without --dry-run. Throws UsageError if a value is not
 /// possible, or if --ranks or --gpus-per-node is given without --dry-run.
-std::optional<measure::Request> request_of(const CommandLine& line) {
+std::optional<measure::PlannedRanks> planned_ranks(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
     if (line.settings.empty()) return std::nullopt;
     throw UsageError(fmt::format(
@@ -51,18 +51,18 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
         "the number of ranks",
         line.settings.begin()->first));
   }
-  measure::Request request;
+  measure::PlannedRanks planned;
   const auto launched = ranks::launched().value_or(ranks::Launched{1, 1, ""});
-  request.ranks = positive_count(line, "ranks", launched.ranks);
-  const bool is_launched = request.ranks == launched.ranks;
+  planned.ranks = positive_count(line, "ranks", launched.ranks);
+  const bool is_launched = planned.ranks == launched.ranks;
   const std::uint64_t on_host = is_launched ? launched.ranks_on_host : default_ranks_on_host;
-  request.ranks_on_host = std::min(request.ranks, positive_count(line, "gpus-per-node", on_host));
+  planned.ranks_on_host = std::min(planned.ranks, positive_count(line, "gpus-per-node", on_host));
   const bool is_given = line.settings.contains("gpus-per-node");
-  request.assumes_hosts = !is_given && !is_launched;
-  request.why_hosts = is_given      ? "from --gpus-per-node"
+  planned.assumes_hosts = !is_given && !is_launched;
+  planned.why_hosts = is_given      ? "from --gpus-per-node"
                       : is_launched ? "as the launcher has started them"
                                     : "assumed; --gpus-per-node sets the number on each host";
-  return request;
+  return planned;
 }
 
 /// The INI file of a scaling study that the command line names; empty if there is none.
@@ -73,15 +73,15 @@ std::string study_of(const CommandLine& line) {
   return {};
 }
 
-/// Sets `ini` to the INI file that the arguments name, and `dry` to the request for a dry run, if
-/// there is one.
+/// Sets `ini` to the INI file that the arguments name, and `dry` to the ranks of a dry run, if
+/// it is one.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
-              std::optional<measure::Request>& dry) {
+              std::optional<measure::PlannedRanks>& dry) {
   CommandLine line = all_options().parse_command_line(arguments, switches, settings);
   if (auto rates = line.settings.extract("rates")) {
     line.values["measure.rates"] = std::move(rates.mapped());
   }
-  dry = request_of(line);
+  dry = planned_ranks(line);
   const std::string study = study_of(line);
   if (!dry && !study.empty()) {
     throw UsageError(
@@ -116,7 +116,7 @@ std::string warning_of_weak_study(const fs::path& ini, const Options& options,
 
 int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
-  std::optional<measure::Request> dry;
+  std::optional<measure::PlannedRanks> dry;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
     // All processes of a launcher would print the same text and errors: only the first one does.
     if (!ranks::first_of_launcher()) return static_cast<int>(ExitCode::done);

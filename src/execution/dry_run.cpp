@@ -88,14 +88,14 @@ std::vector<std::string> of_checkpoints(const Options& options, const fs::path& 
 
 }  // namespace
 
-std::string dry_run(const Options& options, const measure::Request& request, Log& log) {
+std::string dry_run(const Options& options, const measure::PlannedRanks& planned, Log& log) {
   const std::string& workload = options.text("run.workload");
-  measure::Machine machine(options, request);
+  measure::Machine machine(options, planned);
   const std::unique_ptr<workloads::Task> task = workloads::open(options);
   const io::Origin inputs = task->inputs();
   for (const std::string& warning : inputs.warnings) log.warn(warning);
   const auto output = task->output();
-  check_output(options, request.ranks, bytes_of(output), inputs.files);
+  check_output(options, planned.ranks, bytes_of(output), inputs.files);
   const workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
@@ -108,14 +108,14 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
         fmt::format("result: {} takes {} of disk", output->name, format_size(bytes_of(output))));
   }
   if (prediction.checkpoints) {
-    const auto found = of_checkpoints(options, result_path(options, request.ranks), output,
+    const auto found = of_checkpoints(options, result_path(options, planned.ranks), output,
                                       *prediction.checkpoints, log);
     lines.insert(lines.end(), found.begin(), found.end());
   }
   machine.warn(log);
   std::string text =
       fmt::format("dry run of {} on {} rank{}, {} per host: nothing is computed or written\n",
-                  workload, request.ranks, request.ranks == 1 ? "" : "s", machine.ranks_on_host());
+                  workload, planned.ranks, planned.ranks == 1 ? "" : "s", machine.ranks_on_host());
   for (const std::string& line : lines) text += printable(line) + '\n';  // for names of files
   return text;
 }

@@ -65,17 +65,6 @@ std::string change_of_inputs(const ranks::Session& session, const io::Origin& in
   return {};
 }
 
-/// Marks a result as failed. `why` is a sentence.
-void invalidate(workloads::Outcome& outcome, const std::string& why) {
-  outcome.verified = workloads::Verification::failed;
-  outcome.verdict = why;
-  for (Table& table : outcome.results) {
-    for (std::size_t row = 0; row < table.rows().size(); ++row) {
-      table.set(row, "validated", std::int64_t{0});
-    }
-  }
-}
-
 /// Publishes the trace after the result. If the trace cannot be written, the result stays valid.
 void publish_trace(report::TraceFile& trace, const Record& record, const std::string& study,
                    Log& log, workloads::Outcome& outcome) {
@@ -211,12 +200,13 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   workloads::Outcome outcome = task->run(runtime, {to, resume ? &*resume : nullptr});
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
-  if (!change.empty()) invalidate(outcome, change);
+  outcome.add_validated();
+  if (!change.empty()) outcome.invalidate(change);
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   if (session.rank() == 0) {
     measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
     using enum workloads::Verification;
-    if (outcome.verified == partly || outcome.verified == impossible) log.warn(outcome.verdict);
+    if (outcome.verified == partly || outcome.verified == unchecked) log.warn(outcome.verdict);
   }
   const auto telemetry = gather_telemetry(runtime, outcome);
   add_common_metrics(runtime, telemetry, inputs, outcome);

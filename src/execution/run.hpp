@@ -27,6 +27,6 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
 /// are assumed and marked in the lines. Throws the errors that would end a run before it computes,
 /// except errors of writing, and UsageError if measure.rates is not a result. Logs warnings if the
 /// result does not have all rates of this run, or if ranks have no work.
-std::string dry_run(const Options& options, const measure::Request& request, Log& log);
+std::string dry_run(const Options& options, const measure::PlannedRanks& planned, Log& log);
 
 }  // namespace shardstream::execution

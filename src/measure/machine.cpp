@@ -48,8 +48,8 @@ double assumed_rate(const std::string& ceiling, Backend backend) {
 
 }  // namespace
 
-Machine::Machine(const Options& options, const Request& request)
-    : request_(request), path_(options.text("measure.rates")) {
+Machine::Machine(const Options& options, const PlannedRanks& planned)
+    : planned_(planned), path_(options.text("measure.rates")) {
   if (!path_.empty()) {
     try {
       read(io::ResultReader(path_));
@@ -57,21 +57,15 @@ Machine::Machine(const Options& options, const Request& request)
       throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
     }
   }
-  if (request_.assumes_hosts && ranks_on_host_of_result_ > 0) {
-    request_.ranks_on_host = std::min(ranks(), ranks_on_host_of_result_);
-    request_.why_hosts = "as in the result of --rates";
+  if (planned_.assumes_hosts && ranks_on_host_of_result_ > 0) {
+    planned_.ranks_on_host = std::min(ranks(), ranks_on_host_of_result_);
+    planned_.why_hosts = "as in the result of --rates";
   }
-  choose_backend(request_.backend.empty() ? options.text("device.backend") : request_.backend);
+  choose_backend(planned_.backend.empty() ? options.text("device.backend") : planned_.backend);
   // The program of the planned run may have NCCL even if this one does not.
   transport_ = comm::choose_transport(
       options.text("comm.transport"),
       {.on_gpus = backend_ == Backend::cuda, .has_nccl = true, .ranks = static_cast<int>(ranks())});
-}
-
-void Machine::set_ceilings(const std::set<std::string>& ceilings) {
-  for (const auto& [ceiling, rate] : rates_) {
-    if (!ceilings.contains(ceiling)) unused_.push_back(ceiling);
-  }
 }
 
 void Machine::compare(const std::string& ceiling, const std::string& now,
@@ -158,7 +152,7 @@ std::vector<std::string> Machine::lines() const {
     const std::uint64_t hosts = ceil_div(ranks(), ranks_on_host());
     lines.push_back(fmt::format(
         "hosts: {}, with {}{}{}, {}", hosts, ranks() % ranks_on_host() == 0 ? "" : "up to ",
-        counted(ranks_on_host(), "rank"), hosts == 1 ? "" : " each", request_.why_hosts));
+        counted(ranks_on_host(), "rank"), hosts == 1 ? "" : " each", planned_.why_hosts));
   }
   if (!measured_.empty()) {
     lines.push_back(fmt::format("measured per rank, in {}: {}", path_.string(), measured_));
@@ -182,11 +176,15 @@ void Machine::warn(Log& log) const {
   for (const auto& [ceiling, why] : rejected_) {
     add("not used", fmt::format("{}, {}", ceiling, why));
   }
-  add("no limit of this run", join(unused_, ", "));
+  std::vector<std::string> unused;
+  for (const auto& [ceiling, rate] : rates_) {
+    if (!ceilings_.contains(ceiling)) unused.push_back(ceiling);
+  }
+  add("no limit of this run", join(unused, ", "));
   add("missing", join(missing_, ", "));
   const std::string lacks =
       fmt::format("'{}', a result of {}, does not have", path_.string(), workload_);
-  if (!request_.backend.empty()) {  // a run, which has measured all rates
+  if (!planned_.backend.empty()) {  // a run, which has measured all rates
     log.warn(fmt::format("--rates: {} all rates of this run, which uses its own rates for the rest",
                          lacks),
              details);

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/transport.hpp"
@@ -21,7 +22,7 @@
 namespace shardstream::measure {
 
 /// The ranks of the run that is planned.
-struct Request {
+struct PlannedRanks {
   std::uint64_t ranks = 1;
   std::uint64_t ranks_on_host = 1;  ///< at most `ranks`
   std::string backend = {};         ///< host or cuda, if it is running; empty: not yet chosen
@@ -37,16 +38,16 @@ class Machine {
   /// Reads the result that measure.rates names, if it names one. Throws UsageError, with --rates
   /// and the file, if the result is incomplete, has implausible values, or is of another backend
   /// than the planned run.
-  Machine(const Options& options, const Request& request);
+  Machine(const Options& options, const PlannedRanks& planned);
 
-  std::uint64_t ranks() const { return request_.ranks; }
-  std::uint64_t ranks_on_host() const { return request_.ranks_on_host; }
+  std::uint64_t ranks() const { return planned_.ranks; }
+  std::uint64_t ranks_on_host() const { return planned_.ranks_on_host; }
   Backend backend() const { return backend_; }
   comm::Transport transport() const { return transport_; }
 
   /// Sets the ceilings that limit the planned run. warn() reports other ceilings of the result
-  /// as unused. Call it first.
-  void set_ceilings(const std::set<std::string>& ceilings);
+  /// as unused.
+  void set_ceilings(std::set<std::string> ceilings) { ceilings_ = std::move(ceilings); }
   /// Rejects a ceiling of the result if same() returns false for its conditions, such as "f32,
   /// contiguous". `now` are the conditions of the planned run.
   void compare(const std::string& ceiling, const std::string& now,
@@ -95,7 +96,7 @@ class Machine {
   void reject(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
 
-  Request request_;
+  PlannedRanks planned_;
   std::filesystem::path path_;  ///< of the result; empty: none
   std::string workload_;        ///< of the result
   struct Rate {
@@ -104,7 +105,8 @@ class Machine {
   };
   std::map<std::string, Rate> rates_;
   std::map<std::string, std::string> rejected_;  ///< names in `rates_`, with the reasons
-  std::vector<std::string> used_, unused_, missing_;
+  std::set<std::string> ceilings_;               ///< that limit the planned run
+  std::vector<std::string> used_, missing_;
   std::string main_;                           ///< the ceiling that matters most; empty: none
   std::uint64_t ranks_on_host_of_result_ = 0;  ///< the maximum; 0: it is of one host
   std::optional<std::uint64_t> gpu_memory_;    ///< the minimum of all ranks

@@ -152,18 +152,18 @@ std::uint64_t StudyPlan::first_gpu(const PlannedLaunch& launch) const {
 
 /// The distribution of `ranks` ranks over hosts: as scale.ranks-per-node or the Slurm job says,
 /// else as in the calibration run. Before that run, the launcher's own choice is unknown.
-measure::Request StudyPlan::hosts_of(std::uint64_t ranks) const {
-  measure::Request request{.ranks = ranks, .ranks_on_host = launcher_.ranks_on_node(ranks)};
-  request.why_hosts = launcher_.why_per_node();
-  if (!request.why_hosts.empty()) return request;
+measure::PlannedRanks StudyPlan::hosts_of(std::uint64_t ranks) const {
+  measure::PlannedRanks planned{.ranks = ranks, .ranks_on_host = launcher_.ranks_on_node(ranks)};
+  planned.why_hosts = launcher_.why_per_node();
+  if (!planned.why_hosts.empty()) return planned;
   if (calibrated_per_host_ > 0) {
-    request.ranks_on_host = std::min(ranks, calibrated_per_host_);
-    request.why_hosts = "as in the calibration run";
-    return request;
+    planned.ranks_on_host = std::min(ranks, calibrated_per_host_);
+    planned.why_hosts = "as in the calibration run";
+    return planned;
   }
-  request.assumes_hosts = true;
-  request.why_hosts = "assumed; --scale.ranks-per-node sets the number on each host";
-  return request;
+  planned.assumes_hosts = true;
+  planned.why_hosts = "assumed; --scale.ranks-per-node sets the number on each host";
+  return planned;
 }
 
 Options StudyPlan::options_of(const PlannedLaunch& launch) const {

@@ -87,7 +87,7 @@ class StudyPlan {
  private:
   std::vector<PlannedSize> sizes() const;
   Values conditions_of(const report::RunFile& calibration) const;
-  measure::Request hosts_of(std::uint64_t ranks) const;
+  measure::PlannedRanks hosts_of(std::uint64_t ranks) const;
   Predicted predict(const PlannedSize& size) const;
   std::uint64_t first_gpu(const PlannedLaunch& launch) const;
   Values run_options(const PlannedLaunch& launch) const;

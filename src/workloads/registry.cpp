@@ -68,13 +68,6 @@ std::vector<std::span<const OptionRow>> options() {
   return sections;
 }
 
-bool Workload::takes(std::string_view key) const {
-  return std::ranges::find(honours, key) != honours.end() ||
-         std::ranges::any_of(options, [&](std::span<const OptionRow> rows) {
-           return std::ranges::find(rows, key, &OptionRow::key) != rows.end();
-         });
-}
-
 bool is_of_some_workload(std::string_view key) {
   return std::ranges::any_of(all(), [&](const Workload& each) { return each.takes(key); });
 }

@@ -9,6 +9,41 @@
 
 namespace shardstream::workloads {
 
+void Outcome::add_validated() {
+  for (Table& table : results) {
+    if (std::ranges::find(table.columns(), "validated", &Column::name) != table.columns().end()) {
+      continue;
+    }
+    std::vector<Column> columns = table.columns();
+    columns.push_back({"validated", ColumnType::integer});
+    Table with_column(table.name(), std::move(columns));
+    for (const Row& row : table.rows()) {
+      std::vector<Cell> cells = row.cells();
+      cells.emplace_back(std::int64_t{verified == Verification::passed});
+      with_column.add(std::move(cells));
+    }
+    table = std::move(with_column);
+  }
+}
+
+void Outcome::invalidate(const std::string& why) {
+  verified = Verification::failed;
+  verdict = why;
+  add_validated();
+  for (Table& table : results) {
+    for (std::size_t row = 0; row < table.rows().size(); ++row) {
+      table.set(row, "validated", std::int64_t{0});
+    }
+  }
+}
+
+bool Workload::takes(std::string_view key) const {
+  return std::ranges::find(honours, key) != honours.end() ||
+         std::ranges::any_of(options, [&](std::span<const OptionRow> rows) {
+           return std::ranges::find(rows, key, &OptionRow::key) != rows.end();
+         });
+}
+
 Scaled scaled_count(const Options& options, std::string_view key, double factor) {
   const auto base = static_cast<double>(options.count(key));
   const double count = std::max(1.0, std::round(base * factor));

@@ -44,9 +44,9 @@ struct InputAttribute {
 /// The outcome of the verification of a result.
 enum class Verification : std::uint8_t {
   failed,
-  impossible,  ///< no check was possible
-  partly,      ///< only some checks were possible, and they have passed
-  passed,      ///< all checks have passed
+  unchecked,  ///< no check was possible
+  partly,     ///< only some checks were possible, and they have passed
+  passed,     ///< all checks have passed
 };
 /// The word for it in the output, `verified`.
 constexpr const char* word_of(Verification verification) {
@@ -83,6 +83,12 @@ struct Outcome {
   std::vector<measure::Ceiling> ceilings;  ///< this machine's limits, measured in this run
   Verification verified = Verification::failed;
   std::string verdict;  ///< one sentence on what was verified, or what failed
+
+  /// Gives each table of `results` a column `validated`. If a table has none, its rows are 1 if the
+  /// whole result has passed its verification, and 0 otherwise.
+  void add_validated();
+  /// Marks the result and all its rows as failed. `why` is a sentence.
+  void invalidate(const std::string& why);
 };
 
 /// A point of a weak scaling study: the options of a run with a multiple of the work.
@@ -118,9 +124,9 @@ struct Resume {
   std::function<void()> taken_over;
 };
 
-/// The destinations of a run's results. The caller of Task::run owns them. A pointer is null either
-/// on all ranks or on none.
-struct Sinks {
+/// The files of a run that a task itself writes or resumes from. The caller of Task::run owns them.
+/// A pointer is null either on all ranks or on none.
+struct RunFiles {
   const io::RangeWriter* matrix = nullptr;  ///< for Task::output(); null without an output
   const Resume* resume = nullptr;           ///< null if the task is not resumable
 };
@@ -165,7 +171,7 @@ class Task {
   virtual Prediction predict(measure::Machine& machine) const = 0;
   /// Collective. Throws AgreedError if the options are not possible on this machine, and Error if a
   /// rank's data cannot be read or written.
-  virtual Outcome run(runtime::Runtime& runtime, const Sinks& sinks) = 0;
+  virtual Outcome run(runtime::Runtime& runtime, const RunFiles& files) = 0;
 };
 
 struct Workload {

@@ -85,5 +85,27 @@ TEST(Scaled, ModelGrowsItsParallelPart) {
   EXPECT_EQ(values.at("model.serial"), "0.1");
 }
 
+TEST(Outcome, EveryTableOfResultsGetsAColumnValidated) {
+  Outcome outcome;
+  outcome.verified = Verification::passed;
+  outcome.results = {Table("forgetful", {{"value", ColumnType::real}}),
+                     Table("careful", {{"validated", ColumnType::integer}, {"value"}})};
+  outcome.results[0].add({1.0});
+  for (const std::int64_t validated : {0, 1}) outcome.results[1].add({validated, 2.0});
+  const auto validated = [&](std::size_t table, std::size_t row) {
+    return outcome.results[table].rows()[static_cast<std::ptrdiff_t>(row)].get<std::int64_t>(
+        "validated");
+  };
+  outcome.add_validated();
+  EXPECT_EQ(validated(0, 0), 1);
+  EXPECT_EQ(validated(1, 0), 0);  // stays as the workload has set it
+  EXPECT_EQ(validated(1, 1), 1);
+  EXPECT_EQ(outcome.results[1].columns().front().name, "validated");
+  outcome.invalidate("the input has changed");
+  EXPECT_EQ(validated(0, 0), 0);
+  EXPECT_EQ(validated(1, 1), 0);
+  EXPECT_EQ(outcome.verified, Verification::failed);
+}
+
 }  // namespace
 }  // namespace shardstream::workloads

@@ -137,7 +137,7 @@ class ModelTask : public Task {
         .seconds = seconds.total()};
   }
 
-  Outcome run(runtime::Runtime& runtime, const Sinks&) override {
+  Outcome run(runtime::Runtime& runtime, const RunFiles&) override {
     const ranks::Session& session = runtime.session;
     std::optional<Repetitions> repetitions;
     {

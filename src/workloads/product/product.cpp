@@ -179,8 +179,8 @@ class ProductTask : public Task {
     return prediction;
   }
 
-  Outcome run(runtime::Runtime& runtime, const Sinks& sinks) override {
-    return product::run(runtime, operands_, name_, sinks);
+  Outcome run(runtime::Runtime& runtime, const RunFiles& files) override {
+    return product::run(runtime, operands_, name_, files);
   }
 
  private:

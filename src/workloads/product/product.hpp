@@ -77,7 +77,7 @@ inline constexpr std::array<std::string_view, 2> of_machine = {"device", "librar
 /// Computes C. `name` is the name of the workload. Collective. Throws AgreedError if the machine
 /// does not allow the options, Error if a rank's data cannot be read or written.
 Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-            const Sinks& sinks);
+            const RunFiles& files);
 
 /// The task of the workload `name`. `name` and `options` must outlive it. Throws UsageError if the
 /// precision does not allow the type of an operand or the sizes.

@@ -138,7 +138,7 @@ std::string verdict_of(const Agreed& agreed, const Operands& operands) {
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
-    case Verification::impossible:
+    case Verification::unchecked:
       return fmt::format("none of the {} of C's tiles could be verified: {}",
                          counted(agreed.rows, "row"), reasons_of(agreed, operands));
     case Verification::partly:
@@ -184,7 +184,7 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   const double rms =
       norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const bool checked = outcome.verified != Verification::impossible;
+  const bool checked = outcome.verified != Verification::unchecked;
   // The check comes before alpha, so that alpha scales its threshold in C; correlations have no
   // alpha. If C is not finite the threshold is NaN.
   const double alpha = operands.scale ? 1 : std::abs(operands.alpha);

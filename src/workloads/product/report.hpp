@@ -32,7 +32,7 @@ struct Agreed {
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;
     if (unverified() == 0) return Verification::passed;
-    return unverified() < rows ? Verification::partly : Verification::impossible;
+    return unverified() < rows ? Verification::partly : Verification::unchecked;
   }
 };
 

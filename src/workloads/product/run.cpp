@@ -121,10 +121,10 @@ bool computes_once(const runtime::Runtime& runtime) {
 /// Begins the journal of a run that computes once, and takes over the tiles that an interrupted run
 /// has finished: the plan loses the super-tiles that are done. Collective.
 std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Operands& operands,
-                                          const std::string& name, const Sinks& sinks,
+                                          const std::string& name, const RunFiles& files,
                                           Prepared& prepared) {
   const ranks::Session& session = runtime.session;
-  const Resume& resume = *sinks.resume;
+  const Resume& resume = *files.resume;
   Plan& plan = prepared.plan;
   if (!computes_once(runtime)) {
     if (resume.earlier != nullptr && session.rank() == 0) {
@@ -144,7 +144,7 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   });
   if (resume.earlier == nullptr) return {};
   const auto span = runtime.recorder.phase("resume", measure::PhaseKind::useful);
-  auto taken = take_over(session, operands, *resume.earlier, sinks.matrix, *resume.journal,
+  auto taken = take_over(session, operands, *resume.earlier, files.matrix, *resume.journal,
                          runtime.log, prepared.staging.readers, plan);
   resume.taken_over();
   return taken;
@@ -155,14 +155,14 @@ class Part {
  public:
   /// Allocates and loads. Collective.
   Part(runtime::Runtime& runtime, const Operands& operands, const Prepared& prepared,
-       const Sinks& sinks)
+       const RunFiles& files)
       : runtime_(runtime) {
     if (prepared.plan.super_tiles() == 0) return;
     {
       const auto span = runtime.recorder.phase("allocate", measure::PhaseKind::useful);
       runtime.session.collectively([&] {
         engine_.emplace(runtime, operands, prepared.plan, *prepared.multiply_plan, prepared.staging,
-                        sinks.matrix, computes_once(runtime) ? sinks.resume->journal : nullptr);
+                        files.matrix, computes_once(runtime) ? files.resume->journal : nullptr);
       });
       if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
     }
@@ -206,15 +206,15 @@ class Part {
 }  // namespace
 
 Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-            const Sinks& sinks) {
+            const RunFiles& files) {
   Prepared prepared = plan_run(runtime, operands, name);
-  std::vector<FinishedTile> taken = take_over_tiles(runtime, operands, name, sinks, prepared);
-  Part part(runtime, operands, prepared, sinks);
+  std::vector<FinishedTile> taken = take_over_tiles(runtime, operands, name, files, prepared);
+  Part part(runtime, operands, prepared, files);
   Outcome outcome;
   outcome.samples = measure::sample(
       runtime.session, measure::sampling(runtime.options), [&](bool timed) { part.run(timed); },
       &runtime.recorder);
-  const bool resumed = computes_once(runtime) && sinks.resume->earlier != nullptr;
+  const bool resumed = computes_once(runtime) && files.resume->earlier != nullptr;
   const RankRecord record = part.record(prepared, resumed, std::move(taken));
   Agreed agreed;
   {
@@ -224,7 +224,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
     agreed = agree(runtime.session, prepared.plan, verdict, part.is_repeatable());
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
-           sinks.matrix != nullptr, record, agreed, outcome);
+           files.matrix != nullptr, record, agreed, outcome);
   return outcome;
 }
 

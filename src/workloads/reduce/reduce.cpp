@@ -387,7 +387,7 @@ class ReduceTask : public Task {
             .is_minimum = true};
   }
 
-  Outcome run(runtime::Runtime& runtime, const Sinks&) override {
+  Outcome run(runtime::Runtime& runtime, const RunFiles&) override {
     return with_element_type(source_->type(), [&](auto type) {
       return Run<typename decltype(type)::type>(runtime, *source_).execute();
     });
