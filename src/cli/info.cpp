@@ -13,7 +13,7 @@
 #include "core/text.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/stream_limits.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
 #include "runtime/provenance.hpp"
@@ -26,11 +26,11 @@ namespace {
 
 constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
 
-struct Request {
+struct InfoSwitches {
   bool json = false, measure = false;
 };
 
-Options parse(const Arguments& arguments, const char* const* environment, Request& request) {
+Options parse(const Arguments& arguments, const char* const* environment, InfoSwitches& chosen) {
   const OptionTable table = all_options();
   const CommandLine line = table.parse_command_line(arguments, switches);
   std::optional<std::filesystem::path> ini;
@@ -43,32 +43,32 @@ Options parse(const Arguments& arguments, const char* const* environment, Reques
     }
     ini = word;
   }
-  request = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
+  chosen = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
 
 /// The part of the input that a run with the same options would read on this rank, and how.
-struct Plan {
+struct ReadingPlan {
   Range mine;
   pipeline::Sizes sizes;
 };
 
 /// Throws AgreedError if there is not enough memory. Collective.
-Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
+ReadingPlan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
   const ranks::Session& session = runtime.session;
-  Plan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
-                          static_cast<std::uint64_t>(session.size())),
-            .sizes = {}};
+  ReadingPlan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
+                                 static_cast<std::uint64_t>(session.size())),
+                   .sizes = {}};
   session.collectively([&] {
-    plan.sizes = pipeline::choose_sizes(runtime.options, runtime.resources, plan.mine.count,
-                                        size_of(source.type()), 1, 0, 0);
+    plan.sizes = pipeline::choose_sizes(runtime.options, runtime.resources,
+                                        pipeline::size_of_shard(source, plan.mine));
   });
   return plan;
 }
 
 /// Measures the ceilings of this machine and of the source, with all ranks at work. Collective.
 std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::Source& source,
-                                               const Plan& plan) {
+                                               const ReadingPlan& plan) {
   device::Device& device = *runtime.device;
   const ranks::Session& session = runtime.session;
   const runtime::Resources& resources = runtime.resources;
@@ -98,7 +98,7 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   const measure::PageCache cache = measure::page_cache(session, source, plan.mine);
   session.collectively([&] { source.prepare(plan.mine); });
   for (auto& ceiling :
-       measure::source_ceilings(session, source, plan.mine, {sizes.readers, sizes.slot}, cache)) {
+       measure::source_ceilings(session, source, plan.mine, pipeline::readers_of(sizes), cache)) {
     ceilings.push_back(std::move(ceiling));
     ceilings.back().on_path = false;  // there is no run
   }
@@ -154,7 +154,7 @@ std::string as_text(std::span<const Table> tables) {
 }
 
 ExitCode show(const ranks::Session& session, const Options& options, Log& log,
-              const Request& request) {
+              const InfoSwitches& chosen) {
   std::vector<ranks::AgreedError> errors;  // the first one is thrown after everything is shown
   const auto attempt = [&](const auto& step) {
     try {
@@ -188,8 +188,8 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
       topology.gpus, topology.peers};
   if (runtime && source) {
     attempt([&] {
-      const Plan plan = plan_reading(*runtime, *source);
-      if (!request.measure) return;
+      const ReadingPlan plan = plan_reading(*runtime, *source);
+      if (!chosen.measure) return;
       const auto ceilings = measure_ceilings(*runtime, *source, plan);
       runtime::warn_of_slow_links(*runtime, ceilings);
       tables.push_back(measure::ceilings_table(ceilings));
@@ -198,7 +198,7 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   tables.push_back(ranks::gather(
       session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
   session.collectively([&] {
-    if (session.rank() == 0) print_output(request.json ? to_json(tables) : as_text(tables));
+    if (session.rank() == 0) print_output(chosen.json ? to_json(tables) : as_text(tables));
   });
   if (!errors.empty()) throw ranks::AgreedError(errors.front());
   return ExitCode::done;
@@ -207,12 +207,12 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
 }  // namespace
 
 int info(const Arguments& arguments, const char* const* environment) {
-  Request request;
-  return in_session([&] { return parse(arguments, environment, request); },
+  InfoSwitches chosen;
+  return in_session([&] { return parse(arguments, environment, chosen); },
                     [&](const ranks::Session& session, const Options& options, Log& log) {
                       // All ranks follow rank 0, since measuring is collective.
-                      request.measure = !session.broadcast(request.measure ? "yes" : "").empty();
-                      return show(session, options, log, request);
+                      chosen.measure = !session.broadcast(chosen.measure ? "yes" : "").empty();
+                      return show(session, options, log, chosen);
                     });
 }
 

@@ -85,7 +85,8 @@ std::vector<double> Samples::seconds() const {
 }
 
 Samples sample(const ranks::Session& session, const Sampling& policy,
-               const std::function<void(bool timed)>& work, Recorder* recorder) {
+               const std::function<void(bool timed)>& work, Recorder* recorder,
+               const std::function<void()>& check) {
   const auto settle = [&](bool timed) {
     if (recorder == nullptr) return;
     recorder->settle();
@@ -93,7 +94,9 @@ Samples sample(const ranks::Session& session, const Sampling& policy,
   };
   const auto call = [&](bool timed) {
     settle(timed);
-    return time_in_step(session, [&] { work(timed); });
+    const TimeInterval mine = time_in_step(session, [&] { work(timed); });
+    if (check) check();
+    return mine;
   };
   for (std::uint64_t i = 0; i < policy.warmup; ++i) call(false);
   Samples samples;

@@ -68,10 +68,11 @@ struct Samples {
 /// Calls `work` on every rank, each time after a barrier: first untimed for the warm-ups, then
 /// timed. The argument of `work` tells whether the call is timed. `work` must return after this
 /// rank's part is done, on the device too. If `recorder` is not null, it settles before each call
-/// and at the end. Rank 0's clock decides when all ranks stop. An exception of `work` is passed on,
-/// on this rank only. Collective.
+/// and at the end. `check` is called after each call of `work` and is not timed. Rank 0's clock
+/// decides when all ranks stop. An exception of `work` is passed on, on this rank only. Collective.
 Samples sample(const ranks::Session& session, const Sampling& policy,
-               const std::function<void(bool timed)>& work, Recorder* recorder = nullptr);
+               const std::function<void(bool timed)>& work, Recorder* recorder = nullptr,
+               const std::function<void()>& check = {});
 
 /// Logs one warning if sampling ended unconverged. For rank 0.
 void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& log);

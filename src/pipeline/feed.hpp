@@ -11,7 +11,7 @@
 #include "device/device.hpp"
 #include "io/source/source.hpp"
 #include "measure/track.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/stream_limits.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "ranks/heartbeat.hpp"
 

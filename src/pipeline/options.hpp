@@ -1,17 +1,13 @@
-// The [pipeline] options, and the sizes of the rings that follow from them on this machine.
+// The [pipeline] options, and the sizes that do not depend on the data.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include "core/options.hpp"
-#include "core/shard.hpp"
 #include "device/device.hpp"
-#include "io/source/source.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::pipeline {
@@ -31,26 +27,23 @@ enum class Mode {
 
 /// pipeline.mode.
 Mode mode(const Options& options);
+/// The mode that pipeline.mode calls `name`, one of its choices.
+Mode mode_named(std::string_view name);
 
 /// The kind of host memory that holds the whole shard, if the mode has one.
 std::optional<device::Memory> host_memory(Mode mode);
 /// Whether the data goes through slots.
 bool is_staged(Mode mode);
 
-/// The sizes of both rings.
-struct Sizes {
-  Mode mode = Mode::stream;
-  std::uint64_t slot = 0;     ///< elements of a slot: a multiple of choose_sizes()'s `unit`
-  std::uint64_t slots = 0;    ///< number of slots
-  std::uint64_t batch = 0;    ///< elements of a batch: a multiple of `unit`
-  std::uint64_t batches = 0;  ///< number of batches in device memory; all of them in mode resident
-  unsigned readers = 1;
-  std::uint64_t device_limit = 0;  ///< bytes of device memory that this rank may use
+/// The values of [pipeline]. Nothing stands for auto; a size is in bytes.
+struct RingOptions {
+  RingOptions() = default;  ///< the defaults
+  /// Implicit, since functions of this component take the options of a run.
+  RingOptions(const Options& options);
 
-  /// The bytes of device memory, and of host memory, that a Feed of these sizes needs. An element
-  /// has `element` bytes.
-  std::uint64_t device_bytes(std::uint64_t element) const;
-  std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
+  Mode mode = Mode::stream;
+  std::optional<std::uint64_t> batch, slot, slots, readers, gpu_memory;
+  std::uint64_t batches = 3;
 };
 
 /// The sizes of the slots, and the number of readers. They do not depend on the size of the data.
@@ -66,25 +59,12 @@ enum class ReaderWork {
   computing,  ///< rounding and checksums of a matrix product
 };
 /// The sizes from the options, with `auto` replaced.
-StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
+StagingSizes staging_sizes(const RingOptions& options, const runtime::Resources& resources,
                            ReaderWork work = ReaderWork::copying);
 
 /// The device memory in bytes that this rank may use: pipeline.gpu-memory. On the host backend,
 /// auto leaves room for the process itself and for `host_bytes` bytes of other buffers.
-std::uint64_t device_limit(const Options& options, const runtime::Resources& resources,
+std::uint64_t device_limit(const RingOptions& options, const runtime::Resources& resources,
                            std::uint64_t host_bytes = 0);
-
-/// The effective values of the [pipeline] options by key, in bytes or counts, for elements of
-/// `element` bytes.
-std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
-                                                            std::uint64_t element);
-
-/// The sizes from the options, with `auto` replaced. The shard has `shard` elements of `element`
-/// bytes and is divided into units of `unit` elements. The caller needs `extra_per_unit` bytes of
-/// device memory for each unit of a batch, and `extra` bytes in addition. `decoding` is
-/// Source::decoding(). If there is not enough memory, throws UsageError with a size that fits.
-Sizes choose_sizes(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
-                   std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
-                   std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});
 
 }  // namespace shardstream::pipeline

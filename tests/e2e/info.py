@@ -180,6 +180,20 @@ def test_what_a_run_accepts_has_no_problem():
     run("info", *tight).expect(2)
 
 
+def test_readers_of_compressed_data_are_those_of_a_run():
+    """Each reader needs memory for chunks: 1024 readers would need terabytes for large ones."""
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("plain", shape=(2**31,), dtype="f4")
+        file.create_dataset("chunked", shape=(2**31,), dtype="f4", chunks=(2**27,),
+                            compression="gzip")
+    many = ["--pipeline.readers", 1024, "--pipeline.slots", 2048, "--pipeline.slot", "256KiB"]
+    run("info", "--input.data", f"{path}:/plain", *many).expect(0)
+    chunked = ["--input.data", f"{path}:/chunked", *many]
+    for arguments in (["run", "reduce", "-o", path.with_name("out.h5")], ["info"]):
+        expect_words(run(*arguments, *chunked).expect(2).err, ["memory"])
+
+
 def test_a_result_has_the_same_tables():
     path = new_folder() / "out.h5"
     run("run", "reduce", "--input.count", 1000, "-o", path, ranks=2).expect(0)

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "pipeline/options.hpp"
+#include "pipeline/stream_limits.hpp"
 #include "support/errors.hpp"
 
 namespace shardstream::pipeline {
@@ -34,7 +35,8 @@ Options options_of(const std::vector<std::string>& arguments) {
 
 Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
                const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
-  return choose_sizes(options_of(arguments), resources, shard, f32, leaf, 80, extra);
+  return choose_sizes(options_of(arguments), resources, {shard, f32, {}},
+                      {.unit = leaf, .per_unit = 80, .fixed = extra});
 }
 
 std::string refusal(const std::vector<std::string>& arguments, std::uint64_t shard) {
@@ -91,7 +93,7 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
 TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {
   runtime::Resources one = machine();
   const auto plan_with = [&](const std::optional<io::Decoding>& decoding) {
-    return choose_sizes(options_of({}), one, GiB, f32, leaf, 80, 0, decoding);
+    return choose_sizes(options_of({}), one, {GiB, f32, decoding}, {.unit = leaf, .per_unit = 80});
   };
   EXPECT_EQ(plan_with({}).readers, 8U);
   EXPECT_EQ(plan_with(io::Decoding{.shared = 256 * MiB, .per_reader = 4 * MiB}).readers, 14U);
@@ -128,7 +130,7 @@ TEST(Plan, InLittleMemoryABatchThatFitsIsNamed) {
   host.process_memory = 192 * MiB;
   const auto sizes_in = [&](std::uint64_t memory, const std::vector<std::string>& words = {}) {
     host.host_memory = host.device_memory = memory;
-    return choose_sizes(options_of(words), host, GiB, f32, leaf, 80, 0);
+    return choose_sizes(options_of(words), host, {GiB, f32, {}}, {.unit = leaf, .per_unit = 80});
   };
   EXPECT_EQ(sizes_in(500 * MiB).batch * f32, 64 * MiB);
   const std::string message = error_of([&] { sizes_in(260 * MiB); });

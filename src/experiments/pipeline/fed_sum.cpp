@@ -17,19 +17,17 @@ using device::Memory;
 
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,
                                        const io::Source& source, Range shard) {
-  CommandLine line;
-  line.values["pipeline.mode"] = mode;
-  const char* const no_environment[] = {nullptr};
-  const Options options = OptionTable({shardstream::pipeline::pipeline_options()})
-                              .resolve(line, no_environment, std::nullopt);
+  shardstream::pipeline::RingOptions options;
+  options.mode = shardstream::pipeline::mode_named(mode);
   return with_element_type(source.type(), [&](auto type) {
     using T = typename decltype(type)::type;
     constexpr std::uint64_t node = sizeof(reduce::PartialOf<T>), word = sizeof(std::uint64_t);
     return shardstream::pipeline::choose_sizes(
-        options, bench.resources(), shard.count, sizeof(T), leaf_elements,
-        node + reduce::exchange_words_per_leaf<T> * word,
-        ceil_div(shard.count, leaf_elements) * node + reduce::exchange_words<T>(0) * word,
-        source.decoding());
+        options, bench.resources(), shardstream::pipeline::size_of_shard(source, shard),
+        {.unit = leaf_elements,
+         .per_unit = node + reduce::exchange_words_per_leaf<T> * word,
+         .fixed =
+             ceil_div(shard.count, leaf_elements) * node + reduce::exchange_words<T>(0) * word});
   });
 }
 

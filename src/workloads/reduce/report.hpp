@@ -21,7 +21,7 @@ using reduce::Deviation;
 using reduce::Partial;
 
 /// The [reduce] options.
-struct Request {
+struct StatisticsRequest {
   std::vector<std::string> ops;
   std::string nan;
 
@@ -120,7 +120,7 @@ struct Checks {
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
 /// operation deviates by more than its bound. A value that overflows is named and not verified.
 template <class T>
-void report_values(const io::Source& source, const Request& request,
+void report_values(const io::Source& source, const StatisticsRequest& request,
                    const Partial<reduce::Extreme<T>>& total, const reduce::LeafCheck& check,
                    Checks checks, Outcome& outcome) {
   Table table("reduce", {{"op", ColumnType::text},

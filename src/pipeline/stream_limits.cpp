@@ -1,0 +1,155 @@
+#include "pipeline/stream_limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::pipeline {
+namespace {
+
+/// `elements` rounded up to whole units, at least one unit.
+std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
+  return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
+}
+
+/// `host_bytes`: bytes of host memory that device_limit() leaves for other buffers.
+void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
+                         std::uint64_t wanted_batches, const ShardSize& shard,
+                         const DeviceState& state, std::uint64_t host_bytes) {
+  const std::uint64_t element = shard.element;
+  const std::uint64_t need = sizes.device_bytes(element) +
+                             ceil_div(sizes.batch, state.unit) * state.per_unit + state.fixed;
+  if (need <= sizes.device_limit) return;
+  if (sizes.mode == Mode::resident) {
+    throw UsageError(
+        fmt::format("pipeline.mode is resident, but the rank's shard of {} does not fit into {} of "
+                    "device memory ({} free): use --pipeline.mode stream, or more ranks",
+                    format_size(shard.elements * element), format_size(sizes.device_limit),
+                    format_size(resources.device_memory)));
+  }
+  // With a smaller batch, there are as many batches as requested, and the state of one of them.
+  const std::uint64_t per_unit = wanted_batches * state.unit * element + state.per_unit;
+  const std::uint64_t units =
+      sizes.device_limit > state.fixed ? (sizes.device_limit - state.fixed) / per_unit : 0;
+  const bool leaves_room = resources.backend == Backend::host && host_bytes > 0;
+  const std::string remedy =
+      units > 0     ? fmt::format("use --pipeline.batch {}B or less", units * state.unit * element)
+      : leaves_room ? fmt::format(
+                          "with --pipeline.gpu-memory auto, each rank needs {} of memory in "
+                          "all; raise the memory limit of the job, or start fewer ranks per host",
+                          format_size(need + resources.process_memory + host_bytes))
+                    : fmt::format("use --pipeline.gpu-memory {}B or more", need);
+  throw UsageError(fmt::format(
+      "pipeline.batch: {} batches of {} need {} of device memory, but only {} may be used ({} "
+      "free): {}",
+      sizes.batches, format_size(sizes.batch * element), format_size(need),
+      format_size(sizes.device_limit), format_size(resources.device_memory), remedy));
+}
+
+void check_host_memory(const Sizes& sizes, const runtime::Resources& resources,
+                       const ShardSize& shard, std::uint64_t decoding) {
+  const std::uint64_t need =
+      sizes.host_bytes(shard.elements, shard.element) + decoding + resources.process_memory +
+      (resources.backend == Backend::host ? sizes.device_bytes(shard.element) : 0);
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory but has {}: {}", format_size(need), format_size(have),
+      sizes.mode == Mode::stream
+          ? "use smaller --pipeline.batch, --pipeline.slot or --pipeline.slots, or fewer ranks per "
+            "host"
+          : "use --pipeline.mode stream, or more hosts"));
+}
+
+}  // namespace
+
+std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
+  return mode == Mode::mapped ? 0 : saturating_product(batch * element, batches);
+}
+
+std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
+  return (host_memory(mode) ? shard * element : 0) +
+         (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
+}
+
+ShardSize size_of_shard(const io::Source& source, Range shard) {
+  return {shard.count, size_of(source.type()), source.decoding()};
+}
+
+Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resources,
+                   const ShardSize& shard, const DeviceState& state) {
+  // Every size is limited to the size of the shard before it is rounded up.
+  const std::uint64_t whole_shard = whole_units(shard.elements, state.unit);
+  const auto elements = [&](std::uint64_t bytes) {
+    return whole_units(std::min(ceil_div(bytes, shard.element), whole_shard), state.unit);
+  };
+  Sizes sizes;
+  sizes.mode = options.mode;
+  const StagingSizes staged = staging_sizes(
+      options, resources, shard.decoding ? ReaderWork::decoding : ReaderWork::copying);
+  sizes.readers = staged.readers;
+  sizes.slots = staged.slots;
+  sizes.slot = elements(staged.slot_bytes);
+  sizes.batch = sizes.mode == Mode::resident && !options.batch
+                    ? whole_shard
+                    : elements(options.batch.value_or(std::uint64_t{64} << 20));
+  sizes.batches = options.batches;
+  sizes.slot = std::min(sizes.slot, sizes.batch);
+  const std::uint64_t all_batches =
+      std::max<std::uint64_t>(1, ceil_div(shard.elements, sizes.batch));
+  if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
+  sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard.elements, sizes.slot), 1, sizes.slots);
+  sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
+  const std::uint64_t decoding = shard.decoding ? shard.decoding->host_bytes(sizes.readers) : 0;
+  // Without a shard in host memory, which check_host_memory() counts.
+  const std::uint64_t host_bytes = saturating_sum({sizes.host_bytes(0, shard.element), decoding});
+  sizes.device_limit = device_limit(options, resources, host_bytes);
+  check_device_memory(sizes, resources, options.batches, shard, state,
+                      options.gpu_memory ? 0 : host_bytes);
+  check_host_memory(sizes, resources, shard, decoding);
+  return sizes;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
+                                                            std::uint64_t element) {
+  return {{"pipeline.batch", sizes.batch * element}, {"pipeline.batches", sizes.batches},
+          {"pipeline.slot", sizes.slot * element},   {"pipeline.slots", sizes.slots},
+          {"pipeline.readers", sizes.readers},       {"pipeline.gpu-memory", sizes.device_limit}};
+}
+
+measure::Readers readers_of(const Sizes& sizes) {
+  return {sizes.readers, sizes.slot};
+}
+
+std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime, const Sizes& sizes,
+                                              std::uint64_t element, std::uint64_t shard_bytes) {
+  const auto& resources = runtime.resources;
+  const ranks::Session& session = runtime.session;
+  const std::uint64_t bytes =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  // Slots stay in the cache; without slots the data comes from memory.
+  const measure::Effort effort = measure::effort_for(
+      *runtime.device, session, shard_bytes,
+      is_staged(sizes.mode) ? sizes.slots * sizes.slot * element : bytes, sizes.device_limit);
+  std::vector<measure::Ceiling> ceilings;
+  const bool read_in_place = sizes.mode == Mode::mapped && resources.backend == Backend::host;
+  if (sizes.mode != Mode::resident && !read_in_place) {
+    ceilings.push_back(measure::link(measure::LinkDirection::up, *runtime.device, session, effort));
+  }
+  if (resources.backend == Backend::cuda && sizes.mode != Mode::mapped) {
+    ceilings.push_back(measure::device_read(*runtime.device, session, effort));
+  }
+  // Below this size, a shard could stay in the processor's caches.
+  const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
+  const bool copied = sizes.mode == Mode::pageable, read = resources.backend == Backend::host;
+  if (sizes.mode == Mode::stream || too_small || !(copied || read)) return ceilings;
+  const measure::HostMemory memory(session, resources.threads, bytes);
+  if (copied) ceilings.push_back(memory.copy({sizes.readers, sizes.slots, sizes.slot * element}));
+  if (read) ceilings.push_back(memory.read());
+  return ceilings;
+}
+
+}  // namespace shardstream::pipeline

@@ -1,0 +1,105 @@
+// The interface of a workload that streams one source. Everything else that such a workload needs
+// is in this folder.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "core/shard.hpp"
+#include "device/device.hpp"
+#include "io/source/source.hpp"
+#include "kernels/data/generate.hpp"
+#include "pipeline/feed.hpp"
+#include "pipeline/stream_limits.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/stream/samples.hpp"
+#include "workloads/workload.hpp"
+
+namespace shardstream::workloads::stream {
+
+/// The bits of a result, to compare repetitions. All NaNs count as equal.
+class Digest {
+ public:
+  /// A number of any type, of 16 bytes or less.
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void add(T value) {
+    if constexpr (std::floating_point<T>) {
+      if (value != value) value = std::numeric_limits<T>::quiet_NaN();
+    }
+    std::uint64_t words[2] = {};
+    static_assert(sizeof value <= sizeof words);
+    std::memcpy(words, &value, sizeof value);
+    for (const std::uint64_t word : words) state_ = mix(state_ ^ word);
+  }
+  bool operator==(const Digest&) const = default;
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+/// The part of one rank in a run. The kit owns everything, and it outlives the computation's use.
+struct ShardContext {
+  runtime::Runtime& runtime;
+  Range shard;                   ///< the elements of this rank
+  const pipeline::Sizes& sizes;  ///< of the batches
+  pipeline::Feed& feed;          ///< its batches, and the compute stream
+  const SampledRanges& samples;  ///< their elements are known after a pass
+};
+
+/// What follows a pass over the data.
+enum class Next { done, another_pass };
+
+/// Runs one more pass and combines its results, in a phase of this name. Collective.
+using ExtraPass = std::function<void(const char* phase)>;
+
+/// The checks of the kit.
+struct Checks {
+  bool repeatable;        ///< all repetitions have the same bits
+  std::uint64_t samples;  ///< number of sampled ranges of all ranks
+};
+
+/// One rank's part of a computation on all elements of a source. It is created for the element type
+/// when the source is open. The first functions are also called in a dry run, without MPI and
+/// without a device. A run calls the others in this order: allocate(); for each repetition, for
+/// each pass, begin_pass(), enqueue() for each batch, end_pass(), combine(); conclude(); report().
+class Computation {
+ public:
+  virtual ~Computation() = default;
+
+  /// The device memory that it needs for a shard besides the batches, and the unit in which the
+  /// data is divided, which must not depend on the shard.
+  virtual pipeline::DeviceState device_state(Range shard) const = 0;
+  /// The word for several units: "leaves". Empty if any element may begin a shard.
+  virtual std::string_view unit_word() const { return {}; }
+
+  /// Allocates the state. Not collective. `context` stays valid.
+  virtual void allocate(const ShardContext& context) = 0;
+  /// Enqueues work before the first batch, such as clearing the state.
+  virtual void begin_pass(device::Stream&) {}
+  /// Enqueues the work on a batch. The data stays valid until the work is done. Parts of sampled
+  /// ranges in the batch are found with SampledRanges::visit(batch.elements, ...).
+  virtual void enqueue(device::Stream& compute, const pipeline::Batch& batch) = 0;
+  /// Enqueues work after the last batch, such as downloads. The kit then waits for it.
+  virtual void end_pass(device::Stream&) {}
+  /// Combines the states of all ranks, in an order that does not depend on the number of ranks, and
+  /// keeps the result on the host of every rank. Returns when the result is known. Collective; the
+  /// answer is the same on all ranks.
+  virtual Next combine(device::Stream& compute) = 0;
+  /// Adds all bits of the result of the last repetition. Not timed.
+  virtual void add_result(Digest& digest) const = 0;
+  /// Called after the repetitions. It may run further passes, and throw AgreedError for data that
+  /// has no result. Collective.
+  virtual void conclude(const ExtraPass&) {}
+  /// Compares the sampled ranges with a reference, and fills in `results`, `attributes`, `metrics`,
+  /// `verified` and, unless all checks have passed, `verdict`. If !checks.repeatable, the verdict
+  /// is set already, and nothing may be verified. Collective.
+  virtual void report(const Checks& checks, Outcome& outcome) = 0;
+};
+
+}  // namespace shardstream::workloads::stream

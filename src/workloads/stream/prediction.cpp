@@ -1,0 +1,121 @@
+#include "workloads/stream/prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/text.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::workloads::stream {
+namespace {
+
+/// The lowest known ceiling on the path of the data.
+struct Bound {
+  std::string name = {};
+  double rate = 0;           ///< bytes/s
+  bool knows_source = true;  ///< a rate of the source is known
+
+  void lower(const std::string& other, double other_rate) {
+    if (!name.empty() && other_rate >= rate) return;
+    name = other;
+    rate = other_rate;
+  }
+};
+
+/// Adds the ceilings of the source in mode stream.
+void lower_by_source(Bound& bound, const std::vector<std::string>& ways,
+                     measure::Machine& machine) {
+  bound.knows_source = false;
+  for (const std::string& way : ways) {
+    if (!machine.knows(way)) continue;
+    bound.knows_source = true;
+    bound.lower(way, machine.rate(way, 0, "GB/s"));
+  }
+  if (!bound.knows_source) machine.add_missing(ways);
+}
+
+Bound bound_of(pipeline::Mode mode, const io::Source& source, measure::Machine& machine) {
+  Bound bound;
+  if (mode == pipeline::Mode::resident) {
+    const std::string name =
+        machine.backend() == Backend::host ? "host_memory_read" : "device_read";
+    machine.set_ceilings({name});
+    bound.lower(name, machine.rate(name));
+    return bound;
+  }
+  const auto stored = source.stored({0, source.order().count()});
+  const std::vector<std::string> ways =
+      stored && stored->as_wanted ? std::vector<std::string>{"page_cache_read", "storage_read"}
+                                  : std::vector<std::string>{"decode"};
+  std::set<std::string> limits{"link_up"};
+  if (mode == pipeline::Mode::stream) limits.insert(ways.begin(), ways.end());
+  machine.set_ceilings(limits);
+  machine.compare("decode", measure::read_conditions(source.type(), source.access()));
+  bound.lower("link_up", machine.rate("link_up"));
+  if (mode == pipeline::Mode::stream) lower_by_source(bound, ways, machine);
+  return bound;
+}
+
+/// The memory that a rank needs, as lines of text. Throws UsageError if the planned machine's
+/// device memory is too small.
+std::vector<std::string> memory_of(const Options& options, const pipeline::ShardSize& shard,
+                                   const pipeline::DeviceState& state, measure::Machine& machine) {
+  const runtime::Resources planned{.host_memory = UINT64_MAX,
+                                   .device_memory = machine.device_memory(options),
+                                   .process_memory = runtime::process_memory(machine.threads()),
+                                   .backend = machine.backend()};
+  const pipeline::Sizes sizes = pipeline::choose_sizes(options, planned, shard, state);
+  std::vector<std::string> lines = {
+      fmt::format("device memory: {} of {}: {} of {}",
+                  format_size(sizes.device_bytes(shard.element)), format_size(sizes.device_limit),
+                  counted(sizes.batches, "batch"), format_size(sizes.batch * shard.element))};
+  if (pipeline::host_memory(sizes.mode)) {
+    const std::uint64_t bytes = shard.elements * shard.element;
+    lines.push_back(
+        fmt::format("host memory: {} for the shard of each rank, {} on a host; not "
+                    "checked",
+                    format_size(bytes), format_size(bytes * machine.ranks_on_host())));
+  }
+  return lines;
+}
+
+/// How the ranks share the data.
+std::string shard_line(std::string_view unit_word, std::uint64_t unit, std::uint64_t elements,
+                       const pipeline::ShardSize& own) {
+  const std::string bytes = format_size(own.elements * own.element);
+  if (unit_word.empty()) {
+    return fmt::format("shard of rank 0: {} elements, {}", own.elements, bytes);
+  }
+  return fmt::format("{}: {} of {} elements; shard of rank 0: {} of them, {}", unit_word,
+                     ceil_div(elements, unit), unit, ceil_div(own.elements, unit), bytes);
+}
+
+}  // namespace
+
+Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
+                   measure::Machine& machine) {
+  const std::uint64_t elements = source.order().count(), element = size_of(source.type());
+  const std::uint64_t unit = computation.device_state({}).unit;
+  const Range own = shard(elements, unit, 0, machine.ranks());
+  const Bound bound = bound_of(pipeline::mode(options), source, machine);
+  const double seconds = static_cast<double>(own.count * element) / bound.rate;
+  const pipeline::ShardSize size = pipeline::size_of_shard(source, own);
+  std::vector<std::string> answer =
+      memory_of(options, size, computation.device_state(own), machine);
+  answer.insert(
+      answer.begin(),
+      fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds), bound.name,
+                  bound.knows_source ? "" : "; reading the source may be slower"));
+  return {.answer = std::move(answer),
+          .plan = {fmt::format("data: {}, {} elements of {}, {}", source.name(), elements,
+                               name_of(source.type()), format_size(elements * element)),
+                   shard_line(computation.unit_word(), unit, elements, size)},
+          .warnings = {},
+          .seconds = seconds,
+          .is_minimum = true};
+}
+
+}  // namespace shardstream::workloads::stream
