@@ -105,6 +105,13 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   return ceilings;
 }
 
+/// Warns of slow links, too. Collective.
+Table table_of_ceilings(runtime::Runtime& runtime, io::Source& source, const ReadingPlan& plan) {
+  const auto ceilings = measure_ceilings(runtime, source, plan);
+  runtime::warn_of_slow_links(runtime, ceilings);
+  return measure::ceilings_table(ceilings);
+}
+
 Table versions(const device::Device* device, const device::Nvml& nvml,
                const comm::Communicator* communicator) {
   Table table("versions", {{"name", ColumnType::text}, {"version", ColumnType::text}});
@@ -153,6 +160,14 @@ std::string as_text(std::span<const Table> tables) {
   return text;
 }
 
+/// Sets `source`, also if the input is then found to differ between ranks. Throws AgreedError.
+/// Collective.
+void open_input(const ranks::Session& session, const Options& options,
+                std::unique_ptr<io::Source>& source) {
+  session.collectively([&] { source = io::open_source(options); });
+  session.collectively([&] { workloads::expect_same_inputs(session, io::identity_of(*source)); });
+}
+
 ExitCode show(const ranks::Session& session, const Options& options, Log& log,
               const InfoSwitches& chosen) {
   std::vector<ranks::AgreedError> errors;  // the first one is thrown after everything is shown
@@ -166,10 +181,7 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   std::unique_ptr<io::Source> source;
   std::optional<runtime::Runtime> runtime;
   attempt([&] { session.collectively([&] { ranks::check_expected_ranks(session, options); }); });
-  attempt([&] {
-    session.collectively([&] { source = io::open_source(options); });
-    session.collectively([&] { workloads::expect_same_inputs(session, io::identity_of(*source)); });
-  });
+  attempt([&] { open_input(session, options, source); });
   if (source && session.rank() == 0) {
     for (const std::string& warning : source->origin().warnings) log.warn(warning);
   }
@@ -189,10 +201,7 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   if (runtime && source) {
     attempt([&] {
       const ReadingPlan plan = plan_reading(*runtime, *source);
-      if (!chosen.measure) return;
-      const auto ceilings = measure_ceilings(*runtime, *source, plan);
-      runtime::warn_of_slow_links(*runtime, ceilings);
-      tables.push_back(measure::ceilings_table(ceilings));
+      if (chosen.measure) tables.push_back(table_of_ceilings(*runtime, *source, plan));
     });
   }
   tables.push_back(ranks::gather(
