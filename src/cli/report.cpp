@@ -17,6 +17,7 @@
 #include "io/source/origin.hpp"
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -29,11 +30,11 @@ constexpr std::array rows = {
               "Whether an output may replace an earlier one of its kind (true) or any regular file "
               "that is not an input (anything)."}};
 
-/// The files that results are read from, and those beside them that describe the launches.
+/// The files that results are read from, and those of their folders that describe the launches.
 std::vector<io::InputFile> inputs_of(const std::vector<fs::path>& results) {
   std::set<fs::path> paths(results.begin(), results.end());
   for (const fs::path& result : results) {
-    for (const char* name : {"study.ini", "attempts.jsonl"}) {
+    for (const auto name : {study_folder::ini_name, study_folder::attempts_name}) {
       paths.insert(result.parent_path() / name);
     }
   }

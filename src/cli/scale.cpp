@@ -14,7 +14,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/formats.hpp"
-#include "scale/launcher.hpp"
+#include "scale/launch/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/study.hpp"
 #include "study/laws/prediction.hpp"

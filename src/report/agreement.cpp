@@ -7,7 +7,7 @@
 
 #include "core/text.hpp"
 #include "report/inputs.hpp"
-#include "report/study_ini.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -53,8 +53,9 @@ const RunFile* most_common(const Runs& runs, const Trait& trait) {
 /// The launches among `runs`, without timeline runs.
 Runs launches_of(const Runs& runs) {
   Runs launches;
-  std::ranges::copy_if(runs, std::back_inserter(launches),
-                       [](const RunFile* run) { return run->point != timeline_label; });
+  std::ranges::copy_if(runs, std::back_inserter(launches), [](const RunFile* run) {
+    return run->point != study_folder::timeline_label;
+  });
   return launches;
 }
 

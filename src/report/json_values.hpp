@@ -33,9 +33,9 @@ inline Json of_files(const std::vector<ExcludedFile>& files) {
   return list;
 }
 
-inline Json of_attempts(const std::vector<Attempt>& attempts) {
+inline Json of_attempts(const std::vector<study_folder::LaunchAttempt>& attempts) {
   Json list = Json::array();
-  for (const Attempt& attempt : attempts) {
+  for (const study_folder::LaunchAttempt& attempt : attempts) {
     list.push_back({{"point", attempt.point},
                     {"ranks", attempt.ranks},
                     {"replicate", attempt.replicate},

@@ -13,7 +13,8 @@
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "report/study_ini.hpp"
+#include "study_folder/names.hpp"
+#include "study_folder/study_ini.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -96,12 +97,12 @@ std::string difference(const RunFile& run, const std::vector<std::string>& usual
 
 /// Adds the launcher's times, from the attempt that made the run. Clocks of hosts may differ, and a
 /// clock may be set back, so negative times are treated as unknown.
-void add_launcher_time(RunFile& run, std::span<const Attempt> attempts) {
+void add_launcher_time(RunFile& run, std::span<const study_folder::LaunchAttempt> attempts) {
   constexpr double resolution = 0.05;  // of the time at which a process started
   const auto store = std::ranges::find(run.startup, "store", &Step::name);
   const std::string name = run.path.filename().string();
   for (std::size_t i = 0; i < attempts.size(); ++i) {
-    const Attempt& attempt = attempts[i];
+    const study_folder::LaunchAttempt& attempt = attempts[i];
     if (attempt.result != name || !attempt.problem.empty()) continue;
     run.launcher = {.number = i};
     if (store == run.startup.end()) continue;
@@ -153,13 +154,13 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
 
 /// Launches of study.ini without a file in the folder.
 std::vector<std::string> missing_of(const StudyReport& study, const fs::path& folder) {
-  const auto study_ini = read_study_ini(folder);
+  const auto study_ini = study_folder::read_options(folder);
   const auto name = study_ini.find("study.name");
   if (name == study_ini.end() || name->second != study.name) return {};
-  std::vector<std::string> missing = launch_names(study_ini);
+  std::vector<std::string> missing = study_folder::launch_names(study_ini);
   std::erase_if(missing, [&](const std::string& launch) {
     std::error_code unreadable;
-    return fs::exists(folder / (launch + ".h5"), unreadable);
+    return fs::exists(folder / study_folder::result_name(launch), unreadable);
   });
   return missing;
 }
@@ -184,7 +185,7 @@ std::string no_such_path(const fs::path& path) {
 }
 
 bool is_timeline(const RunFile& run) {
-  return run.point == timeline_label;
+  return run.point == study_folder::timeline_label;
 }
 
 /// The most frequent traits of the launches, without timeline runs.
@@ -338,14 +339,15 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
 Report make_report(std::span<const fs::path> files) {
   Report report;
   std::map<Key, std::vector<RunFile>> groups;
-  std::map<fs::path, std::vector<Attempt>> attempts;  // by folder
-  const auto attempts_of = [&](const fs::path& folder) -> const std::vector<Attempt>& {
+  std::map<fs::path, std::vector<study_folder::LaunchAttempt>> attempts;  // by folder
+  const auto attempts_of =
+      [&](const fs::path& folder) -> const std::vector<study_folder::LaunchAttempt>& {
     const auto [found, is_new] = attempts.try_emplace(folder);
     if (!is_new) return found->second;
     try {
-      found->second = read_attempts(folder);
+      found->second = study_folder::read_attempts(folder);
     } catch (const UsageError& error) {
-      report.unreadable.push_back({folder / "attempts.jsonl", error.what()});
+      report.unreadable.push_back({folder / study_folder::attempts_name, error.what()});
     }
     return found->second;
   };
@@ -357,7 +359,7 @@ Report make_report(std::span<const fs::path> files) {
         continue;
       }
       RunFile run = read_run_file(reader, file);
-      if (run.point == calibration_label) continue;
+      if (run.point == study_folder::calibration_label) continue;
       if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
       groups[key_of(run)].push_back(std::move(run));
     } catch (const UsageError& error) {
@@ -376,13 +378,14 @@ Report make_report(std::span<const fs::path> files) {
     try {
       study.missing = missing_of(study, first.parent_path());
     } catch (const UsageError& error) {
-      report.unreadable.push_back({first.parent_path() / "study.ini", error.what()});
+      report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
     }
     const auto tried = attempts.find(first.parent_path());
     if (tried == attempts.end()) continue;
-    std::ranges::copy_if(tried->second, std::back_inserter(study.failed), [](const Attempt& each) {
-      return !each.problem.empty() && !each.interrupted;
-    });
+    std::ranges::copy_if(tried->second, std::back_inserter(study.failed),
+                         [](const study_folder::LaunchAttempt& each) {
+                           return !each.problem.empty() && !each.interrupted;
+                         });
   }
   return report;
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "report/agreement.hpp"
-#include "report/attempts.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
 #include "study/laws/amdahl.hpp"
@@ -19,6 +18,7 @@
 #include "study/sizes.hpp"
 #include "study/statistics/drift.hpp"
 #include "study/statistics/outliers.hpp"
+#include "study_folder/attempts.hpp"
 
 namespace shardstream::report {
 
@@ -40,9 +40,10 @@ struct SizeFacts {
 struct StudyReport {
   std::string name;  ///< study.name, or the workload for runs without labels
   std::string workload, unit, device;
-  std::vector<RunFile> runs;         ///< in the order of their creation
-  std::vector<RunFile> timelines;    ///< runs that are only used for their spans in figures
-  std::vector<Attempt> failed;       ///< launches without a result, if the folder lists attempts
+  std::vector<RunFile> runs;       ///< in the order of their creation
+  std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
+  std::vector<study_folder::LaunchAttempt>
+      failed;                        ///< launches without a result, if the folder lists attempts
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`

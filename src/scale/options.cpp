@@ -8,17 +8,20 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::scale {
 namespace {
 
-constexpr std::array rows = {
+const std::string replicates_range = fmt::format("1..{}", study_folder::max_replicates);
+
+const std::array rows = {
     OptionRow{"scale.ranks", OptionKind::text, "", "",
               "The numbers of ranks to measure, such as 1,2,4,8."},
     OptionRow{"scale.mode", OptionKind::choice, "strong", "strong|weak",
               "strong keeps the total work constant; weak keeps the work per rank constant."},
     OptionRow{
-        "scale.replicates", OptionKind::count, "3", "1..1000",
+        "scale.replicates", OptionKind::count, "3", replicates_range,
         "Number of launches at each number of ranks; confidence intervals need at least two."},
     OptionRow{
         "scale.launcher", OptionKind::text, "auto", "",

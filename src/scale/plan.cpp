@@ -10,15 +10,15 @@
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/machine.hpp"
-#include "report/study_ini.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::scale {
 namespace {
 
 namespace fs = std::filesystem;
 
-void set(Values& values, const std::string& key, const std::string& value) {
-  const auto found = std::ranges::find(values, key, &Values::value_type::first);
+void set(OptionList& values, const std::string& key, const std::string& value) {
+  const auto found = std::ranges::find(values, key, &OptionList::value_type::first);
   if (found == values.end()) {
     values.emplace_back(key, value);
   } else {
@@ -31,21 +31,21 @@ void set(Values& values, const std::string& key, const std::string& value) {
 std::string name_of(const PlannedLaunch& launch) {
   switch (launch.purpose) {
     case Purpose::calibration:
-      return std::string(report::calibration_label);
+      return std::string(study_folder::calibration_label);
     case Purpose::timeline:
-      return fmt::format("{}-{}", launch.size->name, report::timeline_label);
+      return study_folder::timeline_name(launch.size->ranks);
     case Purpose::measurement:
       break;
   }
-  return report::launch_name(launch.size->ranks, launch.replicate);
+  return study_folder::launch_name(launch.size->ranks, launch.replicate);
 }
 
 std::string label_of(const PlannedLaunch& launch) {
   switch (launch.purpose) {
     case Purpose::calibration:
-      return std::string(report::calibration_label);
+      return std::string(study_folder::calibration_label);
     case Purpose::timeline:
-      return std::string(report::timeline_label);
+      return std::string(study_folder::timeline_label);
     case Purpose::measurement:
       break;
   }
@@ -68,7 +68,7 @@ StudyPlan::StudyPlan(const Options& options, const OptionTable& run_table, fs::p
   }
   program_ = fs::read_symlink("/proc/self/exe").string();
   sizes_ = sizes();
-  const std::string ini = ini_of(chosen(options), "");
+  const std::string ini = study_folder::ini_text(chosen(options), "");
   boost::crc_32_type crc;  // makes the name the same in --list and in the study itself
   crc.process_bytes(ini.data(), ini.size());
   // study.ini has the name in one line, so it must be printable.
@@ -92,12 +92,12 @@ std::vector<PlannedSize> StudyPlan::sizes() const {
 }
 
 fs::path StudyPlan::result_of(const PlannedLaunch& launch) const {
-  return folder_ / (name_of(launch) + ".h5");
+  return folder_ / study_folder::result_name(name_of(launch));
 }
 
 /// The options of the run, except its output.
-Values StudyPlan::run_options(const PlannedLaunch& launch) const {
-  Values values;
+OptionList StudyPlan::run_options(const PlannedLaunch& launch) const {
+  OptionList values;
   const auto is_of_other = [&](std::string_view key) {
     return workloads::is_of_some_workload(key) && !workload_.takes(key);
   };
@@ -115,7 +115,7 @@ Values StudyPlan::run_options(const PlannedLaunch& launch) const {
   }
   if (request_.oversubscribe) set_default("device.oversubscribe", "true");
   for (const auto& [key, value] : conditions_) set_default(key, value);
-  if (std::ranges::find(conditions_, Values::value_type("device.backend", "cuda")) !=
+  if (std::ranges::find(conditions_, OptionList::value_type("device.backend", "cuda")) !=
       conditions_.end()) {
     set_default("device.first", std::to_string(first_gpu(launch)));
   }
@@ -202,8 +202,8 @@ std::vector<PlannedLaunch> StudyPlan::launches() const {
 }
 
 /// The options that give a rank equal resources at every size: those of the largest size.
-Values StudyPlan::conditions_of(const report::RunFile& run) const {
-  Values values = {{"measure.rates", run.path.string()}};
+OptionList StudyPlan::conditions_of(const report::RunFile& run) const {
+  OptionList values = {{"measure.rates", run.path.string()}};
   if (!workload_.takes("measure.rates")) values.clear();
   const io::ResultReader file(run.path);
   const Table ranks = file.table("/topology/ranks", {{"threads", ColumnType::integer}});

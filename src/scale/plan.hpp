@@ -9,7 +9,7 @@
 #include "measure/machine.hpp"
 #include "measure/sample.hpp"
 #include "report/run_file.hpp"
-#include "scale/launcher.hpp"
+#include "scale/launch/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
@@ -86,11 +86,11 @@ class StudyPlan {
 
  private:
   std::vector<PlannedSize> sizes() const;
-  Values conditions_of(const report::RunFile& calibration) const;
+  OptionList conditions_of(const report::RunFile& calibration) const;
   measure::PlannedRanks hosts_of(std::uint64_t ranks) const;
   Predicted predict(const PlannedSize& size) const;
   std::uint64_t first_gpu(const PlannedLaunch& launch) const;
-  Values run_options(const PlannedLaunch& launch) const;
+  OptionList run_options(const PlannedLaunch& launch) const;
 
   const Options& options_;
   const OptionTable& run_table_;
@@ -102,7 +102,7 @@ class StudyPlan {
   std::string program_, name_;
   std::vector<PlannedSize> sizes_;
   std::uint64_t calibrated_per_host_ = 0;  // ranks; 0: there is no calibration run yet
-  Values conditions_;                      // options that give a rank equal resources at every size
+  OptionList conditions_;                  // options that give a rank equal resources at every size
 };
 
 }  // namespace shardstream::scale

@@ -1,53 +1,113 @@
 #include "scale/results.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <system_error>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "execution/output.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/output/contents.hpp"
 #include "report/inputs.hpp"
 #include "report/run_file.hpp"
-#include "scale/complaint.hpp"
-#include "scale/folder.hpp"
+#include "report/trace.hpp"
+#include "scale/launch/complaint.hpp"
 
 namespace shardstream::scale {
 
 namespace fs = std::filesystem;
 
-LaunchAttempt Results::as_if_done(const PlannedLaunch& launch) const {
-  return {.point = label_of(launch),
-          .ranks = launch.size->ranks,
-          .replicate = launch.replicate,
-          .result = plan_.result_of(launch)};
+namespace {
+
+/// Does not follow a link. A file that cannot be reached counts as missing, since the run reports
+/// it.
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  return type == fs::file_type::none ? fs::file_type::not_found : type;
+}
+
+}  // namespace
+
+std::string why_not_own_result(const fs::path& result, const LaunchLabels& labels) {
+  const fs::file_type type = type_of(result);
+  if (type == fs::file_type::not_found) return {};
+  if (type != fs::file_type::regular) return "it is not a regular file";
+  try {
+    const io::ResultReader file(result, io::ResultStatus::any);
+    const std::string study = file.text("/config", "study.name");
+    if (study != labels.study) {
+      return study.empty() ? "it is not a result of a study"
+                           : fmt::format("it is a result of the study {}", excerpt(study));
+    }
+    const bool is_of_launch =
+        file.text("/config", "study.point") == labels.point &&
+        file.text("/config", "study.replicate") == std::to_string(labels.replicate);
+    return is_of_launch ? "" : "it is the result of another launch of this study";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
+  const fs::file_type type = type_of(trace);
+  if (type == fs::file_type::not_found) return {};
+  const Descriptor file(trace, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  std::string start(64 << 10, '\0');
+  const auto got = type == fs::file_type::regular && file.valid()
+                       ? file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size())
+                       : -1;
+  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
+  const auto end = start.find("\"traceEvents\"");
+  const std::string label = report::study_label(study);
+  const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
+  return is_own ? "" : "it is not a trace of this study";
+}
+
+/// The reason why the result does not count, or "". Throws UsageError if there is no complete
+/// result.
+std::string Results::problem_of_result(const PlannedLaunch& launch) const {
+  const report::RunFile run = report::read_run_file(plan_.result_of(launch));
+  if (run.ranks != launch.size->ranks) {
+    return "its result is from " + counted(run.ranks, "rank");
+  }
+  if (run.study != plan_.name() || run.point != label_of(launch) ||
+      run.replicate != launch.replicate) {
+    return "its result belongs to another size or study";
+  }
+  return run.resumed ? "it resumed an interrupted run" : "";
+}
+
+bool Results::exists(const PlannedLaunch& launch) const {
+  try {
+    return problem_of_result(launch).empty();
+  } catch (const UsageError&) {
+    return false;
+  }
 }
 
 /// The result file alone decides, since a run publishes it only after it has finished and checked
 /// its work. Exit codes cannot decide: launchers return different ones, and the exit code of a
 /// launch is unknown if its `scale` was killed.
-std::string Results::problem_of(const LaunchAttempt& attempt) const {
+std::string Results::problem_of(const PlannedLaunch& launch, const Ended& ended,
+                                const fs::path& log) const {
   try {
-    const report::RunFile run = report::read_run_file(attempt.result);
-    if (run.ranks != attempt.ranks) {
-      return "its result is from " + counted(run.ranks, "rank");
-    }
-    if (run.study != plan_.name() || run.point != attempt.point ||
-        run.replicate != attempt.replicate) {
-      return "its result belongs to another size or study";
-    }
-    if (run.resumed) return "it resumed an interrupted run";
-    return {};
+    return problem_of_result(launch);
   } catch (const UsageError& error) {
-    if (attempt.ended.timed_out) {
+    if (ended.timed_out) {
       return fmt::format("it did not end within {} (--scale.timeout){}",
-                         format_duration(attempt.ended.timeout),
-                         attempt.ended.killed ? ", and ended only after SIGKILL" : "");
+                         format_duration(ended.timeout),
+                         ended.killed ? ", and ended only after SIGKILL" : "");
     }
-    if (attempt.ended.code != 0) {
-      const std::string said = complaint_of(attempt.log);
-      return fmt::format("exit code {}{}{}", attempt.ended.code, said.empty() ? "" : ": ", said);
+    if (ended.code != 0) {
+      const std::string said = complaint_of(log);
+      return fmt::format("exit code {}{}{}", ended.code, said.empty() ? "" : ": ", said);
     }
     return fmt::format("it left no result: {}", error.what());
   }

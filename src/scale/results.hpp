@@ -2,15 +2,29 @@
 // remove.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "io/source/origin.hpp"
-#include "scale/attempts.hpp"
+#include "scale/launch/process.hpp"
 #include "scale/plan.hpp"
 
 namespace shardstream::scale {
+
+/// The labels of a launch in its result file.
+struct LaunchLabels {
+  std::string study, point;
+  std::uint64_t replicate = 0;
+};
+
+/// The reason why `result` must not be removed: nothing proves that it is a result of this launch,
+/// complete or not. Empty if it is one, or if there is no such file.
+std::string why_not_own_result(const std::filesystem::path& result, const LaunchLabels& labels);
+/// The same for the trace of a run of this study.
+std::string why_not_own_trace(const std::filesystem::path& trace, const std::string& study);
 
 /// The plan must outlive it.
 class Results {
@@ -18,12 +32,12 @@ class Results {
   /// `records_spans`: whether every launch that measures also writes a trace.
   Results(const StudyPlan& plan, bool records_spans) : plan_(plan), records_spans_(records_spans) {}
 
-  /// The launch as a successful attempt; problem_of() checks whether its result exists and is
-  /// correct.
-  LaunchAttempt as_if_done(const PlannedLaunch& launch) const;
-  /// The reason why the launch does not count, or "".
-  std::string problem_of(const LaunchAttempt& attempt) const;
-  bool exists(const PlannedLaunch& launch) const { return problem_of(as_if_done(launch)).empty(); }
+  /// Whether the launch has a result that counts.
+  bool exists(const PlannedLaunch& launch) const;
+  /// The reason why the launch does not count after it has `ended`, or "". The cause of a failure
+  /// is quoted from its log.
+  std::string problem_of(const PlannedLaunch& launch, const Ended& ended,
+                         const std::filesystem::path& log) const;
 
   /// The first difference between the input files of a result, which must exist, and `files`; empty
   /// if there is none. `when` is the time at which `files` had this state, such as "now".
@@ -41,6 +55,8 @@ class Results {
   void remove(const PlannedLaunch& launch) const;
 
  private:
+  std::string problem_of_result(const PlannedLaunch& launch) const;
+
   const StudyPlan& plan_;
   bool records_spans_;
 };

@@ -1,15 +1,6 @@
 // A scaling study. It launches `run` at each number of ranks as a user would, and collects the
-// result files in one folder. It starts no MPI and opens no device. The folder contains:
-//
-//   study.ini       the options of the study
-//   calibration.h5  one run at the largest size. It tests the launcher, and all other runs get its
-//                   rates, sizes and CPUs per rank as options
-//   pN-rR.h5        the result of launch R on N ranks
-//   pN-timeline.h5  one repetition on N ranks with all spans, only for figures
-//   logs/           the output of each launch
-//   attempts.jsonl  the time and the outcome of every launch
-//   .scale.lock     locked while launches are made
-//
+// result files in one folder. It starts no MPI and opens no device.
+// study_folder/names.hpp describes the folder.
 // Starting the same study again launches only the missing runs.
 #pragma once
 

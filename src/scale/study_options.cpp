@@ -7,7 +7,6 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "report/study_ini.hpp"
 #include "scale/options.hpp"
 
 namespace shardstream::scale {
@@ -24,17 +23,10 @@ std::pair<std::string, std::string> differing_parts(std::string_view a, std::str
   return {"..." + excerpt(a.substr(start)), "..." + excerpt(b.substr(start))};
 }
 
-/// The values by key, as read_study_ini() returns them.
-std::map<std::string, std::string> stored(const Values& values) {
-  std::map<std::string, std::string> by_key;
-  for (const auto& [key, value] : values) by_key[key] = report::stored_value(value);
-  return by_key;
-}
-
 }  // namespace
 
-Values chosen(const Options& options) {
-  Values values;
+OptionList chosen(const Options& options) {
+  OptionList values;
   for (const auto& [key, value] : options.all()) {
     const bool is_needed_by_report = key == "scale.ranks" || key == "scale.replicates";
     if (key == "output.file" || key.starts_with("study.")) continue;  // each study has its own
@@ -55,22 +47,9 @@ OptionTable with_run_defaults(const OptionTable& table) {
   return table.with(rows);
 }
 
-std::string ini_of(const Values& values, const std::string& name) {
-  std::string text =
-      fmt::format("{}\n[study]\nname = {}\n", report::study_ini_mark, report::ini_value(name));
-  std::string section;
-  for (const auto& [key, value] : values) {
-    const std::string of_key = key.substr(0, key.find('.'));
-    if (of_key != section) text += fmt::format("\n[{}]\n", of_key);
-    section = of_key;
-    text += fmt::format("{} = {}\n", key.substr(section.size() + 1), report::ini_value(value));
-  }
-  return text;
-}
-
-std::string first_difference(std::map<std::string, std::string> then, const Values& now) {
+std::string first_difference(StoredOptions then, const OptionList& now) {
   then.erase("study.name");
-  std::map<std::string, std::string> current = stored(now);
+  StoredOptions current = study_folder::stored(now);
   for (const auto* side : {&then, &current}) {
     for (const auto& [key, value] : *side) {
       const auto was = then.find(key), is = current.find(key);
@@ -87,9 +66,9 @@ std::string first_difference(std::map<std::string, std::string> then, const Valu
   return {};
 }
 
-bool extends(const std::map<std::string, std::string>& then, const Values& now) {
-  const std::map<std::string, std::string> current = stored(now);
-  std::map<std::string, std::string> expected = then;
+bool extends(const StoredOptions& then, const OptionList& now) {
+  const StoredOptions current = study_folder::stored(now);
+  StoredOptions expected = then;
   for (const char* key : {"scale.ranks", "scale.replicates"}) {
     if (!then.contains(key) || !current.contains(key)) return false;
     expected[key] = current.at(key);

@@ -13,9 +13,9 @@
 #include "report/comparison/comparison.hpp"
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
-#include "report/study_ini.hpp"
-#include "scale/folder.hpp"
+#include "scale/results.hpp"
 #include "scale/study_options.hpp"
+#include "study_folder/folder.hpp"
 
 namespace shardstream::fuzz {
 namespace {
@@ -131,13 +131,13 @@ class Studies final : public Target {
   /// Reads what `scale` reads before it resumes a study.
   void resume() const {
     const char* const nothing[] = {nullptr};
-    const auto stored = report::read_study_ini(".");
-    report::launch_names(stored);
+    const auto stored = study_folder::read_options(".");
+    study_folder::launch_names(stored);
     const Options options = table_.resolve({}, nothing, ini_name);
-    const scale::Values now = scale::chosen(options);
+    const scale::OptionList now = scale::chosen(options);
     scale::first_difference(stored, now);
     scale::extends(stored, now);
-    const scale::StudyFolder folder(".");
+    const study_folder::StudyFolder folder(".");
     folder.check();
     folder.expect_only_study();
     for (const char* result : {"p1-r1.h5", "p2-r1.h5"}) {

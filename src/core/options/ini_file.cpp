@@ -41,18 +41,39 @@ std::ifstream open(const std::filesystem::path& file) {
   throw UsageError(fmt::format("'{}' cannot be opened: check its permissions", file.string()));
 }
 
+/// `text` without quotes that enclose the whole of it; "a" "b" stays as it is.
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') &&
+                      text.find(text[0], 1) == text.size() - 1;
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+bool is_comment_mark(std::string_view line, std::size_t i) {
+  return (line[i] == '#' || line[i] == ';') &&
+         (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t');
+}
+
+/// Whether the reader would change the value if it were not in quotes.
+bool needs_quotes(std::string_view value) {
+  if (value != trim(value) || value.starts_with('"') || value.starts_with('\'')) return true;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (is_comment_mark(value, i)) return true;
+  }
+  return false;
+}
+
 /// Reads an INI file with Boost's parser. Each assignment is parsed alone, under the header of its
 /// section, so that every error has a line number. Boost does not see a byte-order mark, comments,
 /// or a '#' in a value, which it would take for a comment. Quotes are removed after Boost's parser.
 /// Boost's matching of abbreviated keys happens in po::store, which is not used.
 class IniReader {
  public:
-  IniReader(const std::vector<OptionRow>& rows, const std::filesystem::path& file)
-      : rows_(rows), file_(file.string()) {}
+  using Use = std::function<void(const IniLine&)>;
 
-  /// Adds every value of the file.
-  void read(Values& values) {
-    std::istringstream lines(read_ini_text(file_));
+  IniReader(const std::string& file, const Use& use) : file_(file), use_(use) {}
+
+  void read(std::string_view all) {
+    std::istringstream lines{std::string(all)};
     for (std::string text; std::getline(lines, text);) {
       ++line_;
       std::string_view line = text;
@@ -66,7 +87,7 @@ class IniReader {
       if (line.starts_with('[')) {
         enter_section(line);
       } else if (!line.empty()) {
-        assign(std::string(line), values);
+        assign(std::string(line));
       }
     }
   }
@@ -95,10 +116,9 @@ class IniReader {
     char quote = 0;
     for (std::size_t i = 0; i < line.size(); ++i) {
       const char c = line[i];
-      const bool is_mark = c == '#' || c == ';';
       if (quote != 0) {
         if (c == quote) quote = 0;
-      } else if (is_mark && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) {
+      } else if (is_comment_mark(line, i)) {
         return i;
       } else if (i == value && (c == '"' || c == '\'')) {
         quote = c;
@@ -116,7 +136,7 @@ class IniReader {
     section_ = fmt::format("[{}]\n", name);
   }
 
-  void assign(std::string line, Values& values) {
+  void assign(std::string line) {
     std::replace(line.begin(), line.end(), '#', hidden_hash);
     std::istringstream lines(section_ + line);
     std::vector<po::option> parsed;
@@ -127,17 +147,14 @@ class IniReader {
       fail(fmt::format("{} is neither [section] nor key = value", excerpt(line)));
     }
     expect(parsed.size() == 1, "one line of an INI file is one assignment");
-    const std::string key = restored(parsed[0].string_key);
-    if (find_row(rows_, key) == nullptr) {
-      fail(fmt::format("unknown key {}{}", excerpt(key), did_you_mean(nearest_key(rows_, key))));
-    }
-    const std::string value = unquoted(restored(parsed[0].value.at(0)));
-    const auto [first, is_new] = line_of_.emplace(key, line_);
+    const IniLine read = {restored(parsed[0].string_key),
+                          std::string(unquoted(restored(parsed[0].value.at(0)))), line_};
+    const auto [first, is_new] = lines_.try_emplace(read.key, read);
     if (!is_new) {
-      fail(fmt::format("'{}' is given twice, as {} in line {} and as {} here: keep one", key,
-                       excerpt(values.at(key).text), first->second, excerpt(value)));
+      fail(fmt::format("'{}' is given twice, as {} in line {} and as {} here: keep one", read.key,
+                       excerpt(first->second.value), first->second.number, excerpt(read.value)));
     }
-    values[key] = {value, fmt::format("{}:{}", file_, line_)};
+    use_(read);
   }
 
   static std::string restored(std::string text) {
@@ -145,18 +162,11 @@ class IniReader {
     return text;
   }
 
-  /// Removes quotes that enclose the whole value; "a" "b" stays as it is.
-  static std::string unquoted(const std::string& text) {
-    const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') &&
-                        text.find(text[0], 1) == text.size() - 1;
-    return quoted ? text.substr(1, text.size() - 2) : text;
-  }
-
-  const std::vector<OptionRow>& rows_;
-  std::string file_;
+  const std::string& file_;
+  const Use& use_;
   std::size_t line_ = 0;
-  std::string section_;  ///< the last header line, or nothing
-  std::map<std::string, std::size_t> line_of_;
+  std::string section_;                   ///< the last header line, or nothing
+  std::map<std::string, IniLine> lines_;  ///< by key
 };
 
 }  // namespace
@@ -175,9 +185,40 @@ std::string read_ini_text(const std::filesystem::path& file) {
   return text;
 }
 
+void for_each_ini_line(std::string_view text, const std::string& file,
+                       const std::function<void(const IniLine&)>& use) {
+  IniReader(file, use).read(text);
+}
+
+std::string ini_value(std::string_view value) {
+  const std::string stored = stored_ini_value(value);
+  if (!needs_quotes(stored)) return stored;
+  const char quote = stored.find('"') == stored.npos ? '"' : '\'';
+  return quote + stored + quote;
+}
+
+std::string stored_ini_value(std::string_view value) {
+  const bool has_both = value.find('"') != value.npos && value.find('\'') != value.npos;
+  const bool hides_quote = has_both && needs_quotes(value);
+  std::string stored;
+  for (const char letter : value) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool is_hidden = byte < 0x20 || byte == 0x7f || (hides_quote && letter == '"');
+    stored += is_hidden ? fmt::format("\\x{:02x}", byte) : std::string(1, letter);
+  }
+  return stored;
+}
+
 void read_ini(const std::vector<OptionRow>& rows, const std::filesystem::path& file,
               Values& values) {
-  IniReader(rows, file).read(values);
+  const std::string name = file.string();
+  for_each_ini_line(read_ini_text(file), name, [&](const IniLine& line) {
+    if (find_row(rows, line.key) == nullptr) {
+      throw UsageError(fmt::format("{}:{}: unknown key {}{}", name, line.number, excerpt(line.key),
+                                   did_you_mean(nearest_key(rows, line.key))));
+    }
+    values[line.key] = {line.value, fmt::format("{}:{}", name, line.number)};
+  });
 }
 
 }  // namespace shardstream::options

@@ -8,7 +8,7 @@
 
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "report/study_ini.hpp"
+#include "study_folder/study_ini.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -58,7 +58,7 @@ void read_machine(const io::ResultReader& file, const RunFile& run, Values& mach
 /// The options of `setup` that the user of the study has not given. They can only come from its
 /// calibration run, which sets these sections and keys.
 std::set<std::string> calibrated_options(const RunFile& run, const Setup& setup) {
-  const auto chosen = read_study_ini(run.path.parent_path());
+  const auto chosen = study_folder::read_options(run.path.parent_path());
   const auto name = chosen.find("study.name");
   if (run.study.empty() || name == chosen.end() || name->second != run.study) return {};
   std::set<std::string> keys;

@@ -43,7 +43,7 @@ struct Side {
   std::string path;
   std::vector<ComparedPoint> points;  ///< sorted by their traits, with ascending ranks
   std::vector<ExcludedFile> excluded, unreadable;
-  std::vector<Attempt> failed;
+  std::vector<study_folder::LaunchAttempt> failed;
   std::vector<std::string> missing;  ///< see StudyReport::missing
 
   std::size_t launches() const;

@@ -155,7 +155,7 @@ std::string of_files(const Side& side) {
   };
   for (const ExcludedFile& file : side.excluded) add("Excluded", file);
   for (const ExcludedFile& file : side.unreadable) add("Unreadable", file);
-  for (const Attempt& attempt : side.failed) {
+  for (const study_folder::LaunchAttempt& attempt : side.failed) {
     text += fmt::format("Failed ({}): {}, attempt {}: {} (logs/{}).\n", side.name,
                         printable(attempt.name()), attempt.number, printable(attempt.problem),
                         printable(attempt.log));

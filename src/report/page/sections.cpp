@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/words.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -37,7 +38,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
   }
   for (const std::string& note : study.notes) texts.push_back(fmt::format("Note: {}", note));
-  for (const Attempt& attempt : study.failed) {
+  for (const study_folder::LaunchAttempt& attempt : study.failed) {
     texts.push_back(
         fmt::format("Failed: {}, attempt {}: {}", attempt.name(), attempt.number, attempt.problem));
   }
@@ -252,16 +253,16 @@ std::string provenance(const DetailedStudy& detailed) {
 
 std::string commands(const StudyReport& study) {
   const std::string folder = folder_of(study), again = folder + "-again";
+  const std::string ini = fmt::format("{}/{}", folder, study_folder::ini_name);
   std::error_code ignored;
   std::string html;
-  if (!study.runs.front().study.empty() &&
-      std::filesystem::exists(folder + "/study.ini", ignored)) {
+  if (!study.runs.front().study.empty() && std::filesystem::exists(ini, ignored)) {
     html +=
         "<p>The study once more, with its options in study.ini, and whether it became slower:"
         "</p>\n";
-    html += command_block(fmt::format(
-        "{}\n{}", shell_line({"shardstream", "scale", folder + "/study.ini", "-o", again}),
-        shell_line({"shardstream", "compare", folder, again})));
+    html +=
+        command_block(fmt::format("{}\n{}", shell_line({"shardstream", "scale", ini, "-o", again}),
+                                  shell_line({"shardstream", "compare", folder, again})));
   }
   std::string list;
   for (const int ranks : ranks_of(study)) {

@@ -5,7 +5,7 @@
 
 #include "core/text.hpp"
 #include "report/page/figures/figures.hpp"
-#include "report/study_ini.hpp"
+#include "study_folder/names.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -36,7 +36,7 @@ DetailedStudy with_details(const StudyReport& study) {
 }
 
 bool is_timeline_run(const RunFile& run) {
-  return run.point == timeline_label;
+  return run.point == study_folder::timeline_label;
 }
 
 std::string basis_of_medians(const StudyReport& study) {

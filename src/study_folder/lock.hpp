@@ -8,15 +8,11 @@
 #include "core/descriptor.hpp"
 #include "core/log.hpp"
 
-namespace shardstream::scale {
+namespace shardstream::study_folder {
 
-/// The lock file in the folder. It stays there, since two processes could hold the lock if one
-/// removed it.
-inline constexpr const char* lock_name = ".scale.lock";
-
-/// Locks of open file descriptions (fcntl), which also hold between the hosts of an NFS server.
-/// Unlike those of a process, they do not end when another descriptor of the file is closed. The
-/// commands that this process starts do not inherit them (O_CLOEXEC).
+/// Locks bytes of .scale.lock (byte_lock.hpp). The commands that this process starts do not inherit
+/// the locks (O_CLOEXEC). The file stays in the folder, since two processes could hold the lock if
+/// one removed it.
 class FolderLock {
  public:
   /// Locks the whole folder for `launch` 0, else only this launch, whose number the caller chooses.
@@ -34,4 +30,4 @@ class FolderLock {
   Descriptor file_;
 };
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::study_folder

@@ -1,4 +1,4 @@
-#include "scale/cache.hpp"
+#include "scale/launch/cache.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

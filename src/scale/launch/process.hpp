@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "scale/interrupts.hpp"
+#include "scale/launch/interrupts.hpp"
 
 namespace shardstream::scale {
 

@@ -1,4 +1,4 @@
-#include "scale/launcher.hpp"
+#include "scale/launch/launcher.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "core/text.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
-#include "scale/process.hpp"
+#include "scale/launch/process.hpp"
 
 namespace shardstream::scale {
 namespace {

@@ -1,4 +1,4 @@
-#include "scale/complaint.hpp"
+#include "scale/launch/complaint.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "scale/interrupts.hpp"
+#include "scale/launch/interrupts.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "scale/lock.hpp"
+#include "study_folder/lock.hpp"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -17,8 +17,10 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
+#include "study_folder/byte_lock.hpp"
+#include "study_folder/names.hpp"
 
-namespace shardstream::scale {
+namespace shardstream::study_folder {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,34 +30,10 @@ constexpr std::uint64_t max_bytes = std::uint64_t{4} << 20;
 
 // The locked bytes are far after the contents: one for the study, one for a process that writes the
 // contents, and one for each launch.
-constexpr off_t of_study = off_t{1} << 41, of_writer = of_study + 1, of_launches = of_study + 2;
+constexpr Bytes of_study{off_t{1} << 41, 1}, of_writer{of_study.start + 1, 1};
 
-off_t byte_of(std::uint64_t launch) {
-  return launch == 0 ? of_study : of_launches + static_cast<off_t>(launch);
-}
-
-/// fcntl() for one byte. Returns 0 or errno; F_OFD_GETLK changes `type`.
-int change_lock(const Descriptor& file, int command, off_t byte, short& type) {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = byte;
-  range.l_len = 1;
-  while (::fcntl(file.get(), command, &range) != 0) {
-    if (errno != EINTR) return errno;
-  }
-  type = range.l_type;
-  return 0;
-}
-
-int lock(const Descriptor& file, off_t byte, short type) {
-  return change_lock(file, F_OFD_SETLK, byte, type);
-}
-
-/// Whether another process has locked the byte for itself alone.
-bool is_locked(const Descriptor& file, off_t byte) {
-  short type = F_RDLCK;
-  return change_lock(file, F_OFD_GETLK, byte, type) == 0 && type != F_UNLCK;
+Bytes of_launch(std::uint64_t launch) {
+  return launch == 0 ? of_study : Bytes{of_writer.start + 1 + static_cast<off_t>(launch), 1};
 }
 
 /// Whether `path` no longer names the open file.
@@ -78,8 +56,8 @@ FolderLock::FolderLock(const fs::path& folder, std::uint64_t launch, Log& log)
   do {
     while (!open_file()) {
     }
-    int error = lock(file_, of_study, launch == 0 ? F_WRLCK : F_RDLCK);
-    if (error == 0 && launch > 0) error = lock(file_, byte_of(launch), F_WRLCK);
+    int error = change_lock(file_, of_study, launch == 0 ? F_WRLCK : F_RDLCK);
+    if (error == 0 && launch > 0) error = change_lock(file_, of_launch(launch), F_WRLCK);
     if (error == EAGAIN || error == EACCES) fail_as_held();
     if (error != 0) {
       log.warn(fmt::format(
@@ -119,8 +97,7 @@ bool FolderLock::open_file() {
 void FolderLock::sign(std::uint64_t launch) {
   const std::string line = fmt::format("{} {} {} {:%Y-%m-%dT%H:%M:%SZ}\n", launch, host_name(),
                                        getpid(), fmt::gmtime(std::time(nullptr)));
-  short type = F_WRLCK;
-  change_lock(file_, F_OFD_SETLKW, of_writer, type);
+  change_lock(file_, of_writer, F_WRLCK, F_OFD_SETLKW);
   struct stat status {};
   const bool starts = launch == 0 || ::fstat(file_.get(), &status) != 0 || status.st_size == 0;
   if (!starts || ::ftruncate(file_.get(), 0) == 0) {
@@ -128,8 +105,7 @@ void FolderLock::sign(std::uint64_t launch) {
     const auto end = starts ? 0 : static_cast<std::uint64_t>(status.st_size);
     file_.write_at(end, std::as_bytes(std::span(text)));
   }
-  type = F_UNLCK;
-  change_lock(file_, F_OFD_SETLK, of_writer, type);
+  change_lock(file_, of_writer, F_UNLCK);
 }
 
 /// "process PID on HOST, since TIME": the last process that has signed and still holds a lock.
@@ -141,7 +117,7 @@ std::string FolderLock::holder() const {
     std::uint64_t launch = 0;
     std::string host, pid, since;
     if (!(words >> launch >> host >> pid >> since)) continue;
-    if (is_locked(file_, byte_of(launch))) {
+    if (is_locked(file_, of_launch(launch))) {
       found = fmt::format("process {} on {}, since {}", pid, host, since);
     }
   }
@@ -155,4 +131,4 @@ void FolderLock::fail_as_held() const {
                   folder_.string(), holder()));
 }
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::study_folder

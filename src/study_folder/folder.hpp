@@ -4,18 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
 
-#include "scale/study_options.hpp"
+#include "study_folder/names.hpp"
+#include "study_folder/study_ini.hpp"
 
-namespace shardstream::scale {
-
-/// The labels of a launch in its result file.
-struct LaunchLabels {
-  std::string study, point;
-  std::uint64_t replicate = 0;
-};
+namespace shardstream::study_folder {
 
 class StudyFolder {
  public:
@@ -31,15 +25,21 @@ class StudyFolder {
   bool has_study() const;
   /// Whether the folder contains a study with at least one file *.h5.
   bool has_results() const;
-  std::map<std::string, std::string> options() const;  ///< those of study.ini
+  StoredOptions options() const { return read_options(path_); }
 
   /// Creates the folder and its folder of logs. Throws UsageError.
   void create() const;
   /// Writes study.ini. Several jobs may read the old file meanwhile, so the new one replaces it
   /// atomically. Throws UsageError if that fails, or if `scale` has not written the old file.
-  void write_options(const Values& values, const std::string& name) const;
+  void write_options(const OptionList& chosen, const std::string& name) const;
   /// Removes attempts.jsonl. Throws UsageError if it has lines that `scale` has not written.
   void remove_attempts() const;
+  /// The file of the result of a launch.
+  std::filesystem::path result_of(std::string_view launch) const {
+    return path_ / result_name(launch);
+  }
+  /// The file of a log.
+  std::filesystem::path log(std::string_view name) const { return path_ / logs_name / name; }
   /// Creates an empty log for an attempt of a launch, with an unused name. Throws Error.
   std::filesystem::path new_log(const std::string& launch, std::uint64_t attempt) const;
 
@@ -47,10 +47,4 @@ class StudyFolder {
   std::filesystem::path path_;
 };
 
-/// The reason why `result` must not be removed: nothing proves that it is a result of this launch,
-/// complete or not. Empty if it is one, or if there is no such file.
-std::string why_not_own_result(const std::filesystem::path& result, const LaunchLabels& labels);
-/// The same for the trace of a run of this study.
-std::string why_not_own_trace(const std::filesystem::path& trace, const std::string& study);
-
-}  // namespace shardstream::scale
+}  // namespace shardstream::study_folder

@@ -1,4 +1,4 @@
-#include "scale/folder.hpp"
+#include "study_folder/folder.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,14 +17,10 @@
 #include "core/files.hpp"
 #include "core/text.hpp"
 #include "core/uuid.hpp"
-#include "io/hdf5/result_file.hpp"
-#include "io/output/temporary_files.hpp"
-#include "report/attempts.hpp"
-#include "report/study_ini.hpp"
-#include "report/trace.hpp"
-#include "scale/lock.hpp"
+#include "study_folder/attempts.hpp"
+#include "study_folder/names.hpp"
 
-namespace shardstream::scale {
+namespace shardstream::study_folder {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,7 +39,7 @@ Kind kind_of(const fs::path& path) {
 
 /// Whether `scale` creates a file with this name before it writes study.ini.
 bool is_of_start(const std::string& name) {
-  return name == "logs" || name == lock_name ||
+  return name == logs_name || name == lock_name ||
          (name.starts_with(part_start) && name.ends_with(part_end));
 }
 
@@ -86,7 +82,7 @@ void StudyFolder::expect_only_study() const {
 }
 
 bool StudyFolder::has_study() const {
-  return kind_of(path_ / "study.ini") != Kind::none;
+  return kind_of(path_ / ini_name) != Kind::none;
 }
 
 bool StudyFolder::has_results() const {
@@ -95,32 +91,26 @@ bool StudyFolder::has_results() const {
       names_in(path_), [](const std::string& name) { return fs::path(name).extension() == ".h5"; });
 }
 
-std::map<std::string, std::string> StudyFolder::options() const {
-  return report::read_study_ini(path_);
-}
-
 void StudyFolder::create() const {
   std::error_code error;
-  fs::create_directories(path_ / "logs", error);
+  fs::create_directories(path_ / logs_name, error);
   if (!error) return;
   throw UsageError(
       fmt::format("output.file: cannot create the folder '{}' ({}): name another folder with -o",
-                  (path_ / "logs").string(), error.message()));
+                  (path_ / logs_name).string(), error.message()));
 }
 
-void StudyFolder::write_options(const Values& values, const std::string& name) const {
-  const fs::path path = path_ / "study.ini";
+void StudyFolder::write_options(const OptionList& chosen, const std::string& name) const {
+  const fs::path path = path_ / ini_name;
   const Kind kind = kind_of(path);
-  const auto old = read_small_file(path, report::max_study_ini_bytes).value_or(std::string());
-  constexpr std::size_t byte_order_mark = 3;  // bytes that an editor may have added before the mark
-  const bool is_own = old.find(report::study_ini_mark) <= byte_order_mark;
+  const bool is_own = is_own_ini(path_);
   if (kind == Kind::other || (kind == Kind::regular && !is_own)) {
     throw UsageError(fmt::format("output.file: '{}' is not a file that scale has written: {}",
                                  path.string(), remedy));
   }
   const fs::path part = path_ / fmt::format("{}{}{}", part_start, random_uuid(), part_end);
   Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-  const std::string text = ini_of(values, name);
+  const std::string text = ini_text(chosen, name);
   const bool is_written =
       file.valid() && file.write_at(0, std::as_bytes(std::span(text))) && file.close();
   if (is_written && ::rename(part.c_str(), path.c_str()) == 0) return;
@@ -133,13 +123,13 @@ void StudyFolder::write_options(const Values& values, const std::string& name) c
 }
 
 void StudyFolder::remove_attempts() const {
-  const fs::path path = path_ / "attempts.jsonl";
+  const fs::path path = path_ / attempts_name;
   if (kind_of(path) == Kind::none) return;
   if (kind_of(path) == Kind::other) {
     throw UsageError(
         fmt::format("output.file: '{}' is not a regular file: {}", path.string(), remedy));
   }
-  report::read_attempts(path_);
+  read_attempts(path_);
   if (::unlink(path.c_str()) == 0) return;
   throw UsageError(fmt::format("output.file: cannot remove '{}' ({}): {}", path.string(),
                                errno_text(errno), remedy));
@@ -148,7 +138,7 @@ void StudyFolder::remove_attempts() const {
 fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) const {
   constexpr unsigned mode = 0644;
   for (std::uint64_t number = attempt; true; ++number) {
-    const fs::path path = path_ / "logs" / fmt::format("{}-a{}.log", launch, number);
+    const fs::path path = path_ / logs_name / fmt::format("{}-a{}.log", launch, number);
     const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     if (file.valid()) return path;
     if (errno == EEXIST) continue;
@@ -157,39 +147,4 @@ fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) 
   }
 }
 
-std::string why_not_own_result(const fs::path& result, const LaunchLabels& labels) {
-  const Kind kind = kind_of(result);
-  if (kind == Kind::none) return {};
-  if (kind == Kind::other) return "it is not a regular file";
-  try {
-    const io::ResultReader file(result, io::ResultStatus::any);
-    const std::string study = file.text("/config", "study.name");
-    if (study != labels.study) {
-      return study.empty() ? "it is not a result of a study"
-                           : fmt::format("it is a result of the study {}", excerpt(study));
-    }
-    const bool is_of_launch =
-        file.text("/config", "study.point") == labels.point &&
-        file.text("/config", "study.replicate") == std::to_string(labels.replicate);
-    return is_of_launch ? "" : "it is the result of another launch of this study";
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-}
-
-std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
-  const Kind kind = kind_of(trace);
-  if (kind == Kind::none) return {};
-  const Descriptor file(trace, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  std::string start(64 << 10, '\0');
-  const auto got = kind == Kind::regular && file.valid()
-                       ? file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size())
-                       : -1;
-  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
-  const auto end = start.find("\"traceEvents\"");
-  const std::string label = report::study_label(study);
-  const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
-  return is_own ? "" : "it is not a trace of this study";
-}
-
-}  // namespace shardstream::scale
+}  // namespace shardstream::study_folder

@@ -1,4 +1,4 @@
-#include "scale/process.hpp"
+#include "scale/launch/process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,65 @@
+#include "scale/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.hpp"
+#include "scale/study_options.hpp"
+
+namespace shardstream::scale {
+
+Progress::Progress(const Order& order)
+    : order_(order),
+      folder_(order.folder),
+      plan_(order.options, order.run_table, order.folder, order.rates),
+      results_(plan_, order.options.flag("measure.timeline")),
+      forecast_(plan_.largest().predicted.sampling, plan_.largest().predicted.is_minimum) {}
+
+std::vector<PlannedLaunch> Progress::wanted() const {
+  std::vector<PlannedLaunch> launches = plan_.launches();
+  std::erase_if(launches, [&](const PlannedLaunch& launch) {
+    return !order_.only.empty() && order_.only != name_of(launch);
+  });
+  return launches;
+}
+
+std::vector<PlannedLaunch> Progress::missing() const {
+  std::vector<PlannedLaunch> launches = wanted();
+  std::erase_if(launches, [&](const PlannedLaunch& launch) { return results_.exists(launch); });
+  return launches;
+}
+
+double Progress::expected(const PlannedLaunch& launch) const {
+  const double predicted = launch.size->predicted.seconds;
+  return launch.measures() ? forecast_.launch(launch.size->ranks, predicted)
+                           : forecast_.single(predicted);
+}
+
+void Progress::take_conditions() {
+  const report::RunFile run = calibration();
+  plan_.take_conditions(run);
+  forecast_.calibrate(run.step("store"), run.seconds, plan_.largest().predicted.seconds);
+}
+
+void Progress::expect_same_study() {
+  const OptionList now = chosen(order_.options);
+  const auto then = folder_.options();
+  if (then.contains("study.name")) plan_.rename(then.at("study.name"));
+  const std::string difference = first_difference(then, now);
+  if (difference.empty() || extends(then, now)) return;
+  const bool is_of_size =
+      difference.starts_with("scale.ranks ") || difference.starts_with("scale.replicates ");
+  throw UsageError(fmt::format(
+      "'{}' contains another study ({}): name another folder with -o, or give the options of that "
+      "study; if study.ini was edited, restore it{}",
+      folder_.path().string(), difference,
+      is_of_size
+          ? "; a study can get more replicates and more sizes, but none less, and its largest "
+            "size (in a weak study also the smallest) cannot change, since the conditions "
+            "of all launches depend on it"
+          : ""));
+}
+
+}  // namespace shardstream::scale
