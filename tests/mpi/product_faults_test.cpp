@@ -136,7 +136,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
 
   void multiply_in(const Box& box, const Sizes& sizes, bool symmetric = false) {
     multiply(sizes, Decomposition::automatic, symmetric, nullptr, box);
-    ASSERT_EQ(plan_.box, box);
+    ASSERT_EQ(plan_.shape.box, box);
   }
 
   /// Of each row of A, what makes the sum of its squares 1.
@@ -188,7 +188,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
 
   /// The tiles that a rank checks and downloads, in this order.
   static std::vector<TileIndex> owned(const Plan& plan) {
-    const std::vector<TileIndex> all = plan.tiles(plan.super_tile(0));
+    const std::vector<TileIndex> all = plan.shape.tiles(plan.super_tile(0));
     std::vector<TileIndex> mine;
     for (std::uint64_t i = 0; i < all.size(); ++i) {
       if (plan.owns(i)) mine.push_back(all[i]);
@@ -199,9 +199,9 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
   /// and theirs where there are rows.
   static std::uint64_t gathers_a_batch(const Plan& plan) {
     const bool has_a = plan.super_tile(0).rows.count > 0;
-    const bool sums_b = plan.problem.symmetric && plan.super_tile(0).columns.count > 0;
+    const bool sums_b = plan.problem().symmetric && plan.super_tile(0).columns.count > 0;
     const std::uint64_t of_b = sums_b ? 3 : 2;
-    return (plan.box.rows > 1 ? of_b : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
+    return (plan.shape.box.rows > 1 ? of_b : 0) + (plan.shape.box.columns > 1 && has_a ? 2 : 0);
   }
   bool has_mirror(TileIndex tile) const { return operands_.symmetric && tile.row != tile.column; }
   std::vector<Download> downloads(const Plan& plan) const {
@@ -217,7 +217,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
       add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
       add(Of::tile, tile, place.rows.count, row);
     }
-    add(Of::sums, {}, plan.own_blocks.count, plan.batch_checksums() * sizeof(std::uint64_t));
+    add(Of::sums, {}, plan.part.blocks.count, plan.shape.batch_checksums() * sizeof(std::uint64_t));
     return all;
   }
 
@@ -301,12 +301,12 @@ TEST_P(ProductFaults, RunsWithoutFaultsPass) {
     return verdict.checksum;
   };
   multiply(usual);
-  ASSERT_GE(plan_.blocks, 3U);
+  ASSERT_GE(plan_.shape.blocks, 3U);
   const bool shallow = GetParam() != gemm::Precision::int8 && GetParam() != gemm::Precision::fp32x3;
-  EXPECT_EQ(plan_.begins_shallow, shallow);
-  ASSERT_EQ(plan_.tile_rows, 2U);
-  ASSERT_EQ(plan_.tile_columns, 2U);
-  const std::uint64_t checksum = expect_none(2 * plan_.blocks, 0);
+  EXPECT_EQ(plan_.shape.begins_shallow, shallow);
+  ASSERT_EQ(plan_.shape.tile_rows, 2U);
+  ASSERT_EQ(plan_.shape.tile_columns, 2U);
+  const std::uint64_t checksum = expect_none(2 * plan_.shape.blocks, 0);
 
   // A fault leaves nothing behind.
   EXPECT_NE(failure_with({.upload = Flip{0, 0}}, 0), "");
@@ -316,12 +316,13 @@ TEST_P(ProductFaults, RunsWithoutFaultsPass) {
 
   if (session().size() > 1) {
     multiply(usual, Decomposition::grid);
-    EXPECT_EQ(session().sum(expect_none(plan_.blocks * (plan_.box.rows > 1 ? 4 : 2), 0)),
-              session().sum(checksum));
+    EXPECT_EQ(
+        session().sum(expect_none(plan_.shape.blocks * (plan_.shape.box.rows > 1 ? 4 : 2), 0)),
+        session().sum(checksum));
   }
   multiply_in(layers_alone(), deep);
-  ASSERT_EQ(plan_.segments, 4U);
-  ASSERT_EQ(plan_.count_tiles(plan_.super_tile(0)), 2U);
+  ASSERT_EQ(plan_.shape.segments, 4U);
+  ASSERT_EQ(plan_.shape.count_tiles(plan_.super_tile(0)), 2U);
   expect_none(1, (1 + static_cast<std::uint64_t>(session().size())) / session().size());
 
   multiply(small_deep);
@@ -329,9 +330,9 @@ TEST_P(ProductFaults, RunsWithoutFaultsPass) {
   EXPECT_EQ(run().failure, "");
 
   multiply(square, Decomposition::rows, true);
-  ASSERT_EQ(plan_.tile_rows, 3U);
-  ASSERT_TRUE(plan_.rows.count == 0 || plan_.a_from_b(plan_.super_tile(0)));
-  expect_none(3 * plan_.blocks, 0);
+  ASSERT_EQ(plan_.shape.tile_rows, 3U);
+  ASSERT_TRUE(plan_.part.rows.count == 0 || plan_.shape.a_from_b(plan_.super_tile(0)));
+  expect_none(3 * plan_.shape.blocks, 0);
 }
 
 /// Wherever its ranks stand, and where some of them are idle.
@@ -341,14 +342,14 @@ TEST_P(ProductFaults, RunsWithoutFaultsPassInAnyBox) {
     multiply_in(box, sizes, symmetric);
     const Verdict verdict = run();
     EXPECT_EQ(verdict.failure, "");
-    const std::uint64_t tiles = plan_.count_tiles(plan_.super_tile(0));
+    const std::uint64_t tiles = plan_.shape.count_tiles(plan_.super_tile(0));
     const bool exchanges = tiles > 0 && box.depth > 1;
-    EXPECT_EQ(plan_.idle, plan_.rank >= box.ranks());
-    EXPECT_EQ(plan_.idle, product_->uploaded() == 0);
+    EXPECT_EQ(plan_.part.idle, plan_.part.rank >= box.ranks());
+    EXPECT_EQ(plan_.part.idle, product_->uploaded() == 0);
     EXPECT_EQ(faults_.checks, owned(plan_).size());
     EXPECT_EQ(faults_.exchanges, exchanges ? ceil_div(tiles, box.depth) : 0);
     EXPECT_EQ(faults_.gathers,
-              plan_.own_blocks.count * gathers_a_batch(plan_) + (exchanges ? 1 : 0));
+              plan_.part.blocks.count * gathers_a_batch(plan_) + (exchanges ? 1 : 0));
     return session().sum(verdict.checksum);
   };
   for (const auto& [sizes, symmetric] :
@@ -371,10 +372,11 @@ TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
     const Plan plan = plan_of(where);
     const std::uint64_t a_rows = plan.a_part(plan.super_tile(0)).rows.count;
     const auto of_a_bytes = [&](std::uint64_t each) {
-      return a_rows * plan.depth({each, 1}).count * problem_.a.element_bytes;
+      return a_rows * plan.shape.depth({each, 1}).count * problem_.a.element_bytes;
     };
     const auto of_b_bytes = [&](std::uint64_t each) {
-      return plan.b_part(each).rows.count * plan.tile_columns * tile.n * problem_.b.element_bytes;
+      return plan.b_part(each).rows.count * plan.shape.tile_columns * tile.n *
+             problem_.b.element_bytes;
     };
     std::uint64_t start = of_a ? 0 : of_a_bytes(block);
     for (std::uint64_t each = 0; each < block; ++each) {
@@ -385,7 +387,7 @@ TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
     EXPECT_TRUE(names(failure_with({.upload = Flip{byte, 0}}, where), "device",
                       fmt::format("block {}", block), fmt::format("rank {}", where)));
   };
-  const std::uint64_t last = plan_.blocks - 1;
+  const std::uint64_t last = plan_.shape.blocks - 1;
   expect_named(0, 0, true, false);
   expect_named(last_with_tiles_, last, true, true);
   expect_named(0, 0, false, false);
@@ -397,13 +399,15 @@ void ProductFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_bloc
   const int where = last_with_tiles_;
   const Plan plan = plan_of(where);
   const SuperTile super_tile = plan.super_tile(0);
-  const std::uint64_t giver_row = (plan.row + 1) % plan.box.rows, block = 1;
+  const std::uint64_t giver_row = (plan.part.row + 1) % plan.shape.box.rows, block = 1;
   const std::uint64_t columns = super_tile.columns.count * problem_.tile.n;
   const Range given =
-      plan_of(static_cast<int>(giver_row * plan.box.columns + plan.column)).b_part(block).valid;
+      plan_of(static_cast<int>(giver_row * plan.shape.box.columns + plan.part.column))
+          .b_part(block)
+          .valid;
   ASSERT_GT(given.count, 0U);
   const std::uint64_t row = last_of(given);
-  const std::uint64_t panel_row = giver_row * plan.b_part_rows(block) + given.count - 1;
+  const std::uint64_t panel_row = giver_row * plan.b_part(block).rows.count + given.count - 1;
   const Place hit = place_of({super_tile.rows.first, super_tile.columns.end() - 1});
   const std::uint64_t column = last_of(hit.columns);
   const std::uint64_t panel_column = column - super_tile.columns.first * problem_.tile.n;
@@ -444,7 +448,7 @@ TEST_P(ProductFaults, ACorruptedGatherMakesRowsWrong) {
 TEST_P(ProductFaults, GathersOfBInAGridAreChecked) {
   if (session().size() < 4) GTEST_SKIP() << "a grid of rows and columns has four ranks";
   multiply(usual, Decomposition::grid);
-  ASSERT_EQ(plan_.box, (Box{2, 2, 1}));
+  ASSERT_EQ(plan_.shape.box, (Box{2, 2, 1}));
   expect_gathered_b_to_be_checked(4);
 }
 
@@ -456,15 +460,16 @@ TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
   const int where = last_with_tiles_;
   const Plan plan = plan_of(where);
   const SuperTile super_tile = plan.super_tile(0);
-  const std::uint64_t giver = (plan.column + 1) % plan.box.columns, block = 1;
-  const std::uint64_t row = giver * plan.a_part_rows(super_tile);
-  const bool gathers_b = plan.box.rows > 1;  // first, and its sums
+  const std::uint64_t giver = (plan.part.column + 1) % plan.shape.box.columns, block = 1;
+  const std::uint64_t row = giver * plan.a_part(super_tile).rows.count;
+  const bool gathers_b = plan.shape.box.rows > 1;  // first, and its sums
   const std::uint64_t number = (gathers_b ? 4 : 2) * block + (gathers_b ? 2 : 0);
   const std::vector<std::string> expected{
       "A", fmt::format("block {}", block),
-      fmt::format("rank {}", plan.row * plan.box.columns + giver), fmt::format("rank {}", where)};
+      fmt::format("rank {}", plan.part.row * plan.shape.box.columns + giver),
+      fmt::format("rank {}", where)};
   const std::uint64_t pitch =
-      gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, Backend::host);
+      gemm::a_ld(problem_.precision, plan.shape.depth({block, 1}).count, Backend::host);
   const std::uint64_t byte = row * pitch * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_TRUE(names(failure_with({.gather = Faults::Message{number, flip}}, where), expected));
@@ -481,9 +486,9 @@ TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
   const int where = last_with_tiles_, giver = (where + 1) % session().size();
-  const std::uint64_t block = 1, tiles = plan_.tile_columns;
+  const std::uint64_t block = 1, tiles = plan_.shape.tile_columns;
   const std::uint64_t of_row =
-      static_cast<std::uint64_t>(giver) * plan_.b_part_rows(block) * 2 * tiles;
+      static_cast<std::uint64_t>(giver) * plan_.b_part(block).rows.count * 2 * tiles;
   const auto fault = [&](std::uint64_t index, unsigned bit) {
     return Faults{.gather = Faults::Message{
                       2 * block + 1, {(of_row + index) * sizeof(double) + bit / 8, bit % 8}}};
@@ -509,17 +514,17 @@ TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
 void ProductFaults::expect_exchanged_to_be_checked(int where) {
   const Plan plan = plan_of(where);
   if (owned(plan).empty()) return;
-  const Box& box = plan.box;
-  const std::uint64_t giver = (plan.layer + box.depth - 1) % box.depth;
-  const TreeNode node = plan_of(static_cast<int>(giver * box.layer())).nodes[0];
+  const Box& box = plan.shape.box;
+  const std::uint64_t giver = (plan.part.layer + box.depth - 1) % box.depth;
+  const TreeNode node = plan_of(static_cast<int>(giver * box.layer())).part.nodes[0];
   const Place hit = place_of(owned(plan).front());
   const std::uint64_t row = last_of(hit.rows), column = last_of(hit.columns);
   const std::uint64_t tile_row = row - hit.rows.first, tile_column = column - hit.columns.first;
-  ASSERT_LT(tile_row, plan.exchange_rows);
+  ASSERT_LT(tile_row, plan.shape.exchange_rows);
 
   double partial = 0;
   for (std::uint64_t i = node.index << node.height; i < (node.index + 1) << node.height; ++i) {
-    const Range blocks = share(plan.blocks, i, plan.segments);
+    const Range blocks = share(plan.shape.blocks, i, plan.shape.segments);
     const Range depth = intersection(
         {blocks.first * problem_.tile.k, blocks.count * problem_.tile.k}, {0, problem_.k});
     for (std::uint64_t k = depth.first; k < depth.end(); ++k) {
@@ -540,8 +545,8 @@ void ProductFaults::expect_exchanged_to_be_checked(int where) {
     ASSERT_LT(lowest, GetParam() == gemm::Precision::fp64 ? 52U : 23U);
     flipped = {lowest, bits - 1};
   }
-  const std::uint64_t rows = std::min(plan.exchange_rows, problem_.tile.m);
-  const std::uint64_t start = giver * plan.max_nodes * rows * problem_.tile.n;
+  const std::uint64_t rows = std::min(plan.shape.exchange_rows, problem_.tile.m);
+  const std::uint64_t start = giver * plan.shape.max_nodes * rows * problem_.tile.n;
   for (const unsigned bit : flipped) {
     const std::uint64_t index = start + tile_row * problem_.tile.n + tile_column;
     const Flip flip{index * c_element_ + bit / 8, bit % 8};
@@ -561,13 +566,13 @@ TEST_P(ProductFaults, ACorruptedExchangeMakesARowWrong) {
     const TileIndex tile = owned(plan).front();
     const SuperTile super_tile = plan.super_tile(0);
     const Place hit = place_of(tile);
-    const std::uint64_t giver = (plan.layer + 1) % plan.box.depth;
-    const std::uint64_t check = plan.buffers.check.gathered_z / plan.box.depth;
+    const std::uint64_t giver = (plan.part.layer + 1) % plan.shape.box.depth;
+    const std::uint64_t check = plan.buffers.check.gathered_z / plan.shape.box.depth;
     const std::uint64_t row = (tile.row - super_tile.rows.first) * problem_.tile.m;
     const std::uint64_t z =
         giver * check +
         (row * super_tile.columns.count + tile.column - super_tile.columns.first) * sizeof(double);
-    const std::uint64_t number = plan.own_blocks.count * gathers_a_batch(plan);
+    const std::uint64_t number = plan.part.blocks.count * gathers_a_batch(plan);
     const std::string failure =
         failure_with({.gather = Faults::Message{number, {z + sizeof(double) - 1, 6}}}, where);
     expect_wrong_row(failure, hit, hit.rows.first);
@@ -677,7 +682,8 @@ TEST_P(ProductFaults, ACorruptedVerdictIsNeverAPass) {
       EXPECT_NE(failure_with({.download = Flip{failures, 0}}, where), "");
     } else if (one.of == Download::Of::sums) {
       EXPECT_TRUE(names(failure_with({.download = Flip{one.end() - 1, 7}}, where), "device",
-                        fmt::format("block {}", plan_.blocks - 1), fmt::format("rank {}", where)));
+                        fmt::format("block {}", plan_.shape.blocks - 1),
+                        fmt::format("rank {}", where)));
     }
   }
 }
@@ -690,11 +696,12 @@ TEST_P(ProductFaults, GathersOfASymmetricProductAreChecked) {
   const int where = last_with_tiles_;
   const Plan plan = plan_of(where);
   const std::uint64_t columns = plan.super_tile(0).columns.count * problem_.tile.n;
-  const std::uint64_t giver = (plan.row + 1) % plan.box.rows, block = plan.blocks - 1;
+  const std::uint64_t giver = (plan.part.row + 1) % plan.shape.box.rows,
+                      block = plan.shape.blocks - 1;
   const std::vector<std::string> expected{"B", fmt::format("block {}", block),
                                           fmt::format("rank {}", giver),
                                           fmt::format("rank {}", where)};
-  const std::uint64_t byte = giver * plan.b_part_rows(block) * columns * panel_element_;
+  const std::uint64_t byte = giver * plan.b_part(block).rows.count * columns * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + columns * panel_element_ - 1, 0}}) {
     EXPECT_TRUE(names(failure_with({.gather = Faults::Message{3 * block, flip}}, where), expected));
   }

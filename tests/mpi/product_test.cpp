@@ -113,7 +113,7 @@ struct Prepared {
     runtime.resources.process_memory = 0;  // only buffers are counted
     operands = gram ? open_gram(options) : open_gemm(options);
     plan_with(std::uint64_t{1} << 30);
-    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, Backend::host);
+    library = gemm::make_multiply_plan(operands.precision, plan.problem().tile, Backend::host);
   }
 
   void plan_with(std::uint64_t device_memory) {
@@ -210,8 +210,8 @@ TEST(Product, DeviceMemoryIsAsPlanned) {
     prepared.run();
     const std::uint64_t planned = prepared.plan.device_bytes;
     EXPECT_LE(prepared.peak.device, planned) << told(each);
-    if (prepared.plan.idle) {
-      EXPECT_EQ(planned, prepared.plan.problem.ranks.other_bytes) << told(each);
+    if (prepared.plan.part.idle) {
+      EXPECT_EQ(planned, prepared.plan.problem().ranks.other_bytes) << told(each);
       EXPECT_EQ(prepared.peak.all, 0U) << told(each);
     }
     // Rank 0 has the most of everything, but sums of variables have room for any decomposition.
@@ -231,15 +231,15 @@ TEST(Product, TooLittleHostMemoryIsAnError) {
       prepared.run();
       // Less than any of them needs that is not idle, and more than idle ones do.
       const double mine = static_cast<double>(prepared.peak.all);
-      const auto min = static_cast<std::uint64_t>(
-          -session().max(prepared.plan.idle ? -std::numeric_limits<double>::infinity() : -mine));
+      const auto min = static_cast<std::uint64_t>(-session().max(
+          prepared.plan.part.idle ? -std::numeric_limits<double>::infinity() : -mine));
       auto& resources = prepared.runtime.resources;
       resources.host_memory = (min - 1) * resources.ranks_on_host;
       try {
         prepared.make();
-        EXPECT_TRUE(prepared.plan.idle) << "not refused: " << told(each) << ", " << mode;
+        EXPECT_TRUE(prepared.plan.part.idle) << "not refused: " << told(each) << ", " << mode;
       } catch (const UsageError& error) {
-        EXPECT_FALSE(prepared.plan.idle) << told(each) << ", " << mode;
+        EXPECT_FALSE(prepared.plan.part.idle) << told(each) << ", " << mode;
         const bool holds_none = mode == std::string("stream");
         EXPECT_TRUE(test::names(error.what(),
                                 holds_none ? "--pipeline.gpu-memory" : "--pipeline.mode stream"));
@@ -330,16 +330,16 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
     memory = memory * 9 / 10;
     prepared.plan_with(memory);
   }
-  const std::uint64_t blocks = plan.own_blocks.count;
-  const std::uint64_t first_tiles = plan.count_tiles(plan.super_tile(0));
+  const std::uint64_t blocks = plan.part.blocks.count;
+  const std::uint64_t first_tiles = plan.shape.count_tiles(plan.super_tile(0));
   EXPECT_GE(blocks, 3U);
-  plan.window = 1;
-  if (sweep != Sweep::none) plan.window = plan.ring_batches = blocks;
+  plan.schedule.window = 1;
+  if (sweep != Sweep::none) plan.schedule.window = plan.schedule.ring_batches = blocks;
   std::uint64_t wanted = 0;
   if (sweep == Sweep::one && first_tiles > 0) wanted = 1;
   // In launches of four tiles for each of two threads.
   if (sweep == Sweep::all) wanted = ceil_div(first_tiles, 8) * (blocks - 1);
-  const std::uint64_t last = plan.depth({0, blocks - 1}).count;
+  const std::uint64_t last = plan.shape.depth({0, blocks - 1}).count;
   prepared.operands.a = std::make_unique<io::Matrix>(
       std::make_unique<LateSource>(1700, 2560, last, prepared.products, wanted));
   const auto product = prepared.make();
@@ -390,8 +390,9 @@ TEST(Product, TheDeviceHasWorkWhileAGatherBlocks) {
   if (session().size() == 1) GTEST_SKIP() << "nothing is gathered";
   Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
                             "--product.decomposition", "rows", "--output.store", "false"});
-  ASSERT_FALSE(prepared.plan.idle);
-  prepared.plan.window = prepared.plan.ring_batches = prepared.plan.own_blocks.count;
+  ASSERT_FALSE(prepared.plan.part.idle);
+  prepared.plan.schedule.window = prepared.plan.schedule.ring_batches =
+      prepared.plan.part.blocks.count;
   prepared.runtime.communicator =
       std::make_unique<LateGathers>(std::move(prepared.runtime.communicator), prepared.products);
   prepared.run();

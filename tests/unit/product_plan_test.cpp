@@ -12,7 +12,7 @@
 #include "core/units.hpp"
 #include "kernels/gemm/check.hpp"
 #include "support/errors.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/description.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -60,7 +60,7 @@ bool can_split(Problem problem) {
   problem.requested.decomposition = Decomposition::rows;
   problem.requested.box.reset();
   problem.ranks.device_memory = UINT64_MAX;
-  return make_plan(problem, rates, 0).segments > 1;
+  return make_plan(problem, rates, 0).shape.segments > 1;
 }
 
 /// With memory for everything, for a good part of it, and for hardly a tile.
@@ -180,18 +180,19 @@ TEST(ProductPlan, EachTileIsComputedOnceInEachBlock) {
     for (const Plan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.batches(); ++number) {
         const auto [super_tile, block] = plan.batch(number);
-        for (const TileIndex& tile : plan.tiles(plan.super_tile(super_tile))) {
+        for (const TileIndex& tile : plan.shape.tiles(plan.super_tile(super_tile))) {
           ++computed[{tile.row, tile.column, block}];
         }
       }
     }
     const Plan& plan = plans[0];
     std::size_t expected = 0;
-    for (std::uint64_t i = 0; i < plan.tile_rows; ++i) {
-      for (std::uint64_t j = 0; j < plan.tile_columns; ++j) {
+    for (std::uint64_t i = 0; i < plan.shape.tile_rows; ++i) {
+      for (std::uint64_t j = 0; j < plan.shape.tile_columns; ++j) {
         const bool mirrored = problem.symmetric && i != j;
-        EXPECT_EQ(plan.computed({i, j}), !mirrored || !plan.computed({j, i}));
-        for (std::uint64_t block = 0; plan.computed({i, j}) && block < plan.blocks; ++block) {
+        EXPECT_EQ(plan.shape.computed({i, j}), !mirrored || !plan.shape.computed({j, i}));
+        for (std::uint64_t block = 0; plan.shape.computed({i, j}) && block < plan.shape.blocks;
+             ++block) {
           EXPECT_EQ((computed[{i, j, block}]), 1) << told(plan);
           ++expected;
         }
@@ -206,20 +207,21 @@ TEST(ProductPlan, TilesStandAsTheirRunsSay) {
     for (const Plan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const SuperTile super_tile = plan.super_tile(number);
-        EXPECT_EQ(intersection(super_tile.rows, plan.rows).count, super_tile.rows.count);
-        EXPECT_EQ(intersection(super_tile.columns, plan.columns).count, super_tile.columns.count);
+        EXPECT_EQ(intersection(super_tile.rows, plan.part.rows).count, super_tile.rows.count);
+        EXPECT_EQ(intersection(super_tile.columns, plan.part.columns).count,
+                  super_tile.columns.count);
         std::vector<TileIndex> expected;
         for (std::uint64_t i = super_tile.rows.first; i < super_tile.rows.end(); ++i) {
           for (std::uint64_t j = super_tile.columns.first; j < super_tile.columns.end(); ++j) {
-            if (plan.computed({i, j})) expected.push_back({i, j});
+            if (plan.shape.computed({i, j})) expected.push_back({i, j});
           }
         }
-        const std::vector<TileIndex> tiles = plan.tiles(super_tile);
+        const std::vector<TileIndex> tiles = plan.shape.tiles(super_tile);
         EXPECT_EQ(tiles, expected);
-        EXPECT_EQ(plan.count_tiles(super_tile), tiles.size());
-        EXPECT_LE(tiles.size(), plan.max_tiles);
+        EXPECT_EQ(plan.shape.count_tiles(super_tile), tiles.size());
+        EXPECT_LE(tiles.size(), plan.schedule.sizes.tiles);
         std::uint64_t next = 0;
-        for (const TileRun& run : plan.runs(super_tile)) {
+        for (const TileRun& run : plan.shape.runs(super_tile)) {
           EXPECT_EQ(run.first, next);
           EXPECT_GT(run.columns.count, 0U);
           EXPECT_EQ(tiles.at(next), (TileIndex{run.row, run.columns.first}));
@@ -238,44 +240,48 @@ TEST(ProductPlan, TilesStandAsTheirRunsSay) {
 TEST(ProductPlan, PartsMakeUpThePanels) {
   for (const auto& [problem, plans] : many_planned()) {
     const gemm::Tile& tile = problem.tile;
-    const Box box = plans[0].box;
+    const Box box = plans[0].shape.box;
     for (const Plan& one : plans) {
-      if (one.idle) continue;
-      for (std::uint64_t block = 0; block < one.blocks; ++block) {
-        const Range panel = one.depth({block, 1});
+      if (one.part.idle) continue;
+      for (std::uint64_t block = 0; block < one.shape.blocks; ++block) {
+        const Range panel = one.shape.depth({block, 1});
         std::vector<int> times(panel.count);
         for (const Plan& other : plans) {
-          if (other.idle || other.column != one.column || other.layer != one.layer) continue;
+          if (other.part.idle || other.part.column != one.part.column ||
+              other.part.layer != one.part.layer)
+            continue;
           const auto [rows, valid] = other.b_part(block);
-          EXPECT_EQ(rows.count, one.b_part_rows(block));
-          EXPECT_EQ(rows.first - panel.first, other.row * one.b_part_rows(block));
+          EXPECT_EQ(rows.count, one.shape.b_part_rows(panel.count));
+          EXPECT_EQ(rows.first - panel.first, other.part.row * one.shape.b_part_rows(panel.count));
           EXPECT_TRUE(valid.count == 0 || valid.first == rows.first);
           for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - panel.first);
         }
         for (std::uint64_t i = 0; i < panel.count; ++i) {
           EXPECT_EQ(times[i], panel.first + i < problem.k ? 1 : 0);
         }
-        EXPECT_GE(box.rows * one.b_part_rows(block), panel.count);
+        EXPECT_GE(box.rows * one.shape.b_part_rows(panel.count), panel.count);
       }
       for (std::uint64_t number = 0; number < one.super_tiles(); ++number) {
         const SuperTile super_tile = one.super_tile(number);
         const std::uint64_t first = super_tile.rows.first * tile.m;
         std::vector<int> times(super_tile.rows.count * tile.m);
         for (const Plan& other : plans) {
-          if (other.idle || other.row != one.row || other.layer != one.layer) continue;
+          if (other.part.idle || other.part.row != one.part.row ||
+              other.part.layer != one.part.layer)
+            continue;
           const auto [rows, valid] = other.a_part(super_tile);
-          if (one.a_from_b(super_tile)) {
+          if (one.shape.a_from_b(super_tile)) {
             EXPECT_EQ(rows.count, 0U);
             EXPECT_EQ(intersection(super_tile.rows, super_tile.columns), super_tile.rows);
             continue;
           }
-          EXPECT_EQ(rows.count, one.a_part_rows(super_tile));
-          EXPECT_EQ(rows.first - first, other.column * rows.count);
+          EXPECT_EQ(rows.count, one.shape.a_part_rows(super_tile.rows.count));
+          EXPECT_EQ(rows.first - first, other.part.column * rows.count);
           EXPECT_TRUE(valid.count == 0 || valid.first == rows.first);
           for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - first);
         }
         for (std::uint64_t i = 0; i < times.size(); ++i) {
-          const bool needed = first + i < problem.m && !one.a_from_b(super_tile);
+          const bool needed = first + i < problem.m && !one.shape.a_from_b(super_tile);
           EXPECT_EQ(times[i], needed ? 1 : 0) << told(one);
         }
       }
@@ -286,56 +292,57 @@ TEST(ProductPlan, PartsMakeUpThePanels) {
 TEST(ProductPlan, RanksAgreeOnWhatTheyDoTogether) {
   for (const auto& [problem, plans] : many_planned()) {
     const Plan& first = plans[0];
-    EXPECT_LE(first.box.ranks(), problem.ranks.count);
+    EXPECT_LE(first.shape.box.ranks(), problem.ranks.count);
     if (problem.requested.box) {
-      EXPECT_EQ(first.box, *problem.requested.box);
+      EXPECT_EQ(first.shape.box, *problem.requested.box);
     } else if (first.decision.decomposition != Decomposition::split_k) {
-      EXPECT_EQ(first.box.ranks(), problem.ranks.count);
+      EXPECT_EQ(first.shape.box.ranks(), problem.ranks.count);
     }
     for (const Plan& plan : plans) {
       EXPECT_EQ(plan.decision.decomposition, first.decision.decomposition);
-      EXPECT_EQ(plan.box, first.box);
+      EXPECT_EQ(plan.shape.box, first.shape.box);
       EXPECT_EQ(plan.decision.why, first.decision.why);
-      EXPECT_EQ(plan.idle, plan.rank >= plan.box.ranks());
-      if (!plan.idle) {
-        EXPECT_EQ(plan.rank,
-                  (plan.layer * plan.box.rows + plan.row) * plan.box.columns + plan.column);
+      EXPECT_EQ(plan.part.idle, plan.part.rank >= plan.shape.box.ranks());
+      if (!plan.part.idle) {
+        EXPECT_EQ(plan.part.rank,
+                  (plan.part.layer * plan.shape.box.rows + plan.part.row) * plan.shape.box.columns +
+                      plan.part.column);
       }
-      EXPECT_EQ(plan.passes, first.passes);
-      EXPECT_EQ(plan.ring_batches, first.ring_batches);
-      EXPECT_EQ(plan.window, first.window);
-      EXPECT_EQ(plan.levels, first.levels);
-      EXPECT_EQ(plan.max_tiles, first.max_tiles);
-      EXPECT_EQ(plan.held_tiles, first.held_tiles);
-      EXPECT_EQ(plan.cut.keeps_b, first.cut.keeps_b);
-      EXPECT_EQ(plan.max_nodes, first.max_nodes);
-      EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
+      EXPECT_EQ(plan.schedule.passes, first.schedule.passes);
+      EXPECT_EQ(plan.schedule.ring_batches, first.schedule.ring_batches);
+      EXPECT_EQ(plan.schedule.window, first.schedule.window);
+      EXPECT_EQ(plan.shape.levels, first.shape.levels);
+      EXPECT_EQ(plan.schedule.sizes.tiles, first.schedule.sizes.tiles);
+      EXPECT_EQ(plan.schedule.sizes.held_tiles, first.schedule.sizes.held_tiles);
+      EXPECT_EQ(plan.schedule.cut.keeps_b, first.schedule.cut.keeps_b);
+      EXPECT_EQ(plan.shape.max_nodes, first.shape.max_nodes);
+      EXPECT_EQ(plan.shape.exchange_rows, first.shape.exchange_rows);
       EXPECT_EQ(plan.prediction.seconds, first.prediction.seconds);
-      EXPECT_EQ(plan.own_blocks.count == 0, plan.idle);
-      EXPECT_EQ(plan.device_bytes, plan.idle ? problem.ranks.other_bytes : first.device_bytes);
-      EXPECT_EQ(plan.buffers.batch.b_panel, plan.idle ? 0 : first.buffers.batch.b_panel);
+      EXPECT_EQ(plan.part.blocks.count == 0, plan.part.idle);
+      EXPECT_EQ(plan.device_bytes, plan.part.idle ? problem.ranks.other_bytes : first.device_bytes);
+      EXPECT_EQ(plan.buffers.batch.b_panel, plan.part.idle ? 0 : first.buffers.batch.b_panel);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const SuperTile tiles = plan.super_tile(number);
-        if (plan.idle) {
+        if (plan.part.idle) {
           EXPECT_EQ(tiles, SuperTile{});
           continue;
         }
         for (const Plan& other : plans) {
-          if (!other.idle && other.row == plan.row) {
+          if (!other.part.idle && other.part.row == plan.part.row) {
             EXPECT_EQ(other.super_tile(number).rows, tiles.rows);
           }
-          if (!other.idle && other.column == plan.column) {
+          if (!other.part.idle && other.part.column == plan.part.column) {
             EXPECT_EQ(other.super_tile(number).columns, tiles.columns);
           }
         }
       }
-      if (plan.idle) continue;
-      if (plan.box.depth == 1) {
-        EXPECT_EQ(plan.own_blocks, (Range{0, plan.blocks}));
+      if (plan.part.idle) continue;
+      if (plan.shape.box.depth == 1) {
+        EXPECT_EQ(plan.part.blocks, (Range{0, plan.shape.blocks}));
       }
-      const Plan& corner = plans[plan.layer * plan.box.layer()];  // of its layer
-      EXPECT_EQ(plan.own_blocks, corner.own_blocks);
-      EXPECT_EQ(plan.nodes, corner.nodes);
+      const Plan& corner = plans[plan.part.layer * plan.shape.box.layer()];  // of its layer
+      EXPECT_EQ(plan.part.blocks, corner.part.blocks);
+      EXPECT_EQ(plan.part.nodes, corner.part.nodes);
     }
   }
 }
@@ -347,56 +354,60 @@ TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
     const Buffers& has = plan.buffers;
     EXPECT_LE(plan.device_bytes, problem.ranks.device_memory) << told(plan);
     constexpr std::uint64_t panel = 4, tile = 16;
-    const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.box.rows);
+    const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.shape.box.rows);
     const bool splits = problem.precision == gemm::Precision::fp32x3;
     std::uint64_t max_z = 0;
     for (const Plan& each : plans) {
       std::uint64_t all_tiles = 0;
       EXPECT_GE(has.check.verdicts,
-                each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_checksums());
+                each.numbered_tiles() * 56 + each.batches() * 8 * each.shape.batch_checksums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const SuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;
-        EXPECT_LE(tiles.rows.count, plan.max_rows);
-        EXPECT_LE(tiles.columns.count, plan.max_columns);
+        EXPECT_LE(tiles.rows.count, plan.schedule.sizes.rows);
+        EXPECT_LE(tiles.columns.count, plan.schedule.sizes.columns);
         const std::uint64_t part = each.a_part(tiles).rows.count;
-        EXPECT_GE(has.batch.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
-        EXPECT_GE(has.batch.b_panel, b_part * plan.box.rows * columns * panel);
+        EXPECT_GE(has.batch.a_panel, std::max(rows, part * plan.shape.box.columns) * depth * panel);
+        EXPECT_GE(has.batch.b_panel, b_part * plan.shape.box.rows * columns * panel);
         EXPECT_GE(has.batch.raw_a, problem.a.raw ? part * depth * 8 : 0);
         EXPECT_GE(has.batch.raw_b, problem.b.raw ? b_part * columns : 0);
         EXPECT_GE(has.batch.a_factor, splits ? 3 * rows * depth * panel : 0);
         EXPECT_GE(has.batch.b_factor, splits ? 3 * depth * columns * panel : 0);
-        EXPECT_GE(has.batch.y, b_part * plan.box.rows * tiles.columns.count * 16);
+        EXPECT_GE(has.batch.y, b_part * plan.shape.box.rows * tiles.columns.count * 16);
         EXPECT_GE(has.check.z, rows * tiles.columns.count * 8);
         EXPECT_GE(has.check.row_squares, rows * 8);
         EXPECT_GE(has.check.column_squares, tiles.columns.count * 8);
-        all_tiles = (plan.cut.keeps_b ? all_tiles : 0) + each.count_tiles(tiles);
-        EXPECT_GE(plan.held_tiles, all_tiles);
-        EXPECT_GE(has.accumulators, plan.levels * all_tiles * tile * tile * 4);
-        EXPECT_GE(has.lanes, problem.tile.lanes > 1
-                                 ? problem.tile.lanes * each.count_tiles(tiles) * tile * tile * 4
-                                 : 0);
+        all_tiles = (plan.schedule.cut.keeps_b ? all_tiles : 0) + each.shape.count_tiles(tiles);
+        EXPECT_GE(plan.schedule.sizes.held_tiles, all_tiles);
+        EXPECT_GE(has.accumulators, plan.shape.levels * all_tiles * tile * tile * 4);
+        EXPECT_GE(has.lanes,
+                  problem.tile.lanes > 1
+                      ? problem.tile.lanes * each.shape.count_tiles(tiles) * tile * tile * 4
+                      : 0);
         max_z = std::max(max_z, rows * tiles.columns.count * 8);
       }
     }
     EXPECT_EQ(has.batch.a_factor + has.batch.b_factor > 0, splits);
     EXPECT_EQ(has.c_tile, problem.reads_c ? 16 * 16 * 4U : 0);
-    EXPECT_EQ(has.mirrors > 0, problem.symmetric && problem.stores_c && plan.tile_rows > 1);
-    if (plan.box.depth > 1) {
-      EXPECT_GE(has.check.gathered_z, plan.box.depth * max_z);
-      EXPECT_GE(has.send, plan.box.depth * plan.max_nodes * plan.exchange_rows * tile * 4);
+    EXPECT_EQ(has.mirrors > 0, problem.symmetric && problem.stores_c && plan.shape.tile_rows > 1);
+    if (plan.shape.box.depth > 1) {
+      EXPECT_GE(has.check.gathered_z, plan.shape.box.depth * max_z);
+      EXPECT_GE(has.send,
+                plan.shape.box.depth * plan.shape.max_nodes * plan.shape.exchange_rows * tile * 4);
       EXPECT_EQ(has.send, has.receive);
-      EXPECT_GT(plan.exchange_rows, 0U);
+      EXPECT_GT(plan.shape.exchange_rows, 0U);
     } else {
       EXPECT_EQ(has.check.gathered_z + has.send + has.receive, 0U);
     }
     EXPECT_EQ(has.check.slices, gemm::check_slices(problem.m));
-    EXPECT_EQ(has.kept_b, plan.cut.keeps_b ? plan.blocks * (has.batch.b_panel + has.batch.y) : 0);
+    EXPECT_EQ(has.kept_b, plan.schedule.cut.keeps_b
+                              ? plan.shape.blocks * (has.batch.b_panel + has.batch.y)
+                              : 0);
     std::uint64_t total =
         problem.ranks.other_bytes + has.c_tile + has.accumulators + has.lanes + has.kept_b +
         has.check.slices * (has.check.z + has.check.row_squares + has.check.column_squares) +
         has.check.gathered_z + has.check.verdicts + has.mirrors + has.send + has.receive;
-    total += plan.ring_batches *
+    total += plan.schedule.ring_batches *
              (has.batch.raw_a + has.batch.raw_b + has.batch.a_panel + has.batch.b_panel +
               has.batch.a_factor + has.batch.b_factor + has.batch.y);
     EXPECT_EQ(plan.device_bytes, total);
@@ -410,13 +421,13 @@ TEST(ProductPlan, KBeginsWithShallowBlocks) {
     const Plan plan = make_plan(problem, rates, 0);
     std::vector<std::uint64_t> all;
     std::uint64_t next = 0;
-    for (std::uint64_t block = 0; block < plan.blocks; ++block) {
-      const Range depth = plan.depth({block, 1});
+    for (std::uint64_t block = 0; block < plan.shape.blocks; ++block) {
+      const Range depth = plan.shape.depth({block, 1});
       EXPECT_EQ(depth.first, next);
       next = depth.end();
       all.push_back(depth.count);
     }
-    EXPECT_EQ(plan.depth({0, plan.blocks}), (Range{0, next}));
+    EXPECT_EQ(plan.shape.depth({0, plan.shape.blocks}), (Range{0, next}));
     EXPECT_GE(next, problem.k);
     return all;
   };
@@ -438,12 +449,12 @@ TEST(ProductPlan, WindowsFitIntoTheRing) {
     std::uint64_t batches = 0;
     for (const Plan& plan : plans) batches = std::max(batches, plan.batches());
     const Plan& plan = plans.back();
-    EXPECT_GE(plan.ring_batches, std::min<std::uint64_t>(2, batches));
-    EXPECT_LE(plan.ring_batches, std::min<std::uint64_t>(8, batches));
-    EXPECT_GE(plan.window, 1U);
-    EXPECT_LE(plan.window, plan.ring_batches);
-    const std::uint64_t last = plan.own_blocks.end() - 1;
-    for (std::uint64_t i = 0; i + 1 < plan.window; ++i) {
+    EXPECT_GE(plan.schedule.ring_batches, std::min<std::uint64_t>(2, batches));
+    EXPECT_LE(plan.schedule.ring_batches, std::min<std::uint64_t>(8, batches));
+    EXPECT_GE(plan.schedule.window, 1U);
+    EXPECT_LE(plan.schedule.window, plan.schedule.ring_batches);
+    const std::uint64_t last = plan.part.blocks.end() - 1;
+    for (std::uint64_t i = 0; i + 1 < plan.schedule.window; ++i) {
       EXPECT_FALSE(plan.step(last - i).begins) << told(plan);  // one segment
     }
   }
@@ -457,20 +468,20 @@ TEST(ProductPlan, TrafficIsWhatTheBatchesBring) {
     double flops = 0;
     for (std::uint64_t number = 0; number < plan.batches(); ++number) {
       const auto [super_tile, block] = plan.batch(number);
-      ASSERT_LT(block, plan.blocks);
+      ASSERT_LT(block, plan.shape.blocks);
       const SuperTile tiles = plan.super_tile(super_tile);
       const std::uint64_t columns = tiles.columns.count * 16,
                           a_rows = plan.a_part(tiles).rows.count;
-      const Range panel = plan.depth({block, 1});
-      const bool has_b = plan.cut.keeps_b && super_tile > 0;
-      const std::uint64_t b_rows = has_b ? 0 : plan.b_part_rows(block);
+      const Range panel = plan.shape.depth({block, 1});
+      const bool has_b = plan.schedule.cut.keeps_b && super_tile > 0;
+      const std::uint64_t b_rows = has_b ? 0 : plan.b_part(block).rows.count;
       uploads += a_rows * panel.count * problem.a.element_bytes +
                  b_rows * columns * problem.b.element_bytes;
-      of_a += (plan.box.columns - 1) * a_rows *
+      of_a += (plan.shape.box.columns - 1) * a_rows *
               gemm::a_ld(problem.precision, panel.count, Backend::host) * 4;
-      of_b += (plan.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);
+      of_b += (plan.shape.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);
       const std::uint64_t depth = intersection(panel, {0, problem.k}).count;
-      for (const TileIndex& each : plan.tiles(tiles)) {
+      for (const TileIndex& each : plan.shape.tiles(tiles)) {
         const std::uint64_t m = intersection({each.row * tile.m, tile.m}, {0, problem.m}).count;
         const std::uint64_t n = intersection({each.column * tile.n, tile.n}, {0, problem.n}).count;
         flops += 2 * static_cast<double>(m * n * depth);
@@ -479,13 +490,13 @@ TEST(ProductPlan, TrafficIsWhatTheBatchesBring) {
     std::uint64_t c = 0;
     for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
       const SuperTile tiles = plan.super_tile(number);
-      const std::vector<TileIndex> computed = plan.tiles(tiles);
-      const std::uint64_t rounds = ceil_div(computed.size(), plan.box.depth);
-      if (plan.box.depth > 1) {
+      const std::vector<TileIndex> computed = plan.shape.tiles(tiles);
+      const std::uint64_t rounds = ceil_div(computed.size(), plan.shape.box.depth);
+      if (plan.shape.box.depth > 1) {
         const std::uint64_t rows = tiles.rows.count * 16;
-        exchanged +=
-            (plan.box.depth - 1) * (rounds * plan.max_nodes * 16 * 16 * 4 +
-                                    8 * (rows * tiles.columns.count + rows + tiles.columns.count));
+        exchanged += (plan.shape.box.depth - 1) *
+                     (rounds * plan.shape.max_nodes * 16 * 16 * 4 +
+                      8 * (rows * tiles.columns.count + rows + tiles.columns.count));
       }
       for (std::uint64_t index = 0; problem.reads_c && index < computed.size(); ++index) {
         if (!plan.owns(index)) continue;
@@ -508,14 +519,14 @@ TEST(ProductPlan, TrafficIsWhatTheBatchesBring) {
 
 /// What a rank's accumulators hold behind its last block, as terms of blocks: "((0 1) (2 3))".
 std::vector<std::string> sums_of(const Plan& plan) {
-  std::vector<std::string> levels(plan.levels);
+  std::vector<std::string> levels(plan.shape.levels);
   std::uint64_t top = 0;
-  for (std::uint64_t block = plan.own_blocks.first; block < plan.own_blocks.end(); ++block) {
+  for (std::uint64_t block = plan.part.blocks.first; block < plan.part.blocks.end(); ++block) {
     const BlockStep step = plan.step(block);
     std::string& sum = levels.at(step.level);
     sum = step.begins ? std::to_string(block) : sum + "," + std::to_string(block);
     top = step.level;
-    const bool ends = block + 1 == plan.own_blocks.end() || plan.step(block + 1).begins;
+    const bool ends = block + 1 == plan.part.blocks.end() || plan.step(block + 1).begins;
     EXPECT_TRUE(ends || step.folds == 0);
     for (std::uint64_t fold = 0; fold < step.folds; ++fold, --top) {
       levels.at(top - 1) = "(" + levels.at(top - 1) + " " + levels.at(top) + ")";
@@ -529,17 +540,17 @@ std::string product_of(const Problem& problem) {
   std::vector<std::vector<std::string>> sums;
   const std::vector<Plan> plans = plans_of(problem);
   for (const Plan& plan : plans) {
-    if (plan.idle) continue;  // these come last
+    if (plan.part.idle) continue;  // these come last
     sums.push_back(sums_of(plan));
-    EXPECT_EQ(sums.back().size(), plan.nodes.size());
-    EXPECT_LE(plan.nodes.size(), plan.max_nodes);
+    EXPECT_EQ(sums.back().size(), plan.part.nodes.size());
+    EXPECT_LE(plan.part.nodes.size(), plan.shape.max_nodes);
   }
-  const Box& box = plans[0].box;
+  const Box& box = plans[0].shape.box;
   for (std::uint64_t rank = 0; rank < box.ranks(); ++rank) {
-    EXPECT_EQ(sums[rank], sums[plans[rank].layer * box.layer()]);
+    EXPECT_EQ(sums[rank], sums[plans[rank].part.layer * box.layer()]);
   }
   std::string last = sums[0].at(0);
-  for (const FoldAddition& add : plans[0].fold()) {
+  for (const FoldAddition& add : plans[0].shape.fold()) {
     std::string& left = sums.at(add.left_layer * box.layer()).at(add.left_node);
     left = "(" + left + " " + sums.at(add.right_layer * box.layer()).at(add.right_node) + ")";
     last = left;
@@ -553,7 +564,7 @@ TEST(ProductPlan, TheOrderOfASumDoesNotDependOnRanks) {
     for (const std::uint64_t m : {13, 60}) {
       Problem problem = small_tiles(m, 30, k, 1);
       const std::string expected = product_of(problem);
-      const std::uint64_t segments = make_plan(problem, rates, 0).segments;
+      const std::uint64_t segments = make_plan(problem, rates, 0).shape.segments;
       for (std::uint64_t ranks = 1; ranks <= 9; ++ranks) {
         problem.ranks.count = ranks;
         for (const Decomposition each :
@@ -579,16 +590,16 @@ TEST(ProductPlan, TheOrderOfASumDoesNotDependOnRanks) {
 TEST(ProductPlan, SegmentsAreFoldedByATree) {
   Problem problem = small_tiles(16, 16, 7 * 32, 1);
   const Plan plan = make_plan(problem, rates, 0);
-  EXPECT_EQ(plan.segments, 4U);
-  EXPECT_EQ(plan.levels, 3U);
+  EXPECT_EQ(plan.shape.segments, 4U);
+  EXPECT_EQ(plan.shape.levels, 3U);
   EXPECT_EQ(product_of(problem), "((0,1 2,3) (4,5 6))");
   problem.ranks.count = 3;
   problem.requested.box = Box{1, 1, 3};
   const Plan last = make_plan(problem, rates, 2);
-  EXPECT_EQ(last.own_segments, (Range{3, 1}));
-  EXPECT_EQ(last.own_blocks, (Range{6, 1}));
-  EXPECT_EQ(last.nodes, (std::vector<TreeNode>{{0, 3}}));
-  EXPECT_EQ(make_plan(problem, rates, 0).nodes, (std::vector<TreeNode>{{1, 0}}));
+  EXPECT_EQ(last.part.segments, (Range{3, 1}));
+  EXPECT_EQ(last.part.blocks, (Range{6, 1}));
+  EXPECT_EQ(last.part.nodes, (std::vector<TreeNode>{{0, 3}}));
+  EXPECT_EQ(make_plan(problem, rates, 0).part.nodes, (std::vector<TreeNode>{{1, 0}}));
 }
 
 /// Functions of the shape alone.
@@ -596,7 +607,7 @@ TEST(ProductPlan, OnlyLongSumsHaveSegments) {
   const auto segments = [](std::uint64_t m, std::uint64_t n, std::uint64_t k) {
     return make_plan(problem_of(m, n, k, gemm::Precision::fp64, Backend::cuda, 1, 140 * GiB), rates,
                      0)
-        .segments;
+        .shape.segments;
   };
   EXPECT_EQ(segments(65536, 65536, 65536), 1U);
   EXPECT_EQ(segments(4096, 4096, 8 * 4096 - 1), 1U);
@@ -619,8 +630,8 @@ TEST(ProductPlan, RowsOfASymmetricProductHaveAsManyTiles) {
     std::vector<std::uint64_t> two_rows;
     for (std::uint64_t i = 0; i < edge; ++i) {
       std::uint64_t tiles = 0;
-      for (std::uint64_t j = 0; j < edge; ++j) tiles += plan.computed({i, j}) ? 1 : 0;
-      EXPECT_EQ(plan.computed({i, i}), true);
+      for (std::uint64_t j = 0; j < edge; ++j) tiles += plan.shape.computed({i, j}) ? 1 : 0;
+      EXPECT_EQ(plan.shape.computed({i, i}), true);
       EXPECT_TRUE(tiles == (edge + 1) / 2 || (edge % 2 == 0 && tiles == edge / 2 + 1));
       two_rows.push_back(tiles);
       const auto before = two_rows.size() >= 2 ? two_rows[two_rows.size() - 2] : 0;
@@ -643,9 +654,9 @@ TEST(ProductPlan, ASymmetricProductTakesHalfOfIt) {
       EXPECT_NEAR(plan.prediction.compute_seconds / whole.prediction.compute_seconds, 0.5, 0.04)
           << told(plan);
       EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
-      EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
+      EXPECT_TRUE(plan.shape.a_from_b(plan.super_tile(0)));
       // The last block of K is padded.
-      const Range depth = plan.depth({0, plan.blocks});
+      const Range depth = plan.shape.depth({0, plan.shape.blocks});
       EXPECT_EQ(plan.traffic.uploads, problem.m / 4 * depth.count * element) << told(plan);
       EXPECT_EQ(plan.traffic.min_uploads, problem.m / 4 * problem.k * element) << told(plan);
       EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
@@ -670,12 +681,13 @@ TEST(ProductPlan, FactorsAreCounted) {
       problem_of(16384, 16384, 65536, gemm::Precision::int8, Backend::cuda, 1, 60 * GiB);
   Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.buffers.batch.a_factor, 0U);
-  EXPECT_EQ(plan.buffers.batch.b_factor, plan.max_columns * problem.tile.n * problem.tile.k);
+  EXPECT_EQ(plan.buffers.batch.b_factor,
+            plan.schedule.sizes.columns * problem.tile.n * problem.tile.k);
   EXPECT_GT(plan.buffers.batch.a_panel, 0U);
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
   plan = make_plan(problem, rates, 0);
-  ASSERT_TRUE(plan.a_from_b(plan.super_tile(0)));
+  ASSERT_TRUE(plan.shape.a_from_b(plan.super_tile(0)));
   EXPECT_EQ(plan.buffers.batch.a_panel, 0U) << told(plan);
   EXPECT_GT(plan.buffers.batch.b_factor, 0U);
   problem.ranks.backend = Backend::host;
@@ -697,9 +709,9 @@ TEST(ProductPlan, LongSumsOfFewTilesAreSplit) {
       problem_of(8192, 8192, 1 << 22, gemm::Precision::fp64, Backend::cuda, 8, 48 * GiB);
   const Plan plan = make_plan(problem, rates, 3);
   EXPECT_EQ(plan.decision.decomposition, Decomposition::split_k) << told(plan);
-  EXPECT_EQ(plan.box, (Box{1, 1, 8}));
-  EXPECT_EQ(plan.layer, 3U);
-  EXPECT_EQ(plan.own_segments, (Range{24, 8}));
+  EXPECT_EQ(plan.shape.box, (Box{1, 1, 8}));
+  EXPECT_EQ(plan.part.layer, 3U);
+  EXPECT_EQ(plan.part.segments, (Range{24, 8}));
   ASSERT_NE(alternative(plan, Decomposition::rows), nullptr);
   EXPECT_GT(alternative(plan, Decomposition::rows)->seconds, 1.04 * plan.prediction.seconds);
   EXPECT_EQ(plan.traffic.a_gathered + plan.traffic.b_gathered, 0U);
@@ -722,20 +734,21 @@ TEST(ProductPlan, ABoxSuitsTheProductAndTheRanks) {
     Problem problem = problem_of(m, n, k, gemm::Precision::fp32, Backend::cuda, 1, 100 * GiB);
     problem.symmetric = symmetric;
     const Plan alone = make_plan(problem, rates, 0);
-    const std::uint64_t tiles = alone.count_tiles(alone.super_tile(0));
+    const std::uint64_t tiles = alone.shape.count_tiles(alone.super_tile(0));
     double before = alone.prediction.seconds;
     for (problem.ranks.count = 1; problem.ranks.count <= 64; ++problem.ranks.count) {
       const Plan plan = make_plan(problem, rates, 0);
-      const Box& box = plan.box;
+      const Box& box = plan.shape.box;
       // The smallest layers may take 8 % more than the fastest box.
       EXPECT_LE(plan.prediction.seconds, 1.08 * before) << told(plan);
       before = std::min(before, plan.prediction.seconds);
-      EXPECT_LE(box.depth, plan.segments);
+      EXPECT_LE(box.depth, plan.shape.segments);
       EXPECT_LE(box.ranks(), problem.ranks.count);
       EXPECT_LE(box.columns, problem.ranks.count < 8 || symmetric ? 1 : problem.ranks.count)
           << told(plan);
       // A share's time is that of whole tiles and segments: at least half of the ranks are busy.
-      const auto shares = static_cast<double>(std::min(problem.ranks.count, tiles * plan.segments));
+      const auto shares =
+          static_cast<double>(std::min(problem.ranks.count, tiles * plan.shape.segments));
       EXPECT_LE(plan.prediction.compute_seconds, 2 * alone.prediction.compute_seconds / shares)
           << told(plan);
       const std::string told_of = told(plan);
@@ -752,18 +765,18 @@ TEST(ProductPlan, MoreRanksThanSegmentsShareTilesToo) {
   constexpr std::uint64_t k = 1 << 27;
   Problem problem = problem_of(8192, 8192, k, gemm::Precision::fp32, Backend::cuda, 128, 24 * GiB);
   const Plan plan = make_plan(problem, rates, 71);
-  EXPECT_EQ(plan.segments, 64U);
-  EXPECT_EQ(plan.box.depth, 64U) << told(plan);
-  EXPECT_EQ(plan.box.layer(), 2U);
-  EXPECT_EQ(plan.layer, 35U);
-  EXPECT_EQ(plan.row + plan.column, 1U);
+  EXPECT_EQ(plan.shape.segments, 64U);
+  EXPECT_EQ(plan.shape.box.depth, 64U) << told(plan);
+  EXPECT_EQ(plan.shape.box.layer(), 2U);
+  EXPECT_EQ(plan.part.layer, 35U);
+  EXPECT_EQ(plan.part.row + plan.part.column, 1U);
   problem.m = problem.n = 4096;  // one tile: no more than 64 have something to do
   problem.tile = gemm::tile_for(4096, 4096, k, gemm::Precision::fp32, Backend::cuda);
   Rates quick_link = rates;  // else more ranks gain from uploading less each
   quick_link.link_up = 500e9;
   const Plan one = make_plan(problem, quick_link, 100);
-  EXPECT_EQ(one.box, (Box{1, 1, 64})) << told(one);
-  EXPECT_TRUE(one.idle);
+  EXPECT_EQ(one.shape.box, (Box{1, 1, 64})) << told(one);
+  EXPECT_TRUE(one.part.idle);
   EXPECT_EQ(one.traffic.uploads + one.traffic.received(), 0U);
   EXPECT_EQ(one.numbered_tiles() + one.batches(), 0U);
   EXPECT_TRUE(names(told(one), "64 of 128 ranks idle", "1 x 1 tiles", "64 segments",
@@ -780,7 +793,7 @@ TEST(ProductPlan, OneRankNeverSplitsK) {
   problem.requested.decomposition = Decomposition::split_k;
   const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.decision.decomposition, Decomposition::rows);
-  EXPECT_EQ(plan.segments, 4U);
+  EXPECT_EQ(plan.shape.segments, 4U);
   EXPECT_TRUE(names(told(plan), "decomposition: rows", "split-k"));
   problem = small_tiles(400, 400, 400, 1);  // a mistake on any number of ranks
   problem.requested.decomposition = Decomposition::split_k;
@@ -793,8 +806,8 @@ TEST(ProductPlan, RejectsSplitKWithoutSegments) {
   EXPECT_TRUE(names(refusal(problem), "split-k", "auto", "rows", "grid"));
   problem = small_tiles(16, 16, 4 * 32, 5);  // four segments for five ranks
   problem.requested.decomposition = Decomposition::split_k;
-  EXPECT_EQ(make_plan(problem, rates, 4).box, (Box{1, 1, 4}));
-  EXPECT_TRUE(make_plan(problem, rates, 4).idle);
+  EXPECT_EQ(make_plan(problem, rates, 4).shape.box, (Box{1, 1, 4}));
+  EXPECT_TRUE(make_plan(problem, rates, 4).part.idle);
 }
 
 TEST(ProductPlan, RejectsImpossibleBoxes) {
@@ -803,7 +816,7 @@ TEST(ProductPlan, RejectsImpossibleBoxes) {
     EXPECT_TRUE(names(refusal(problem), "--product.box", words...));
   };
   Problem problem = small_tiles(60, 60, 4 * 128, 6);
-  ASSERT_EQ(make_plan(problem, rates, 0).segments, 16U);
+  ASSERT_EQ(make_plan(problem, rates, 0).shape.segments, 16U);
   refused(problem, {2, 2, 2}, "2x2x2", 8, 6);
   refused(problem, {UINT64_MAX, 3, 2}, 6);
   problem.requested.decomposition = Decomposition::rows;
@@ -832,9 +845,9 @@ TEST(ProductPlan, SlowGathersOfManyRanksWantAGrid) {
   network.gather = 10e9;
   const Plan plan = make_plan(problem, network, 5);
   EXPECT_EQ(plan.decision.decomposition, Decomposition::grid) << told(plan);
-  EXPECT_EQ(plan.box, (Box{4, 4, 1})) << told(plan);
-  EXPECT_EQ(plan.row, 1U);
-  EXPECT_EQ(plan.column, 1U);
+  EXPECT_EQ(plan.shape.box, (Box{4, 4, 1})) << told(plan);
+  EXPECT_EQ(plan.part.row, 1U);
+  EXPECT_EQ(plan.part.column, 1U);
   EXPECT_LT(plan.prediction.seconds, alternative(plan, Decomposition::rows)->seconds);
   problem.ranks.count = 7;
   const Plan few = make_plan(problem, network, 5);
@@ -848,11 +861,11 @@ TEST(ProductPlan, ASlowDownloadHidesBehindAWindow) {
   Rates with = rates;
   with.link_down = 25e9;  // a tile takes 5.4 ms, and 2.3 ms of computing a block
   const Plan plan = make_plan(problem, with, 0);
-  EXPECT_GE(plan.window, 3U) << told(plan);
-  EXPECT_GE(plan.ring_batches, plan.window);
-  EXPECT_EQ(make_plan(problem, rates, 0).window, 2U);
+  EXPECT_GE(plan.schedule.window, 3U) << told(plan);
+  EXPECT_GE(plan.schedule.ring_batches, plan.schedule.window);
+  EXPECT_EQ(make_plan(problem, rates, 0).schedule.window, 2U);
   with.link_down = 100e9;
-  EXPECT_EQ(make_plan(problem, with, 0).window, 1U);
+  EXPECT_EQ(make_plan(problem, with, 0).schedule.window, 1U);
 }
 
 TEST(ProductPlan, WhatFitsIsUploadedOnce) {
@@ -862,7 +875,7 @@ TEST(ProductPlan, WhatFitsIsUploadedOnce) {
   slow_link.link_up = 5e9;
   const Plan plan = make_plan(problem, slow_link, 1);
   const std::uint64_t operand = problem.m * problem.k * sizeof(double);
-  EXPECT_TRUE(plan.super_tiles() == 1 || plan.cut.keeps_b) << told(plan);
+  EXPECT_TRUE(plan.super_tiles() == 1 || plan.schedule.cut.keeps_b) << told(plan);
   EXPECT_EQ(plan.traffic.uploads, 2 * operand / 4);
   EXPECT_EQ(plan.traffic.min_uploads, plan.traffic.uploads);
   problem.reads_c = true;
@@ -985,7 +998,7 @@ TEST(ProductPlan, OneBatchOverlapsNothing) {
   problem.tile = {4096, 4096, 4096};
   const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.batches(), 1U);
-  EXPECT_EQ(plan.ring_batches, 1U);
+  EXPECT_EQ(plan.schedule.ring_batches, 1U);
   EXPECT_NEAR(plan.prediction.seconds,
               plan.prediction.upload_seconds + plan.prediction.compute_seconds +
                   plan.prediction.drain_seconds,
@@ -1012,20 +1025,20 @@ TEST(ProductPlan, BIsKeptWhereTilesLeaveEarlier) {
   Rates with = rates;
   with.flops = 380e12;
   const Plan plan = make_plan(problem, with, 0);
-  EXPECT_TRUE(plan.cut.keeps_b) << told(plan);
+  EXPECT_TRUE(plan.schedule.cut.keeps_b) << told(plan);
   EXPECT_GE(plan.super_tiles(), 3U);
-  EXPECT_EQ(plan.held_tiles, 32U);
+  EXPECT_EQ(plan.schedule.sizes.held_tiles, 32U);
   EXPECT_EQ(plan.traffic.uploads, plan.traffic.min_uploads);
   EXPECT_LT(plan.prediction.seconds,
             plan.prediction.upload_seconds + plan.prediction.drain_seconds / 2);
   problem.ranks.device_memory = 3 * GiB;
   const Plan less = make_plan(problem, with, 0);
-  EXPECT_FALSE(less.cut.keeps_b) << told(less);
+  EXPECT_FALSE(less.schedule.cut.keeps_b) << told(less);
   EXPECT_GT(less.prediction.seconds, plan.prediction.seconds);
   problem.ranks.device_memory = 24 * GiB;
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
-  EXPECT_FALSE(make_plan(problem, with, 0).cut.keeps_b);
+  EXPECT_FALSE(make_plan(problem, with, 0).schedule.cut.keeps_b);
 }
 
 TEST(ProductPlan, ManyTilesArePlannedQuickly) {

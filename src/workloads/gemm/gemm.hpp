@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/options.hpp"
-#include "workloads/product/operands.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads {

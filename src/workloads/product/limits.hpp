@@ -12,7 +12,7 @@
 #include "measure/machine.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/operands.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {

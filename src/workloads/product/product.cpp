@@ -21,7 +21,7 @@
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/limits.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/description.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -120,7 +120,7 @@ std::optional<Box> box_of(const Options& options) {
 }
 
 std::uint64_t tiles_of(const Plan& plan) {
-  return plan.count_tiles({{0, plan.tile_rows}, {0, plan.tile_columns}});
+  return plan.shape.count_tiles({{0, plan.shape.tile_rows}, {0, plan.shape.tile_columns}});
 }
 
 class ProductTask : public Task {
@@ -168,13 +168,9 @@ class ProductTask : public Task {
         .journal_bytes =
             machine.ranks() * io::journal_bytes(print, {ceil_div(tiles_of(plan), machine.ranks()),
                                                         plan.super_tiles(), tile_record}),
-        .kept = [print, problem, rates, stores = problem.stores_c](const io::Checkpoint& earlier) {
-          io::expect_same_computation(earlier, print, stores, of_machine);
-          std::vector<Plan> plans;
-          for (std::uint64_t rank = 0; rank < problem.ranks.count; ++rank) {
-            plans.push_back(make_plan(problem, rates, rank));
-          }
-          return kept_tiles(count_kept(plans, earlier), earlier.pieces.size());
+        .kept = [print, plan](const io::Checkpoint& earlier) {
+          io::expect_same_computation(earlier, print, plan.problem().stores_c, of_machine);
+          return kept_tiles(count_kept(plan, earlier), earlier.pieces.size());
         }};
     return prediction;
   }
@@ -296,24 +292,25 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
 }
 
 std::string idle_ranks(const Plan& plan) {
-  const std::uint64_t ranks = plan.problem.ranks.count, inside = plan.box.ranks();
+  const std::uint64_t ranks = plan.problem().ranks.count, inside = plan.shape.box.ranks();
   if (inside < ranks) {
-    const bool asked = plan.problem.requested.box.has_value();
-    return fmt::format("{} of {} ranks are idle ({} outside the box {}{}): start {}{}",
-                       ranks - inside, ranks,
-                       inside + 1 == ranks ? fmt::format("rank {} is", inside)
-                                           : fmt::format("ranks {} to {} are", inside, ranks - 1),
-                       name_of(plan.box), asked ? " of product.box" : ", the best for these sizes",
-                       counted(inside, "rank"), asked ? ", or leave --product.box out" : "");
+    const bool asked = plan.problem().requested.box.has_value();
+    return fmt::format(
+        "{} of {} ranks are idle ({} outside the box {}{}): start {}{}", ranks - inside, ranks,
+        inside + 1 == ranks ? fmt::format("rank {} is", inside)
+                            : fmt::format("ranks {} to {} are", inside, ranks - 1),
+        name_of(plan.shape.box), asked ? " of product.box" : ", the best for these sizes",
+        counted(inside, "rank"), asked ? ", or leave --product.box out" : "");
   }
-  const Box busy_box{std::min(plan.box.rows, plan.tile_rows),
-                     std::min(plan.box.columns, plan.tile_columns), plan.box.depth};
+  const Box busy_box{std::min(plan.shape.box.rows, plan.shape.tile_rows),
+                     std::min(plan.shape.box.columns, plan.shape.tile_columns),
+                     plan.shape.box.depth};
   const std::uint64_t busy = busy_box.ranks();
   if (busy == ranks) return {};
   return fmt::format(
       "{} of {} ranks compute nothing (C has {} x {} tiles for {} x {} ranks): start {}",
-      ranks - busy, ranks, plan.tile_rows, plan.tile_columns, plan.box.rows, plan.box.columns,
-      counted(busy, "rank"));
+      ranks - busy, ranks, plan.shape.tile_rows, plan.shape.tile_columns, plan.shape.box.rows,
+      plan.shape.box.columns, counted(busy, "rank"));
 }
 
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan) {
@@ -324,7 +321,7 @@ std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan)
 
 io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                             const std::string& name, const Plan& plan) {
-  const gemm::Tile& tile = plan.problem.tile;
+  const gemm::Tile& tile = plan.problem().tile;
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
     if (matrix == nullptr) return;
@@ -351,8 +348,8 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                            {"alpha", fmt::format("{}", operands.alpha)},
                            {"beta", fmt::format("{}", operands.beta)},
                            {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, lanes)},
-                           {"segments of K", fmt::format("{}", plan.segments)},
-                           {"blocks of K", fmt::format("{}", plan.blocks)},
+                           {"segments of K", fmt::format("{}", plan.shape.segments)},
+                           {"blocks of K", fmt::format("{}", plan.shape.blocks)},
                            {"arithmetic", fmt::format("version {}", arithmetic_version)}});
   return made;
 }

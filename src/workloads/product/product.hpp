@@ -13,7 +13,7 @@
 #include "core/options.hpp"
 #include "io/output/checkpoint.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/operands.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/workload.hpp"
 

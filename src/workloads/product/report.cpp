@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "workloads/product/plan/description.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -20,8 +21,9 @@ std::int64_t integer(std::uint64_t x) {
 
 /// Flop of a tile's products, without padding.
 double flops_of(const FinishedTile& tile, const Plan& plan) {
-  const Problem& problem = plan.problem;
-  const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
+  const Problem& problem = plan.problem();
+  const std::uint64_t row = tile.tile / plan.shape.tile_columns,
+                      column = tile.tile % plan.shape.tile_columns;
   const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
   const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
   return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
@@ -30,11 +32,11 @@ double flops_of(const FinishedTile& tile, const Plan& plan) {
 
 /// The rows of all computed tiles.
 std::uint64_t rows_of_tiles(const Plan& plan) {
-  const Problem& problem = plan.problem;
+  const Problem& problem = plan.problem();
   std::uint64_t rows = 0;
-  for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
+  for (std::uint64_t row = 0; row < plan.shape.tile_rows; ++row) {
     rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
-            plan.count_tiles({{row, 1}, {0, plan.tile_columns}});
+            plan.shape.count_tiles({{row, 1}, {0, plan.shape.tile_columns}});
   }
   return rows;
 }
@@ -57,7 +59,7 @@ void resolve(const Operands& operands, const Plan& plan, const pipeline::Staging
   outcome.resolved = {
       {"product.precision", std::string(name_of(operands.precision))},
       {"product.decomposition", std::string(name_of(plan.decision.decomposition))},
-      {"product.box", name_of(plan.box)},
+      {"product.box", name_of(plan.shape.box)},
       {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
       {"input.read", of_all(operands,
                             [](const auto& matrix) {
@@ -65,7 +67,7 @@ void resolve(const Operands& operands, const Plan& plan, const pipeline::Staging
                             })},
       {"pipeline.slots", integer(staging.slots)},
       {"pipeline.readers", integer(staging.readers)},
-      {"pipeline.gpu-memory", integer(plan.problem.ranks.device_memory)}};
+      {"pipeline.gpu-memory", integer(plan.problem().ranks.device_memory)}};
   for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
 }
 
@@ -167,14 +169,14 @@ void add_attributes(const Operands& operands, const Plan& plan, const Agreed& ag
                              {"k", integer(operands.k)},
                              {"precision", std::string(name_of(operands.precision))},
                              {"decomposition", std::string(name_of(plan.decision.decomposition))},
-                             {"box", name_of(plan.box)},
+                             {"box", name_of(plan.shape.box)},
                              {"alpha", operands.alpha},
                              {"unchecked_rows", integer(agreed.unchecked)},
-                             {"tile_m", integer(plan.problem.tile.m)},
-                             {"tile_n", integer(plan.problem.tile.n)},
-                             {"tile_k", integer(plan.problem.tile.k)},
-                             {"lanes", integer(plan.problem.tile.lanes)},
-                             {"blocks_of_k", integer(plan.blocks)},
+                             {"tile_m", integer(plan.problem().tile.m)},
+                             {"tile_n", integer(plan.problem().tile.n)},
+                             {"tile_k", integer(plan.problem().tile.k)},
+                             {"lanes", integer(plan.problem().tile.lanes)},
+                             {"blocks_of_k", integer(plan.shape.blocks)},
                              {"plan", lines(plan)}});
 }
 
@@ -241,7 +243,7 @@ void count_work(const ranks::Session& session, const Operands& operands, const P
   const double sent_up = all_ranks(static_cast<double>(ran.min_uploads));
   if (!ran.computed) return;
   outcome.work = computing(flops);
-  const Problem& problem = plan.problem;
+  const Problem& problem = plan.problem();
   const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
   if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;

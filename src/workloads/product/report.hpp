@@ -8,9 +8,9 @@
 
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
 #include "workloads/product/limits.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/workload.hpp"
 

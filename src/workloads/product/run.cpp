@@ -41,8 +41,8 @@ void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
 /// Announces what this process will read: its own rows of A, and all of B, since it reads a part of
 /// every block of B.
 void prepare(const Operands& operands, const Plan& plan) {
-  const gemm::Tile& tile = plan.problem.tile;
-  Range own = elements_of(plan.rows, tile.m, operands.m);
+  const gemm::Tile& tile = plan.problem().tile;
+  Range own = elements_of(plan.part.rows, tile.m, operands.m);
   if (own.count == 0) own.first = 0;
   operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
   operands.b->prepare({0, operands.b->rows()});
@@ -144,8 +144,8 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   });
   if (resume.earlier == nullptr) return {};
   const auto span = runtime.recorder.phase("resume", measure::PhaseKind::useful);
-  auto taken = take_over(session, operands, *resume.earlier, files.matrix, *resume.journal,
-                         runtime.log, prepared.staging.readers, plan);
+  auto taken = take_over(session, *resume.earlier, files.matrix, *resume.journal, runtime.log,
+                         prepared.staging.readers, plan);
   resume.taken_over();
   return taken;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <numeric>
 #include <unordered_map>
 
@@ -12,7 +11,6 @@
 #include "core/parallel.hpp"
 #include "io/output/temporary_files.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
-#include "workloads/product/engine/tile_drain.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -36,16 +34,16 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
   for (const io::Checkpoint::Piece& piece : earlier.pieces) by_number[piece.number] = &piece;
   std::vector<Whole> all;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-    const std::vector<TileIndex> tiles = plan.tiles(plan.super_tile(number));
+    const std::vector<TileIndex> tiles = plan.shape.tiles(plan.super_tile(number));
     Whole here;
     for (std::uint64_t i = 0; i < tiles.size(); ++i) {
       if (!plan.owns(i)) continue;
-      const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
+      const auto found = by_number.find(tiles[i].row * plan.shape.tile_columns + tiles[i].column);
       const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
       // A record with more unchecked, infinite or constant rows than a tile has is invalid.
       here.whole = finished && finished->overflowed <= finished->unchecked &&
                    std::max({finished->unchecked, finished->constant, finished->infinite}) <=
-                       plan.problem.tile.m;
+                       plan.problem().tile.m;
       if (!here.whole) break;
       here.tiles.push_back({tiles[i], found->second->run, *finished});
     }
@@ -68,20 +66,20 @@ void agree(const ranks::Session& session, std::vector<Whole>& all) {
 /// as in TileDrain.
 class Copy {
  public:
-  Copy(const Operands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
+  Copy(const Problem& problem, const CheckpointReader& reader, const io::RangeWriter& to,
        unsigned threads, ranks::Heartbeat& heartbeat)
-      : operands_(operands),
-        type_(gemm::accumulator_type(operands.precision)),
+      : problem_(problem),
+        type_(gemm::accumulator_type(problem.precision)),
         reader_(reader),
         to_(to),
         threads_(threads),
         heartbeat_(heartbeat) {}
 
   /// False if the tile cannot be read, or does not match its checksum.
-  bool tile(const Found& found, const gemm::Tile& edges, double& squares) const {
-    const Range rows = elements_of({found.at.row, 1}, edges.m, operands_.m);
-    const Range columns = elements_of({found.at.column, 1}, edges.n, operands_.n);
-    const bool mirrored = operands_.symmetric && found.at.row != found.at.column;
+  bool tile(const Found& found, double& squares) const {
+    const Range rows = elements_of({found.at.row, 1}, problem_.tile.m, problem_.m);
+    const Range columns = elements_of({found.at.column, 1}, problem_.tile.n, problem_.n);
+    const bool mirrored = problem_.symmetric && found.at.row != found.at.column;
     std::uint64_t weighted = 0;
     if (!rectangle(found.run, rows, columns, weighted, squares)) return false;
     double squares_of_mirror = 0;
@@ -110,7 +108,7 @@ class Copy {
       for (std::uint64_t i = 0; i < some.count; ++i) {
         const gemm::RowChecksums sums =
             gemm::row_checksums(type_, piece.data() + i * row_bytes, columns.count, columns.count);
-        sum += sums.matrix_checksum((some.first + i) * operands_.n + columns.first);
+        sum += sums.matrix_checksum((some.first + i) * problem_.n + columns.first);
         row_squares[some.first + i - rows.first] = sums.squares;
       }
       to_.write(some, columns, piece.data(), row_bytes);
@@ -123,7 +121,7 @@ class Copy {
 
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
-  const Operands& operands_;
+  const Problem& problem_;
   ElementType type_;
   const CheckpointReader& reader_;
   const io::RangeWriter& to_;
@@ -133,11 +131,10 @@ class Copy {
 
 }  // namespace
 
-std::vector<FinishedTile> take_over(const ranks::Session& session, const Operands& operands,
-                                    const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                    io::Journal& journal, Log& log, unsigned threads, Plan& plan) {
-  const gemm::Tile& edges = plan.problem.tile;
-  const CheckpointReader reader(earlier, operands.n, gemm::accumulator_bytes(operands.precision));
+std::vector<FinishedTile> take_over(const ranks::Session& session, const io::Checkpoint& earlier,
+                                    const io::RangeWriter* to, io::Journal& journal, Log& log,
+                                    unsigned threads, Plan& plan) {
+  const CheckpointReader reader(earlier, plan.problem().n, plan.shape.c_element);
   std::vector<Whole> all = find(plan, earlier);
   agree(session, all);
   std::uint64_t kept = 0;
@@ -155,9 +152,9 @@ std::vector<FinishedTile> take_over(const ranks::Session& session, const Operand
   session.collectively([&] {
     for (Whole& one : all) {
       if (to == nullptr || !one.whole) continue;
-      const Copy copy(operands, reader, *to, threads, session.heartbeat());
+      const Copy copy(plan.problem(), reader, *to, threads, session.heartbeat());
       one.whole = std::ranges::all_of(
-          one.tiles, [&](Found& found) { return copy.tile(found, edges, found.finished.squares); });
+          one.tiles, [&](Found& found) { return copy.tile(found, found.finished.squares); });
     }
   });
   agree(session, all);
@@ -165,7 +162,7 @@ std::vector<FinishedTile> take_over(const ranks::Session& session, const Operand
   std::vector<std::uint64_t> left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].whole) {
-      left.push_back(plan.passes[i]);
+      left.push_back(plan.schedule.passes[i]);
       continue;
     }
     for (const Found& found : all[i].tiles) {
@@ -173,7 +170,7 @@ std::vector<FinishedTile> take_over(const ranks::Session& session, const Operand
       journal.add(piece_of(taken.back(), std::nullopt));
     }
   }
-  plan.passes = std::move(left);
+  plan.schedule.passes = std::move(left);
   const std::uint64_t right = session.sum(taken.size());
   if (right < kept && session.rank() == 0) {
     log.warn(fmt::format(
@@ -194,13 +191,11 @@ std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
       kept, finished, finished - kept);
 }
 
-std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& earlier) {
-  std::vector<bool> whole;
-  std::vector<std::uint64_t> tiles;
-  for (const Plan& plan : plans) {
-    const std::vector<Whole> of_rank = find(plan, earlier);
-    whole.resize(of_rank.size(), true);
-    tiles.resize(of_rank.size());
+std::uint64_t count_kept(const Plan& plan, const io::Checkpoint& earlier) {
+  std::vector<bool> whole(plan.super_tiles(), true);
+  std::vector<std::uint64_t> tiles(plan.super_tiles());
+  for (std::uint64_t rank = 0; rank < plan.problem().ranks.count; ++rank) {
+    const std::vector<Whole> of_rank = find(plan_of_rank(plan, rank), earlier);
     for (std::size_t i = 0; i < of_rank.size(); ++i) {
       whole[i] = whole[i] && of_rank[i].whole;
       tiles[i] += of_rank[i].tiles.size();
@@ -209,34 +204,6 @@ std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& e
   std::uint64_t kept = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) kept += whole[i] ? tiles[i] : 0;
   return kept;
-}
-
-/// Records doubles as their bits, so that infinities and NaN survive.
-io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group) {
-  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
-  return {.number = tile.tile,
-          .group = group,
-          .record = {tile.weighted, bits(tile.squares), bits(tile.worst),
-                     bits(tile.detection_threshold), tile.unchecked, tile.constant, tile.overflowed,
-                     tile.infinite}};
-}
-
-std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
-  const auto& record = piece.record;
-  if (record.size() != tile_record) return std::nullopt;
-  const FinishedTile tile{.tile = piece.number,
-                          .weighted = record[0],
-                          .squares = std::bit_cast<double>(record[1]),
-                          .worst = std::bit_cast<double>(record[2]),
-                          .detection_threshold = std::bit_cast<double>(record[3]),
-                          .unchecked = record[4],
-                          .constant = record[5],
-                          .overflowed = record[6],
-                          .infinite = record[7]};
-  // The sum of squares may be infinite or NaN, but not negative.
-  const bool possible =
-      tile.worst >= 0 && tile.worst <= 1 && !(tile.detection_threshold < 0) && !(tile.squares < 0);
-  return possible ? std::optional(tile) : std::nullopt;
 }
 
 CheckpointReader::CheckpointReader(const io::Checkpoint& checkpoint, std::uint64_t columns,

@@ -1,10 +1,9 @@
-// Finished tiles of C that a product takes over from an interrupted run. Each tile has a record in
-// a journal, and its elements are in a part file.
+// Takes over the finished tiles of C of an interrupted run. Each tile has a record in a journal,
+// and its elements are in a part file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,35 +13,10 @@
 #include "io/output/checkpoint.hpp"
 #include "io/output/dataset_file.hpp"
 #include "ranks/session.hpp"
-#include "workloads/product/operands.hpp"
+#include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
-
-/// A tile that has passed its check.
-struct FinishedTile {
-  std::uint64_t tile = 0;  ///< row * tile_columns + column, independent of ranks and super-tiles
-  /// The tile's part of C's checksum, with that of its mirror if it has one: the sum of
-  /// RowChecksums::matrix_checksum() of all rows.
-  std::uint64_t weighted = 0;
-  double squares = 0, worst = 0, detection_threshold = 0;
-  std::uint64_t unchecked = 0;  ///< number of rows that could not be checked
-  std::uint64_t constant = 0;   ///< number of zeros on C's diagonal, if C is centred or scaled
-  /// Number of unchecked rows with finite factors whose sums of products overflow C's type.
-  std::uint64_t overflowed = 0;
-  /// Number of checked rows that are not finite after the last step: alpha and beta, or the
-  /// corrections for means and scales.
-  std::uint64_t infinite = 0;
-};
-
-/// The length of the record of a tile: io::FinishedPiece::record.
-inline constexpr std::size_t tile_record = 8;
-
-/// The record of a tile for the journal. `group`: as in io::FinishedPiece.
-io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group);
-
-/// The tile of a record; nothing if the record does not describe a tile that has passed its check.
-std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece);
 
 /// Reads elements of finished tiles from the part files. After a crash of the machine, a part file
 /// may contain anything. So a tile is only used if its checksum is that of its FinishedTile;
@@ -69,13 +43,13 @@ class CheckpointReader {
 /// super-tile stays in the plan if the elements of a tile do not match their checksum. If C is
 /// stored, the norms of the tiles are computed from the elements. Rank 0 first logs the number of
 /// tiles. Collective; throws AgreedError if the tiles cannot be written.
-std::vector<FinishedTile> take_over(const ranks::Session& session, const Operands& operands,
-                                    const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                    io::Journal& journal, Log& log, unsigned threads, Plan& plan);
+std::vector<FinishedTile> take_over(const ranks::Session& session, const io::Checkpoint& earlier,
+                                    const io::RangeWriter* to, io::Journal& journal, Log& log,
+                                    unsigned threads, Plan& plan);
 
-/// The number of tiles of `earlier` that a run with these plans keeps, if no tile is corrupted.
-/// `plans` has the plan of each rank.
-std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& earlier);
+/// The number of tiles of `earlier` that a run with this plan keeps, on all ranks, if no tile is
+/// corrupted.
+std::uint64_t count_kept(const Plan& plan, const io::Checkpoint& earlier);
 
 /// A sentence that `kept` of `finished` tiles are kept.
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished);

@@ -11,7 +11,7 @@
 #include "measure/ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/operands.hpp"
+#include "workloads/product/data/operands.hpp"
 
 namespace shardstream::workloads::product {
 

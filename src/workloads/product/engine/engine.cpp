@@ -21,10 +21,11 @@ std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
 
 /// The ranks with the same tiles, one per layer; null if there is one layer. Collective.
 std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Plan& plan) {
-  const Box& box = plan.box;
+  const Box& box = plan.shape.box;
   if (box.depth == 1) return nullptr;
-  const std::uint64_t idle_ones = box.layer(), own = plan.row * box.columns + plan.column;
-  return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
+  const std::uint64_t idle_ones = box.layer(), own = plan.part.row * box.columns + plan.part.column;
+  return all.split(static_cast<int>(plan.part.idle ? idle_ones : own),
+                   static_cast<int>(plan.part.layer));
 }
 
 /// Bytes of host memory that the product needs besides its panels: for tiles and for decoding.
@@ -47,8 +48,8 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       operands_(operands),
       plan_(std::move(plan)),
       library_(library),
-      row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
-      tile_bytes_(plan_.problem.tile.m * row_bytes_),
+      row_bytes_(plan_.problem().tile.n * gemm::accumulator_bytes(operands.precision)),
+      tile_bytes_(plan_.problem().tile.m * row_bytes_),
       together_(tiles_at_once(runtime)),
       gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
       layers_(layers_of(*runtime.communicator, plan_)),
@@ -58,11 +59,11 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       variables_(*runtime.device, operands, plan_),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, uploads_.ring_sizes(), &runtime.session.heartbeat()),
-      streams_(*runtime.device, plan_.problem.ranks.streams) {
+      streams_(*runtime.device, plan_.problem().ranks.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile extent = plan_.super_tile(number);
-    PlacedSuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
-    if (plan_.cut.keeps_b && number > 0) {
+    PlacedSuperTile made{.extent = extent, .tiles = plan_.shape.tiles(extent), .at = {}};
+    if (plan_.schedule.cut.keeps_b && number > 0) {
       made.first = super_tiles_.back().first + super_tiles_.back().tiles.size();
     }
     for (const TileIndex tile : made.tiles) {
@@ -74,11 +75,12 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
   const Buffers& buffers = plan_.buffers;
   accumulators_ = {device, Memory::device, buffers.accumulators};
   lanes_ = {device, Memory::device, buffers.lanes};
-  for (std::uint64_t i = 0; i < plan_.held_tiles; ++i) stations_.emplace_back(device);
+  for (std::uint64_t i = 0; i < plan_.schedule.sizes.held_tiles; ++i)
+    stations_.emplace_back(device);
   constexpr std::size_t size = sizeof(double);
   check_pitch_ =
       (buffers.check.z + buffers.check.row_squares + buffers.check.column_squares) / size;
-  check_ = {device, Memory::device, plan_.check_slices * check_pitch_};
+  check_ = {device, Memory::device, plan_.shape.check_slices * check_pitch_};
   z_ = check_.data();
   row_squares_ = z_ + buffers.check.z / size;
   column_squares_ = row_squares_ + buffers.check.row_squares / size;
@@ -111,7 +113,7 @@ void Engine::run() {
   swept_.tiles = 0;
   std::uint64_t products = 0;  // one for each tile and block of K
   for (const PlacedSuperTile& each : super_tiles_)
-    products += each.tiles.size() * plan_.own_blocks.count;
+    products += each.tiles.size() * plan_.part.blocks.count;
   tiles_.begin(stream, products);
   variables_.begin(stream, final_);
   panels_.begin(stream);
@@ -137,8 +139,8 @@ void Engine::run() {
 /// The last batch for which compute() may use `batch`: for a batch of the window, the last batch of
 /// its super-tile; for an earlier one, the batch itself.
 std::uint64_t Engine::last_use(std::uint64_t batch) const {
-  const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
-  return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
+  const std::uint64_t blocks = plan_.part.blocks.count, place = batch % blocks;
+  return place + plan_.schedule.window < blocks ? batch : batch - place + blocks - 1;
 }
 
 /// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
@@ -147,11 +149,11 @@ std::uint64_t Engine::last_use(std::uint64_t batch) const {
 /// calls multiply_meanwhile(), and the device may become idle. If the device is idle, all waiting
 /// batches are multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
-  const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
+  const std::uint64_t blocks = plan_.part.blocks.count, place = number % blocks;
   add_products(stream, number);
   ++waiting_.count;
   if (place + 1 < blocks) {
-    const bool in_window = place + plan_.window >= blocks;
+    const bool in_window = place + plan_.schedule.window >= blocks;
     if (!in_window || (gathers_block_ && computed_->reached())) multiply_present(stream);
     return;
   }
@@ -246,14 +248,14 @@ void Engine::finish_super_tile(device::Stream& stream) {
 void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
   const SuperTile& extent = super_tiles_[super_number].extent;
-  const gemm::Tile& tile = plan_.problem.tile;
+  const gemm::Tile& tile = plan_.problem().tile;
   const Panels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
   variables_.add(stream, number, panels);
   stream.launch(gemm::add_products_kernel(),
                 {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
                  panels.y, extent.columns.count, z_, row_squares_, column_squares_,
-                 block == plan_.own_blocks.first, plan_.check_slices, check_pitch_});
+                 block == plan_.part.blocks.first, plan_.shape.check_slices, check_pitch_});
 }
 
 /// Adds the slices of the current super-tile into the first one. Runs after its last
@@ -261,7 +263,7 @@ void Engine::add_products(device::Stream& stream, std::uint64_t number) {
 void Engine::join_slices(device::Stream& stream) {
   if (tiles_of(waiting_.end() - 1) == 0) return;
   double* const sums = check_.data();
-  for (std::uint64_t half = plan_.check_slices / 2; half > 0; half /= 2) {
+  for (std::uint64_t half = plan_.shape.check_slices / 2; half > 0; half /= 2) {
     const std::uint64_t count = half * check_pitch_;
     stream.launch(gemm::add_kernel(), {sums, sums + count, sums, gemm::Precision::fp64, count});
   }
@@ -276,9 +278,9 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
   const Panels::Batch& panels = panels_.batch(number);
   const PlacedSuperTile& all = super_tiles_[super_number];
   const BlockStep step = plan_.step(block);
-  const bool begins = block == plan_.own_blocks.first;
+  const bool begins = block == plan_.part.blocks.first;
   const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
-  const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
+  const std::uint64_t elements = plan_.problem().tile.m * plan_.problem().tile.n;
   for (std::uint64_t first = tiles.first; first < tiles.end(); first += at_once) {
     const Range some = intersection({first, at_once}, tiles);
     const unsigned turn = turn_of(first);
@@ -311,10 +313,10 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
 /// lower half, until one is left.
 void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
                         Range tiles) {
-  const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
+  const std::uint64_t elements = plan_.problem().tile.m * plan_.problem().tile.n;
   for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) {
     std::byte* const sums = target(of, level, i);
-    for (std::uint64_t half = plan_.problem.tile.lanes / 2; half > 0; half /= 2) {
+    for (std::uint64_t half = plan_.problem().tile.lanes / 2; half > 0; half /= 2) {
       stream.launch(gemm::add_kernel(), {sums, sums + half * tile_bytes_,
                                          half == 1 ? accumulator(level, of.first + i) : sums,
                                          operands_.precision, half * elements});
@@ -328,7 +330,7 @@ void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t
                          std::uint64_t index, std::uint64_t products) {
   const PlacedSuperTile& all = super_tiles_[super_tile];
   const auto [row, column] = all.at[index];
-  const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
+  const std::uint64_t across = all.extent.columns.count, edge = plan_.problem().tile.m;
   const std::uint64_t place = all.first + index;
   tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, place),
                      {.z = z_ + row * edge * across + column,
@@ -362,7 +364,7 @@ void Engine::gather_check(device::Stream& stream) {
     variables_.gather(on, *layers_);
   });
   const double* sum = checks_.data();
-  for (std::uint64_t layer = 1; layer < plan_.box.depth; ++layer) {
+  for (std::uint64_t layer = 1; layer < plan_.shape.box.depth; ++layer) {
     stream.launch(gemm::add_kernel(), {sum, checks_.data() + layer * count, check_.data(),
                                        gemm::Precision::fp64, count});
     sum = check_.data();
@@ -373,15 +375,16 @@ void Engine::gather_check(device::Stream& stream) {
 /// rank has no tiles, the ranks that it would exchange with have none either.
 void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   const PlacedSuperTile& super_tile = super_tiles_[super_number];
-  const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
+  const std::uint64_t layers = plan_.shape.box.depth, edge = plan_.problem().tile.m;
   if (super_tile.tiles.empty()) return;
   gather_check(stream);
   variables_.settle(stream, super_number, panels_);
   for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
-    for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
-      exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
+    for (std::uint64_t row = 0; row < edge; row += plan_.shape.exchange_rows) {
+      exchange_rows(stream, super_tile, first,
+                    intersection({row, plan_.shape.exchange_rows}, {0, edge}));
     }
-    const std::uint64_t mine = first + plan_.layer;
+    const std::uint64_t mine = first + plan_.part.layer;
     if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine, 0);
   }
 }
@@ -389,15 +392,15 @@ void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
 /// Exchanges some rows of consecutive tiles. Layer l receives those of tile `first` + l.
 void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile,
                            std::uint64_t first, Range rows) {
-  const std::uint64_t nodes = plan_.max_nodes;
+  const std::uint64_t nodes = plan_.shape.max_nodes;
   const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
   const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
                          std::uint64_t node) {
     return buffer.data() + (layer * nodes + node) * bytes;
   };
-  const std::uint64_t tiles = std::min(plan_.box.depth, super_tile.tiles.size() - first);
+  const std::uint64_t tiles = std::min(plan_.shape.box.depth, super_tile.tiles.size() - first);
   for (std::uint64_t layer = 0; layer < tiles; ++layer) {
-    for (std::uint64_t node = 0; node < plan_.nodes.size(); ++node) {
+    for (std::uint64_t node = 0; node < plan_.part.nodes.size(); ++node) {
       stream.launch(memory::copy_kernel(),
                     {accumulator(node, first + layer) + offset, place(send_, layer, node), bytes});
     }
@@ -405,14 +408,15 @@ void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_
   among_layers(stream, [&](device::Stream& on) {
     layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
   });
-  if (plan_.layer >= tiles) return;
-  const std::vector<FoldAddition> fold = plan_.fold();
+  if (plan_.part.layer >= tiles) return;
+  const std::vector<FoldAddition> fold = plan_.shape.fold();
   for (const FoldAddition& add : fold) {
     const bool root = &add == &fold.back();
     std::byte* const left = place(receive_, add.left_layer, add.left_node);
-    stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_layer, add.right_node),
-                                       root ? accumulator(0, first + plan_.layer) + offset : left,
-                                       operands_.precision, rows.count * plan_.problem.tile.n});
+    stream.launch(gemm::add_kernel(),
+                  {left, place(receive_, add.right_layer, add.right_node),
+                   root ? accumulator(0, first + plan_.part.layer) + offset : left,
+                   operands_.precision, rows.count * plan_.problem().tile.n});
   }
 }
 

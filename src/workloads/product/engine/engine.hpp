@@ -13,11 +13,11 @@
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
 #include "workloads/product/engine/variable_sums.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -92,18 +92,18 @@ class Engine {
                      Range rows);
 
   std::byte* accumulator(std::uint64_t level, std::uint64_t index) const {
-    return accumulators_.data() + (level * plan_.held_tiles + index) * tile_bytes_;
+    return accumulators_.data() + (level * plan_.schedule.sizes.held_tiles + index) * tile_bytes_;
   }
   /// The target of a tile's products: its accumulator, or the first of its lanes.
   std::byte* target(const PlacedSuperTile& of, std::uint64_t level, std::uint64_t index) const {
-    const std::uint64_t lanes = plan_.problem.tile.lanes;
+    const std::uint64_t lanes = plan_.problem().tile.lanes;
     return lanes == 1 ? accumulator(level, of.first + index)
                       : lanes_.data() + index * lanes * tile_bytes_;
   }
   std::uint64_t tiles_of(std::uint64_t batch) const {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
   }
-  bool splits_k() const { return plan_.box.depth > 1; }
+  bool splits_k() const { return plan_.shape.box.depth > 1; }
   /// The number of the stream that multiplies this tile, the same in all batches.
   unsigned turn_of(std::uint64_t tile) const {
     return static_cast<unsigned>(tile / together_ % streams_.count());

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/engine.hpp"
 #include "workloads/product/engine/normalization.hpp"
-#include "workloads/product/operands.hpp"
 
 namespace shardstream::workloads::product {
 

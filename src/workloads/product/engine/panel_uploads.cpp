@@ -40,7 +40,7 @@ PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, 
       checksums_(plan.batches()) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile tiles = plan_.super_tile(number);
-    extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
+    extents_.push_back({tiles, plan_.a_part(tiles), plan_.shape.a_from_b(tiles)});
   }
   compute_sizes();
   if (pipeline::mode(runtime_.options) == pipeline::Mode::pageable) {
@@ -65,10 +65,10 @@ std::size_t PanelUploads::min_slot_bytes() const {
 /// Computes the sizes of the ring, the total of the uploads, and the number of each batch's first
 /// piece. The size of a slot comes first, because it determines the pieces.
 void PanelUploads::compute_sizes() {
-  sizes_ = {.slot_bytes = std::max(plan_.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
+  sizes_ = {.slot_bytes = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
             .slots = staging_.slots,
             .readers = staging_.readers,
-            .batches = plan_.ring_batches,
+            .batches = plan_.schedule.ring_batches,
             .arrivals = true};
   first_piece_ = {0};
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
@@ -83,9 +83,9 @@ void PanelUploads::compute_sizes() {
 
 /// Holds this rank's parts of all panels in host memory.
 void PanelUploads::hold_operands(std::uint64_t other_bytes) {
-  const auto [first_block, blocks] = plan_.own_blocks;
-  const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
-  const Range columns = elements_of(plan_.columns, plan_.problem.tile.n, operands_.n);
+  const auto [first_block, blocks] = plan_.part.blocks;
+  const Range depth = intersection(plan_.shape.depth(plan_.part.blocks), {0, operands_.k});
+  const Range columns = elements_of(plan_.part.columns, plan_.problem().tile.n, operands_.n);
   std::vector<Range> a_rows, b_rows;
   for (const Extent& extent : extents_) {
     const Range part = extent.a_part.valid;
@@ -156,10 +156,11 @@ Rectangle PanelUploads::rectangle(gemm::Side side, Range rows, Range columns, Ra
 
 /// The upload of a batch without its pieces.
 BatchUpload PanelUploads::undivided(std::uint64_t batch) const {
-  const gemm::Tile& tile = plan_.problem.tile;
+  const gemm::Tile& tile = plan_.problem().tile;
   const auto [super_tile, block] = plan_.batch(batch);
   const Extent& extent = extents_[super_tile];
-  const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
+  const Range columns = elements_of(extent.tiles.columns, tile.n),
+              depth = plan_.shape.depth({block, 1});
   BatchUpload made{};
   made.k = depth.count;
   made.a_ld = gemm::a_ld(operands_.precision, made.k, backend_);
@@ -189,29 +190,29 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
 /// makes the panel elsewhere. Otherwise the area holds the whole panel: this rank's part is
 /// uploaded to its place, and the other parts are gathered. Returns the bytes of the area.
 std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const {
-  if (plan_.problem.a.raw) {
+  if (plan_.problem().a.raw) {
     made.a_offset = 0;
     made.a_pitch = made.a.row_bytes();
     return made.a.bytes();
   }
   made.a_pitch = made.a_ld * element_;
   const std::size_t part = made.a.rows.count * made.a_pitch;
-  made.a_offset = plan_.column * part;
+  made.a_offset = plan_.part.column * part;
   // A panel that is made from B's panel takes the place of an uploaded one.
-  if (extent.a_from_b) return extent.tiles.rows.count * plan_.problem.tile.m * made.a_pitch;
-  return plan_.box.columns * part;
+  if (extent.a_from_b) return extent.tiles.rows.count * plan_.problem().tile.m * made.a_pitch;
+  return plan_.shape.box.columns * part;
 }
 
 /// B's area follows that of A, and is like it.
 void PanelUploads::place_b(BatchUpload& made, std::size_t a_bytes) const {
   const std::size_t part = made.b.bytes();
   made.b_panel = aligned(a_bytes);
-  if (plan_.problem.b.raw) {
+  if (plan_.problem().b.raw) {
     made.b_offset = made.b_panel;
     made.bytes = made.b_panel + part;
   } else {
-    made.b_offset = made.b_panel + plan_.row * part;
-    made.bytes = made.b_panel + plan_.box.rows * part;
+    made.b_offset = made.b_panel + plan_.part.row * part;
+    made.bytes = made.b_panel + plan_.shape.box.rows * part;
   }
 }
 

@@ -13,8 +13,8 @@
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/held_matrix.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -102,7 +102,9 @@ class PanelUploads {
   /// multiple of 256 bytes.
   BatchUpload upload(std::uint64_t batch) const;
   /// Whether the B panels are on the device from an earlier super-tile.
-  bool has_b(std::uint64_t super_tile) const { return plan_.cut.keeps_b && super_tile > 0; }
+  bool has_b(std::uint64_t super_tile) const {
+    return plan_.schedule.cut.keeps_b && super_tile > 0;
+  }
 
   void begin();
   /// The destination of piece `number`.

@@ -33,18 +33,18 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* checksums, std::uin
 }  // namespace
 
 PanelGroups::PanelGroups(comm::Communicator& all, const Plan& plan) {
-  const Box& box = plan.box;
+  const Box& box = plan.shape.box;
   // Idle ranks form a group of their own, which gathers nothing.
   const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
-    const std::uint64_t color = plan.idle ? box.depth * of : plan.layer * of + part;
+    const std::uint64_t color = plan.part.idle ? box.depth * of : plan.part.layer * of + part;
     return all.split(static_cast<int>(color), static_cast<int>(key));
   };
   if (box.columns > 1) {
-    own_row = split(plan.row, box.rows, plan.column);
+    own_row = split(plan.part.row, box.rows, plan.part.column);
     a = own_row.get();
   }
-  if (box.rows > 1 && box.rows < plan.problem.ranks.count) {
-    own_column = split(plan.column, box.columns, plan.row);
+  if (box.rows > 1 && box.rows < plan.problem().ranks.count) {
+    own_column = split(plan.part.column, box.columns, plan.part.row);
     b = own_column.get();
   } else if (box.rows > 1) {
     b = &all;
@@ -64,30 +64,31 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
     return Buffer<std::byte>(device, Memory::device, count);
   };
   const Buffers& buffers = plan_.buffers;
-  for (std::uint64_t i = 0; i < plan_.ring_batches; ++i) {
+  for (std::uint64_t i = 0; i < plan_.schedule.ring_batches; ++i) {
     BatchMemory memory;
-    if (plan_.problem.a.raw) memory.a = bytes(buffers.batch.a_panel);
-    if (plan_.problem.b.raw) memory.b = bytes(buffers.batch.b_panel);
+    if (plan_.problem().a.raw) memory.a = bytes(buffers.batch.a_panel);
+    if (plan_.problem().b.raw) memory.b = bytes(buffers.batch.b_panel);
     memory.a_factor = bytes(buffers.batch.a_factor);
     memory.b_factor = bytes(buffers.batch.b_factor);
     memory.y = {device, Memory::device, buffers.batch.y / sizeof(double)};
     memory_.push_back(std::move(memory));
   }
-  if (plan_.cut.keeps_b && !plan_.idle) {
+  if (plan_.schedule.cut.keeps_b && !plan_.part.idle) {
     const bool transposed = gemm::multiplies_transposed_b(operands_.precision, backend_);
-    for (std::uint64_t i = 0; i < plan_.own_blocks.count; ++i) {
+    for (std::uint64_t i = 0; i < plan_.part.blocks.count; ++i) {
       kept_.push_back({bytes(transposed ? buffers.batch.b_factor : buffers.batch.b_panel),
                        {device, Memory::device, buffers.batch.y / sizeof(double)}});
     }
   }
-  const std::uint64_t variables = plan_.idle ? 0 : whole_variables(operands_, plan_.problem.tile);
+  const std::uint64_t variables =
+      plan_.part.idle ? 0 : whole_variables(operands_, plan_.problem().tile);
   if (operands_.center) shift_ = {device, Memory::device, variables};
   if (operands_.has_whole_shifts()) whole_ = {device, Memory::device, variables};
   if (operands_.normalizes()) {
     scale_ = {device, Memory::device, variables};
     lost_ = {device, Memory::device, variables};
   }
-  checksums_ = {device, Memory::device, plan_.batches() * plan_.batch_checksums()};
+  checksums_ = {device, Memory::device, plan_.batches() * plan_.shape.batch_checksums()};
 }
 
 std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
@@ -98,7 +99,7 @@ std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::
 }
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
-  if (plan_.idle) return;
+  if (plan_.part.idle) return;
   const auto fill = [&](auto values, auto& memory) {
     expect(values.empty() == (memory.size() == 0), "centred variables have shifts and scales");
     if (values.empty()) return;
@@ -131,7 +132,7 @@ void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* dat
   Batch& now = memory.now;
   now = {.k = uploaded.k, .a_ld = uploaded.a_ld};
   if (uploads_.has_b(super_number)) {
-    const KeptB& kept = kept_[block - plan_.own_blocks.first];
+    const KeptB& kept = kept_[block - plan_.part.blocks.first];
     now.y = kept.y.data();
     now.b_factor = kept.factor.data();
     now.b_factor_ld = kept.ld;
@@ -139,8 +140,8 @@ void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* dat
     now.y = memory.y.data();
     now.b = arrive_b(stream, uploaded, data, memory, super_tile);
     make_b_factor(stream, super_tile, memory);
-    if (plan_.cut.keeps_b && plan_.super_tiles() > 1) {
-      keep_b(stream, super_tile, memory, kept_[block - plan_.own_blocks.first]);
+    if (plan_.schedule.cut.keeps_b && plan_.super_tiles() > 1) {
+      keep_b(stream, super_tile, memory, kept_[block - plan_.part.blocks.first]);
     }
   }
   now.a = extent.a_from_b ? transpose_into_a(stream, super_tile, data, memory)
@@ -169,11 +170,11 @@ void Panels::add_checksum(device::Stream& stream, const std::byte* first, const 
 /// Makes and gathers A's panel, and returns it.
 const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& uploaded,
                                   std::byte* data, BatchMemory& memory) {
-  const bool raw = plan_.problem.a.raw;
+  const bool raw = plan_.problem().a.raw;
   std::byte* const panel = raw ? memory.a.data() : data;
   const PitchedRows part =
       pitched_rows(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
-  std::byte* const mine = panel + plan_.column * part.bytes();
+  std::byte* const mine = panel + plan_.part.column * part.bytes();
   if (raw) make_panel(stream, gemm::Side::a, uploaded, data + uploaded.a_offset, mine);
   if (groups_.a != nullptr && part.bytes() > 0) {
     gather(stream, *groups_.a, panel, part, memory.checksums + 1);
@@ -201,14 +202,14 @@ void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte
 const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& uploaded,
                                   std::byte* data, BatchMemory& memory,
                                   const SuperTile& super_tile) {
-  const gemm::Tile& tile = plan_.problem.tile;
+  const gemm::Tile& tile = plan_.problem().tile;
   const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
   const std::uint64_t rows = uploaded.b_part.rows.count;
-  const bool raw = plan_.problem.b.raw;
+  const bool raw = plan_.problem().b.raw;
   std::byte* const panel = raw ? memory.b.data() : data + uploaded.b_panel;
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
-  std::byte* const mine = panel + plan_.row * part;
-  double* const own_y = memory.y.data() + plan_.row * y_part;
+  std::byte* const mine = panel + plan_.part.row * part;
+  double* const own_y = memory.y.data() + plan_.part.row * y_part;
   if (raw) make_panel(stream, gemm::Side::b, uploaded, data + uploaded.b_offset, mine);
   stream.launch(gemm::signed_sums_kernel(),
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
@@ -216,7 +217,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   if (groups_.b != nullptr) {
     if (operands_.symmetric && part > 0) {  // A's panel is made from it
       gather(stream, *groups_.b, panel, pitched_rows(1, part, part),
-             memory.checksums + plan_.box.batch_checksums(false));
+             memory.checksums + plan_.shape.box.batch_checksums(false));
     } else {
       groups_.b->all_gather(stream, mine, panel, part);
     }
@@ -261,7 +262,7 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUplo
 /// B's factor is the panel itself, its transpose, or its split elements.
 void Panels::make_b_factor(device::Stream& stream, const SuperTile& super_tile,
                            BatchMemory& memory) const {
-  const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = memory.now.k;
+  const std::uint64_t columns = super_tile.columns.count * plan_.problem().tile.n, k = memory.now.k;
   const bool transposes = gemm::multiplies_transposed_b(operands_.precision, backend_);
   const bool splits = gemm::splits(operands_.precision);
   memory.now.b_factor = transposes || splits ? memory.b_factor.data() : memory.now.b;
@@ -283,7 +284,7 @@ void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMe
   const std::uint64_t tiles = super_tile.columns.count, k = memory.now.k;
   kept.ld = memory.now.b_factor_ld;
   if (tiles == 0) return;
-  const std::size_t bytes = aligned(k * tiles * plan_.problem.tile.n * element_);
+  const std::size_t bytes = aligned(k * tiles * plan_.problem().tile.n * element_);
   stream.launch(memory::copy_kernel(), {memory.now.b_factor, kept.factor.data(), bytes});
   stream.launch(memory::copy_kernel(),
                 {reinterpret_cast<const std::byte*>(memory.now.y),
@@ -294,13 +295,13 @@ void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMe
 /// is the transpose of B's panel, A's panel is a part of this factor.
 const std::byte* Panels::transpose_into_a(device::Stream& stream, const SuperTile& super_tile,
                                           std::byte* data, BatchMemory& memory) const {
-  const gemm::Tile& tile = plan_.problem.tile;
+  const gemm::Tile& tile = plan_.problem().tile;
   const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   if (gemm::multiplies_transposed_b(operands_.precision, backend_)) {
     return memory.now.b_factor + across * memory.now.k * element_;
   }
-  std::byte* const panel = plan_.problem.a.raw ? memory.a.data() : data;
+  std::byte* const panel = plan_.problem().a.raw ? memory.a.data() : data;
   if (rows > 0) {
     stream.launch(gemm::transpose_kernel(), {memory.now.b + across * element_, memory.now.k, rows,
                                              super_tile.columns.count * tile.n, panel,
@@ -316,7 +317,7 @@ void Panels::make_a_factor(device::Stream& stream, const SuperTile& super_tile,
   memory.now.a_factor = splits ? memory.a_factor.data() : memory.now.a;
   if (!splits || super_tile.rows.count == 0 || super_tile.columns.count == 0) return;
   stream.launch(gemm::split_kernel(),
-                {memory.now.a, gemm::Side::a, super_tile.rows.count * plan_.problem.tile.m,
+                {memory.now.a, gemm::Side::a, super_tile.rows.count * plan_.problem().tile.m,
                  memory.now.k, memory.now.a_ld, memory.a_factor.data()});
 }
 
@@ -328,27 +329,27 @@ void Panels::wait(device::Stream& stream) {
 }
 
 std::string Panels::failure(Range batches, const std::uint64_t* device_checksums) const {
-  const Box& box = plan_.box;
+  const Box& box = plan_.shape.box;
   const std::uint64_t* checksums = device_checksums;  // of one batch
-  for (std::uint64_t i = 0; i < batches.count; ++i, checksums += plan_.batch_checksums()) {
+  for (std::uint64_t i = 0; i < batches.count; ++i, checksums += plan_.shape.batch_checksums()) {
     const std::uint64_t block = plan_.batch(batches.first + i).block;
     if (uploads_.checksum(batches.first + i) != checksums[0]) {
       return fmt::format(
           "the panels of block {} of K were corrupted between host and device on rank {}", block,
-          plan_.rank);
+          plan_.part.rank);
     }
     const auto corrupted = [&](const char* panel, std::uint64_t giver) {
       return fmt::format(
           "the part of rank {} of {}'s panel of block {} of K was corrupted on its way to rank {}",
-          giver, panel, block, plan_.rank);
+          giver, panel, block, plan_.part.rank);
     };
     if (const auto part = wrong_part(checksums + 1, box.columns > 1 ? box.columns : 0)) {
-      return corrupted("A", plan_.rank - plan_.column + *part);
+      return corrupted("A", plan_.part.rank - plan_.part.column + *part);
     }
     const bool b_summed = operands_.symmetric && box.rows > 1;
     if (const auto part =
             wrong_part(checksums + box.batch_checksums(false), b_summed ? box.rows : 0)) {
-      return corrupted("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
+      return corrupted("B", plan_.part.rank - plan_.part.row * box.columns + *part * box.columns);
     }
   }
   return "";

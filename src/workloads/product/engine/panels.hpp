@@ -11,9 +11,9 @@
 #include "device/buffer.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/normalization.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -77,8 +77,8 @@ class Panels {
   /// The panels of one of the last `ring_batches` batches.
   const Batch& batch(std::uint64_t number) const { return memory_[number % memory_.size()].now; }
 
-  /// Device memory with plan.batch_checksums() checksums of each batch, batch by batch. They are
-  /// complete once the batch has arrived. The first one is the checksum of the upload. The next
+  /// Device memory with plan.shape.batch_checksums() checksums of each batch, batch by batch. They
+  /// are complete once the batch has arrived. The first one is the checksum of the upload. The next
   /// ones are, in this order, those of A's parts as sent, A's parts as received, B's parts as sent
   /// and B's parts as received. A panel has them only if it is gathered and C's check cannot find
   /// errors in it.
@@ -127,7 +127,7 @@ class Panels {
   void make_a_factor(device::Stream& stream, const SuperTile& super_tile,
                      BatchMemory& memory) const;
   std::uint64_t* checksums_of(std::uint64_t batch) {
-    return checksums_.data() + batch * plan_.batch_checksums();
+    return checksums_.data() + batch * plan_.shape.batch_checksums();
   }
 
   const Operands& operands_;

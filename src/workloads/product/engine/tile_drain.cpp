@@ -17,12 +17,12 @@ namespace {
 using device::Memory;
 
 std::size_t row_bytes_of(const Plan& plan) {
-  return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
+  return plan.problem().tile.n * gemm::accumulator_bytes(plan.problem().precision);
 }
 
 /// Bytes of a slot of the drain: as requested, but at least eight rows of a tile.
 std::size_t slot_bytes_of(const Plan& plan, const pipeline::StagingSizes& staging) {
-  if (plan.idle) return 0;
+  if (plan.part.idle) return 0;
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
 
@@ -56,7 +56,7 @@ void Verdict::add(const FinishedTile& tile) {
 
 std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
                                     const pipeline::StagingSizes& staging) {
-  const gemm::Tile& tile = plan.problem.tile;
+  const gemm::Tile& tile = plan.problem().tile;
   const ElementType type = gemm::accumulator_type(operands.precision);
   std::uint64_t of_c = 0;
   if (operands.c && plan.numbered_tiles() > 0) {
@@ -77,7 +77,7 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
       type_(gemm::accumulator_type(operands.precision)),
       element_(gemm::accumulator_bytes(operands.precision)),
       row_bytes_(row_bytes_of(plan)),
-      tile_bytes_(plan.problem.tile.m * row_bytes_),
+      tile_bytes_(plan.problem().tile.m * row_bytes_),
       tiles_(plan.numbered_tiles()),
       groups_(plan.super_tiles()),
       drain_(*runtime.device, runtime.recorder, slot_bytes_of(plan, staging), staging.slots,
@@ -85,10 +85,10 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
   device::Device& device = *runtime.device;
   for (Group& group : groups_) {
     group.finished = device.make_event();
-    group.checksums.resize(plan.own_blocks.count * plan.batch_checksums());
+    group.checksums.resize(plan.part.blocks.count * plan.shape.batch_checksums());
   }
   if (tiles_.empty()) return;
-  row_verdicts_ = {device, Memory::device, plan.problem.ranks.streams * plan.problem.tile.m};
+  row_verdicts_ = {device, Memory::device, plan.problem().ranks.streams * plan.problem().tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
     c_device_ = {device, Memory::device, tile_bytes_};
@@ -114,7 +114,7 @@ void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
   for (std::uint64_t number = 0; number < groups_.size(); ++number) {
     groups_[number].failure.clear();
     // Idle ranks have no panels that could be wrong, and do not call finish_group().
-    if (plan_.idle && journal_ != nullptr) journal_->add_group(number);
+    if (plan_.part.idle && journal_ != nullptr) journal_->add_group(number);
   }
   mirrored_ = 0;
 }
@@ -148,11 +148,11 @@ void TileDrain::finish() {
 void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
                             TileIndex at, std::byte* data, const CheckReferences& references,
                             Station& station, std::uint64_t products) {
-  const gemm::Tile& edges = plan_.problem.tile;
+  const gemm::Tile& edges = plan_.problem().tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
   Report* const report = reports_.data() + number;
-  tile.number = at.row * plan_.tile_columns + at.column;
+  tile.number = at.row * plan_.shape.tile_columns + at.column;
   tile.group = group;
   tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
   tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
@@ -194,7 +194,7 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
       .precision = operands_.precision,
       .rows = tile.rows.count,
       .columns = tile.columns.count,
-      .ld = plan_.problem.tile.n,
+      .ld = plan_.problem().tile.n,
       .seed = sign_seed,
       .first_column = tile.columns.first,
       .k = operands_.k,
@@ -202,7 +202,7 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
       .z_stride = references.z_stride,
       .row_squares = references.row_squares,
       .column_squares = references.column_squares,
-      .row_verdicts = row_verdicts_.data() + scratch * plan_.problem.tile.m,
+      .row_verdicts = row_verdicts_.data() + scratch * plan_.problem().tile.m,
       .verdict = &report->verdict};
   stream.launch(gemm::check_rows_kernel(), args);
   stream.launch(gemm::verdict_kernel(), args);
@@ -211,7 +211,7 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
 /// Computes alpha * tile + beta * C0. Without a C0 it only multiplies by alpha.
 void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* data,
                                  Report* report) {
-  const std::uint64_t ld = plan_.problem.tile.n;
+  const std::uint64_t ld = plan_.problem().tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
     c_read_->synchronize();  // until the previous tile's C0 has been uploaded
@@ -239,7 +239,7 @@ void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .precision = operands_.precision,
                                             .rows = tile.rows.count,
                                             .columns = tile.columns.count,
-                                            .ld = plan_.problem.tile.n,
+                                            .ld = plan_.problem().tile.n,
                                             .row_sums = variables.row_sums,
                                             .column_sums = variables.column_sums,
                                             .row_factors = variables.row_factors,
@@ -275,7 +275,7 @@ void TileDrain::read_c(const Tile& tile) {
 
 /// Makes the tile's mirror and sends it to the host.
 void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
-  const std::uint64_t edge = plan_.problem.tile.n;
+  const std::uint64_t edge = plan_.problem().tile.n;
   const std::uint64_t turn = mirrored_++ % max_mirrors;
   Station& station = mirror_stations_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
@@ -294,8 +294,8 @@ void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data
 void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
                              const std::uint64_t* unsettled) {
   Group& group = groups_[number];
-  const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
-  const std::uint64_t each = plan_.batch_checksums();
+  const Range batches{number * plan_.part.blocks.count, plan_.part.blocks.count};
+  const std::uint64_t each = plan_.shape.batch_checksums();
   group.unsettled = 0;
   group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
   stream.record(*group.finished);
@@ -325,8 +325,8 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
   std::uint64_t words = 0, weighted = 0;
   for (std::uint64_t i = 0; i < rows.count; ++i) {
-    const gemm::RowChecksums sums =
-        gemm::row_checksums(type_, data + i * row_bytes_, tile.columns.count, plan_.problem.tile.n);
+    const gemm::RowChecksums sums = gemm::row_checksums(type_, data + i * row_bytes_,
+                                                        tile.columns.count, plan_.problem().tile.n);
     const std::uint64_t row = of_c.first + i, column = tile.columns.first;
     words += sums.words;
     weighted += sums.matrix_checksum(row * operands_.n + column);
@@ -379,7 +379,7 @@ void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
 void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());
-  const std::uint64_t blocks = plan_.own_blocks.count;
+  const std::uint64_t blocks = plan_.part.blocks.count;
   group.failure = panels.failure({number * blocks, blocks}, group.checksums.data());
   if (group.failure.empty() && group.unsettled == 0 && journal_ != nullptr) {
     journal_->add_group(number);

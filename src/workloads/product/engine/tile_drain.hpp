@@ -18,9 +18,9 @@
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/checkpoint/finished_tiles.hpp"
+#include "workloads/product/data/finished_tile.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/panels.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {

@@ -30,7 +30,7 @@ Sizes sizes_of(const Problem& problem, std::uint64_t slots) {
 
 std::uint64_t VariableSums::device_bytes(const Operands& operands, const Problem& problem) {
   if (!operands.normalizes()) return 0;
-  const std::uint64_t segments = segments_of(problem);
+  const std::uint64_t segments = count_segments(problem);
   const Sizes sizes = sizes_of(problem, segments);
   const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
   // All layers together have fewer than twice as many slots as there are segments.
@@ -41,20 +41,21 @@ std::uint64_t VariableSums::device_bytes(const Operands& operands, const Problem
 
 VariableSums::VariableSums(device::Device& device, const Operands& operands, const Plan& plan)
     : operands_(operands), plan_(plan) {
-  if (!operands.normalizes() || plan.idle) return;
-  slots_ = ceil_div(plan.segments, plan.box.depth);
-  const Sizes sizes = sizes_of(plan.problem, slots_);
+  if (!operands.normalizes() || plan.part.idle) return;
+  slots_ = ceil_div(plan.shape.segments, plan.shape.box.depth);
+  const Sizes sizes = sizes_of(plan.problem(), slots_);
   variables_ = sizes.variables;
   parts_ = {device, Memory::device, sizes.parts};
-  if (plan.box.depth > 1) gathered_ = {device, Memory::device, plan.box.depth * sizes.parts};
+  if (plan.shape.box.depth > 1)
+    gathered_ = {device, Memory::device, plan.shape.box.depth * sizes.parts};
   scratch_ = {device, Memory::device, sizes.scratch};
   sums_ = {device, Memory::device, variables_};
   squares_ = {device, Memory::device, variables_};
   factors_ = {device, Memory::device, variables_};
   unsettled_ = {device, Memory::device, sizes.super_tiles};
-  for (std::uint64_t slot = 0; slot < plan.own_segments.count; ++slot) {
+  for (std::uint64_t slot = 0; slot < plan.part.segments.count; ++slot) {
     const std::uint64_t blocks =
-        share(plan.blocks, plan.own_segments.first + slot, plan.segments).count;
+        share(plan.shape.blocks, plan.part.segments.first + slot, plan.shape.segments).count;
     slot_of_.insert(slot_of_.end(), blocks, slot);
   }
 }
@@ -70,14 +71,14 @@ void VariableSums::begin(device::Stream& stream, bool final) {
 }
 
 Range VariableSums::variables_of(Range tiles) const {
-  return elements_of(tiles, plan_.problem.tile.n);
+  return elements_of(tiles, plan_.problem().tile.n);
 }
 
 void VariableSums::add(device::Stream& stream, std::uint64_t batch, const Panels::Batch& panels) {
   if (variables_ == 0) return;
   const auto [number, block] = plan_.batch(batch);
   const SuperTile super_tile = plan_.super_tile(number);
-  const std::uint64_t own = block - plan_.own_blocks.first, slot = slot_of_[own];
+  const std::uint64_t own = block - plan_.part.blocks.first, slot = slot_of_[own];
   const bool first = own == 0 || slot_of_[own - 1] != slot;
   const auto add_side = [&](gemm::Side side, Range variables, const std::byte* panel,
                             std::uint64_t ld) {
@@ -108,13 +109,13 @@ void VariableSums::gather(device::Stream& collectives, comm::Communicator& layer
 void VariableSums::settle(device::Stream& stream, std::uint64_t number, const Panels& panels) {
   if (variables_ == 0) return;
   const SuperTile super_tile = plan_.super_tile(number);
-  const bool layered = plan_.box.depth > 1;
+  const bool layered = plan_.shape.box.depth > 1;
   const double* const parts = layered ? gathered_.data() : parts_.data();
   const auto settle_side = [&](gemm::Side side, Range variables) {
     const std::uint64_t first = variables.first;
     stream.launch(gemm::settle_kernel(),
                   {.parts = parts + (part(side, 0) - parts_.data()) + first,
-                   .layers = plan_.box.depth,
+                   .layers = plan_.shape.box.depth,
                    .layer_pitch = parts_.size(),
                    .segments = slots_,
                    .segment_pitch = 2 * variables_,
@@ -137,7 +138,7 @@ void VariableSums::settle(device::Stream& stream, std::uint64_t number, const Pa
 
 TileDrain::Variables VariableSums::of(TileIndex tile) const {
   if (variables_ == 0) return {};
-  const std::uint64_t edge = plan_.problem.tile.n;
+  const std::uint64_t edge = plan_.problem().tile.n;
   const std::uint64_t row = tile.row * edge, column = tile.column * edge;
   TileDrain::Variables made{.row_factors = factors_.data() + row,
                             .column_factors = factors_.data() + column};
@@ -156,7 +157,7 @@ VariableSums::Totals VariableSums::totals(device::Stream& stream) const {
   };
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile super_tile = plan_.super_tile(number);
-    if (plan_.tiles(super_tile).empty()) continue;
+    if (plan_.shape.tiles(super_tile).empty()) continue;
     mark(variables_of(super_tile.columns));
     if (sums_rows(super_tile)) mark(variables_of(super_tile.rows));
   }

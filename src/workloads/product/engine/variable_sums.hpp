@@ -8,9 +8,9 @@
 
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
+#include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
-#include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -58,7 +58,7 @@ class VariableSums {
     return parts_.data() + ((side == gemm::Side::a ? slots_ : 0) + slot) * 2 * variables_;
   }
   Range variables_of(Range tiles) const;
-  bool sums_rows(const SuperTile& super_tile) const { return !plan_.a_from_b(super_tile); }
+  bool sums_rows(const SuperTile& super_tile) const { return !plan_.shape.a_from_b(super_tile); }
 
   const Operands& operands_;
   const Plan& plan_;

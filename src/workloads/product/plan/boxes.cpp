@@ -55,7 +55,7 @@ std::vector<Place> layered(const Problem& problem) {
 
 /// Why K can't be split among ranks; empty if it can.
 std::string why_not_split(const Problem& problem) {
-  if (segments_of(problem) > 1) return {};
+  if (count_segments(problem) > 1) return {};
   return "K is only split if it is at least 8 times M and N and has at least two blocks, and C has "
          "at most 64 tiles";
 }
@@ -86,7 +86,7 @@ Place place_of(const Problem& problem, const Box& box) {
   if (box.ranks() > problem.ranks.count) {
     reject(fmt::format("needs {} ranks, and there are {}", box.ranks(), problem.ranks.count));
   }
-  if (const std::uint64_t segments = segments_of(problem); box.depth > segments) {
+  if (const std::uint64_t segments = count_segments(problem); box.depth > segments) {
     reject(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
                          : fmt::format("splits K among {} layers, and K has {} segments", box.depth,
                                        segments));

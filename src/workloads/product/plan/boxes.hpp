@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/choice.hpp"
 
 namespace shardstream::workloads::product {
 

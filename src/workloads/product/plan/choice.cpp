@@ -10,29 +10,29 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "workloads/product/plan/boxes.hpp"
-#include "workloads/product/plan/memory.hpp"
-#include "workloads/product/plan/predict.hpp"
+#include "workloads/product/plan/buffers.hpp"
+#include "workloads/product/plan/traffic.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
 
-constexpr double as_good = 1.08;  // predictions are no more exact
-constexpr double alike = 1.002, uploads_alike = 1.01;
-constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each of three stages
+constexpr double prediction_error = 1.08;                    // a ratio of times
+constexpr double equal_times = 1.002, equal_uploads = 1.01;  // ratios that count as 1
+constexpr std::uint64_t usual_ring = 3, longest_ring = 8;    // one batch in each of three stages
 
-std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
-  return saturating_product({extents.super_tiles, shape.max_blocks});
+std::uint64_t batches_of(const Shape& shape, const CutSizes& sizes) {
+  return saturating_product({sizes.super_tiles, shape.max_blocks});
 }
 
 /// The shortest and the longest ring, in batches. The window of a long ring hides a slow download.
-std::pair<std::uint64_t, std::uint64_t> rings_of(const Shape& shape, const Extents& extents) {
-  const std::uint64_t batches = batches_of(shape, extents);
+std::pair<std::uint64_t, std::uint64_t> rings_of(const Shape& shape, const CutSizes& sizes) {
+  const std::uint64_t batches = batches_of(shape, sizes);
   return {std::min<std::uint64_t>(2, batches), std::min(longest_ring, batches)};
 }
 
 struct Candidate {
   Cut cut;
-  Extents extents;
+  CutSizes sizes;
   std::uint64_t ring, window;
   TimePrediction prediction;
   std::uint64_t uploads;
@@ -43,7 +43,7 @@ struct Candidate {
 std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : passes) {
-    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.max_blocks);
+    const std::uint64_t of_pass = sum_over_blocks(upload_bytes, shape, pass, shape.max_blocks);
     bytes = saturating_sum({bytes, saturating_product({pass.count, of_pass})});
   }
   return bytes;
@@ -52,32 +52,31 @@ std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
 /// All cuts, rings and windows that fit.
 std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
   std::vector<Candidate> candidates;
-  std::uint64_t work = 0;
-  const auto fits = [&](const Extents& extents, std::uint64_t ring) {
-    return device_bytes(shape, extents, ring) <= shape.problem.ranks.device_memory;
+  const auto fits = [&](const CutSizes& sizes, std::uint64_t ring) {
+    return device_bytes(shape, sizes, ring) <= shape.problem.ranks.device_memory;
   };
-  for (const Cut& cut : cuts_of(shape)) {
-    if (work > max_work && !candidates.empty()) break;
-    if (!fits(min_extents(shape, cut), 1)) continue;
-    work += work_of(shape, cut);
+  const auto may_fit = [&](const CutSizes& sizes) { return fits(sizes, 1); };
+  search_cuts(shape, may_fit, [&](const Cut& cut) {
     const std::vector<Pass> passes = passes_of(shape, cut);
-    const Extents extents = extents_of(cut, passes);
+    const CutSizes sizes = sizes_of(cut, passes);
     const std::uint64_t uploads = uploads_of(shape, passes);
-    auto [shortest, longest] = rings_of(shape, extents);
-    if (cut.keeps_b) {  // uploads of the next super-tile must go on beside this one's window
-      while (longest > shortest && !fits(extents, longest)) --longest;
+    auto [shortest, longest] = rings_of(shape, sizes);
+    if (cut.keeps_b) {  // uploads of the next super-tile must go on during this one's window
+      while (longest > shortest && !fits(sizes, longest)) --longest;
       shortest = longest;
     }
-    for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
+    std::uint64_t ring = shortest;
+    for (; ring <= longest && fits(sizes, ring); ++ring) {
       const std::uint64_t windows = cut.keeps_b
                                         ? std::min(max_window(shape, ring), ring > 4 ? ring - 4 : 1)
                                         : max_window(shape, ring);
       for (std::uint64_t window = 1; window <= windows; ++window) {
         candidates.push_back(
-            {cut, extents, ring, window, predict(shape, rates, passes, ring, window), uploads});
+            {cut, sizes, ring, window, predict(shape, rates, passes, ring, window), uploads});
       }
     }
-  }
+    return ring > shortest;
+  });
   return candidates;
 }
 
@@ -87,9 +86,9 @@ std::uint64_t min_memory(const Shape& shape) {
   std::vector<Cut> cuts = cuts_of(shape);
   std::ranges::reverse(cuts);
   for (const Cut& cut : cuts) {
-    if (device_bytes(shape, min_extents(shape, cut), 1) >= min) continue;
-    const Extents extents = extents_of(cut, passes_of(shape, cut));
-    min = std::min(min, device_bytes(shape, extents, rings_of(shape, extents).first));
+    if (device_bytes(shape, min_sizes(shape, cut), 1) >= min) continue;
+    const CutSizes sizes = sizes_of(cut, passes_of(shape, cut));
+    min = std::min(min, device_bytes(shape, sizes, rings_of(shape, sizes).first));
   }
   return min;
 }
@@ -103,41 +102,50 @@ void keep_fast(std::vector<Candidate>& candidates, double tolerance) {
 /// The best candidate; nothing if there is none.
 std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   if (candidates.empty()) return std::nullopt;
-  keep_fast(candidates, as_good);
+  keep_fast(candidates, prediction_error);
   const std::uint64_t min = std::ranges::min_element(candidates, {}, &Candidate::uploads)->uploads;
   std::erase_if(candidates, [&](const Candidate& each) {
-    return static_cast<double>(each.uploads) > uploads_alike * static_cast<double>(min);
+    return static_cast<double>(each.uploads) > equal_uploads * static_cast<double>(min);
   });
-  keep_fast(candidates, alike);
+  keep_fast(candidates, equal_times);
   return *std::ranges::min_element(candidates, {}, [](const Candidate& each) {
     const std::uint64_t ring = each.ring < usual_ring ? longest_ring + 1 : each.ring;
-    return std::tuple(each.uploads, UINT64_MAX - each.extents.tiles, ring, each.window);
+    return std::tuple(each.uploads, UINT64_MAX - each.sizes.tiles, ring, each.window);
   });
 }
 
+/// A box in which the product is possible, with the best candidate.
+struct Possible {
+  Decomposition decomposition;
+  Shape shape;
+  Candidate best;
+
+  double seconds() const { return best.seconds(); }
+};
+
 /// Keeps one box of split-k: the first that is about as fast as the fastest, because in smaller
 /// layers fewer ranks wait for one another. Returns whether it is the fastest itself.
-bool keep_one_split(std::vector<Choice>& possible) {
-  const auto is_split = [](const Choice& each) {
+bool keep_one_split(std::vector<Possible>& possible) {
+  const auto is_split = [](const Possible& each) {
     return each.decomposition == Decomposition::split_k;
   };
   double fastest = std::numeric_limits<double>::infinity();
-  for (const Choice& each : possible) {
-    if (is_split(each)) fastest = std::min(fastest, each.prediction.seconds);
+  for (const Possible& each : possible) {
+    if (is_split(each)) fastest = std::min(fastest, each.seconds());
   }
   std::optional<double> kept;
-  std::erase_if(possible, [&](const Choice& each) {
+  std::erase_if(possible, [&](const Possible& each) {
     if (!is_split(each)) return false;
-    if (kept || each.prediction.seconds > as_good * fastest) return true;
-    kept = each.prediction.seconds;
+    if (kept || each.seconds() > prediction_error * fastest) return true;
+    kept = each.seconds();
     return false;
   });
   return kept == fastest;
 }
 
-/// Keeps a few boxes of split-k for the description: the chosen one and the fastest, or the first
-/// if none is possible.
-void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
+/// Keeps a few boxes of split-k for the description: the winner and the fastest, or the first if
+/// none is possible.
+void shorten(std::vector<Alternative>& considered, const Possible& winner) {
   constexpr std::size_t max_splits = 3;
   std::vector<Alternative> splits;
   std::erase_if(considered, [&](const Alternative& each) {
@@ -146,9 +154,9 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
     return true;
   });
   std::ranges::stable_sort(splits, {}, [&](const Alternative& each) {
-    const bool is_chosen =
-        chosen.decomposition == Decomposition::split_k && each.box == chosen.shape.box;
-    return std::tuple(!is_chosen, !each.why_not.empty(), each.seconds);
+    const bool is_winner =
+        winner.decomposition == Decomposition::split_k && each.box == winner.shape.box;
+    return std::tuple(!is_winner, !each.why_not.empty(), each.seconds);
   });
   for (std::size_t i = 0; i < std::min(max_splits, splits.size()); ++i) {
     if (i > 0 && !splits[i].why_not.empty()) break;
@@ -175,58 +183,79 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
       format_size(problem.ranks.device_memory), need));
 }
 
-}  // namespace
-
-Choices choose(const Problem& problem, const Rates& rates) {
+/// The boxes in which the product is possible. All others are appended to `considered`, too.
+/// Throws UsageError if there is none.
+std::vector<Possible> possible_boxes(const Problem& problem, const Rates& rates,
+                                     std::vector<Alternative>& considered) {
   std::vector<Alternative> impossible;
-  const std::vector<Place> places = places_of(problem, impossible);
-  std::vector<Choice> possible;
-  Choices choices;
+  std::vector<Possible> possible;
   std::uint64_t need = UINT64_MAX;
-  for (const Place& place : places) {
-    const Shape shape(problem, place.second);
+  for (const auto& [decomposition, box] : places_of(problem, impossible)) {
+    Shape shape(problem, box);
     const std::optional<Candidate> best = best_of(candidates_of(shape, rates));
     if (!best) {
       const std::uint64_t min = min_memory(shape);
       need = std::min(need, min);
-      choices.considered.push_back({place.first, place.second, 0,
-                                    fmt::format("it needs {} of device memory", format_size(min))});
+      considered.push_back(
+          {decomposition, box, 0, fmt::format("it needs {} of device memory", format_size(min))});
       continue;
     }
-    choices.considered.push_back({place.first, place.second, best->seconds(), {}});
-    possible.push_back(
-        {place.first, shape, best->cut, best->extents, best->ring, best->window, best->prediction});
+    considered.push_back({decomposition, box, best->seconds(), {}});
+    possible.push_back({decomposition, std::move(shape), *best});
   }
   if (possible.empty()) reject(problem, need);
-  std::ranges::move(impossible, std::back_inserter(choices.considered));
-  const bool fastest_split = keep_one_split(possible);
-  const auto seconds = [](const Choice& each) { return each.prediction.seconds; };
-  const auto fastest = std::ranges::min_element(possible, {}, seconds);
-  const bool rows_do = possible.front().decomposition == Decomposition::rows &&
-                       seconds(possible.front()) <= as_good * seconds(*fastest);
-  choices.chosen = rows_do ? possible.front() : *fastest;
-  shorten(choices.considered, *choices.chosen);
+  std::ranges::move(impossible, std::back_inserter(considered));
+  return possible;
+}
+
+/// The reason for the choice of `winner`: Decision::why.
+std::string why_best(const std::vector<Possible>& possible, const Possible& winner,
+                     const Possible& fastest, bool has_fastest_split) {
+  const Problem& problem = winner.shape.problem;
   const Decomposition requested = problem.requested.decomposition;
-  if (problem.requested.box) {
-    choices.why = "as requested by product.box";
-  } else if (requested == Decomposition::split_k && problem.ranks.count == 1) {
-    choices.why = "one rank has all of K, so split-k has nothing to share";
-  } else if (requested != Decomposition::automatic) {
-    choices.why = "as requested by product.decomposition";
-  } else if (possible.size() == 1) {
-    choices.why = problem.ranks.count == 1 ? "one rank has all rows" : "the only candidate";
-  } else if (rows_do && fastest != possible.begin()) {
-    choices.why =
-        fmt::format("the simplest, and predicted to be at most {:.0f} % slower than {}",
-                    (as_good - 1) * 100, words_of(fastest->decomposition, fastest->shape.box));
-  } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
-    choices.why =
-        fmt::format("within {:.0f} % of the shortest predicted time, with the smallest layers",
-                    (as_good - 1) * 100);
-  } else {
-    choices.why = "the shortest predicted time";
+  if (problem.requested.box) return "as requested by product.box";
+  if (requested == Decomposition::split_k && problem.ranks.count == 1) {
+    return "one rank has all of K, so split-k has nothing to share";
   }
-  return choices;
+  if (requested != Decomposition::automatic) return "as requested by product.decomposition";
+  if (possible.size() == 1) {
+    return problem.ranks.count == 1 ? "one rank has all rows" : "the only candidate";
+  }
+  const double percent = (prediction_error - 1) * 100;
+  if (&winner != &fastest) {
+    return fmt::format("the simplest, and predicted to be at most {:.0f} % slower than {}", percent,
+                       words_of(fastest.decomposition, fastest.shape.box));
+  }
+  if (winner.decomposition == Decomposition::split_k && !has_fastest_split) {
+    return fmt::format("within {:.0f} % of the shortest predicted time, with the smallest layers",
+                       percent);
+  }
+  return "the shortest predicted time";
+}
+
+}  // namespace
+
+Choice choose(const Problem& problem, const Rates& rates) {
+  Decision decision;
+  std::vector<Possible> possible = possible_boxes(problem, rates, decision.alternatives);
+  const bool has_fastest_split = keep_one_split(possible);
+  const Possible& fastest = *std::ranges::min_element(possible, {}, &Possible::seconds);
+  const Possible& first = possible.front();
+  const bool rows_suffice = first.decomposition == Decomposition::rows &&
+                            first.seconds() <= prediction_error * fastest.seconds();
+  const Possible& winner = rows_suffice ? first : fastest;
+  decision.decomposition = winner.decomposition;
+  decision.why = why_best(possible, winner, fastest, has_fastest_split);
+  shorten(decision.alternatives, winner);
+  const Candidate& best = winner.best;
+  return {.decision = std::move(decision),
+          .shape = winner.shape,
+          .schedule = {.cut = best.cut,
+                       .sizes = best.sizes,
+                       .passes = passes_with_tiles(winner.shape, best.cut),
+                       .ring_batches = best.ring,
+                       .window = best.window},
+          .prediction = best.prediction};
 }
 
 }  // namespace shardstream::workloads::product

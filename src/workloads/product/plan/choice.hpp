@@ -1,36 +1,36 @@
-// The choice of a box of ranks and of super-tiles. Used by make_plan().
+// The choice of a box of ranks, and of the best schedule in it. Used by make_plan().
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "workloads/product/plan/cuts.hpp"
+#include "workloads/product/plan/prediction.hpp"
 
 namespace shardstream::workloads::product {
 
-/// A way to compute a product in one box.
-struct Choice {
+/// A decomposition that was considered.
+struct Alternative {
   Decomposition decomposition = Decomposition::rows;
+  Box box;
+  double seconds = 0;   ///< predicted; 0 if it is impossible
+  std::string why_not;  ///< why it is impossible; else empty
+};
+
+/// The chosen decomposition. The same on every rank.
+struct Decision {
+  Decomposition decomposition = Decomposition::rows;  ///< never automatic
+  std::string why;                                    ///< the reason, as a phrase
+  std::vector<Alternative> alternatives;              ///< all that were considered
+};
+
+struct Choice {
+  Decision decision;
   Shape shape;
-  Cut cut;
-  Extents extents;
-  std::uint64_t ring = 1, window = 1;  ///< Schedule::ring_batches and window
+  Schedule schedule;
   TimePrediction prediction;
 };
 
-/// All alternatives, the chosen one, and the reason for it (Decision::why).
-struct Choices {
-  std::optional<Choice> chosen;
-  std::string why;
-  std::vector<Alternative> considered;
-};
-
-/// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
-std::string words_of(Decomposition decomposition, const Box& box);
-
-/// Chooses as make_plan() describes, and throws its errors. `chosen` has a value in the result.
-Choices choose(const Problem& problem, const Rates& rates);
+/// Chooses as src/workloads/product/README.md describes, and throws the errors of make_plan().
+Choice choose(const Problem& problem, const Rates& rates);
 
 }  // namespace shardstream::workloads::product

@@ -1,79 +1,123 @@
-// The properties of a plan that a problem and a box of ranks determine, before super-tiles are
-// chosen.
+// What a problem and a box of ranks determine before super-tiles are chosen: the tiles of C, the
+// blocks of K, and how the ranks share them. The same on every rank.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <vector>
 
-#include "workloads/product/plan/plan.hpp"
+#include "core/shard.hpp"
+#include "workloads/product/plan/problem.hpp"
+#include "workloads/product/plan/segments.hpp"
 
 namespace shardstream::workloads::product {
 
-/// A stack of nodes of the tree over segments, left to right. If the two nodes at the top are the
-/// children of one parent, the parent replaces them.
-class Stack {
- public:
-  /// Pushes a node, and returns how often the two nodes at the top were replaced by their parent.
-  std::uint64_t push(TreeNode node);
-  const std::vector<TreeNode>& nodes() const { return nodes_; }
+/// A tile of C by its row and column among all tiles.
+struct TileIndex {
+  std::uint64_t row = 0, column = 0;
 
- private:
-  std::vector<TreeNode> nodes_;
+  bool operator==(const TileIndex&) const = default;
 };
 
-/// The number of segments of K. It is 1 unless gemm::is_tall(). Otherwise it is the largest power
-/// of two that exceeds none of these: 64, the number of blocks, and 512 divided by the number of
-/// tiles.
-///
-/// is_tall() means that k is at least eight times m and n, and that C has at most 64 tiles. Then C
-/// and the partial sums that ranks exchange are small compared with the panels. With more tiles,
-/// many ranks are busy without segments, and each level of the tree needs memory for all tiles.
-///
-/// So if K is split, at most 512 ranks compute, and 64 if C has one tile. More segments would
-/// employ more ranks. But C's bits depend on the segments, so their number must not depend on the
-/// ranks. Twice as many segments would cost even a single rank another level of accumulators for
-/// every tile (64 segments have seven levels), and all ranks would exchange more partial sums.
-std::uint64_t segments_of(const Problem& problem);
+/// The rows and columns of tiles that a rank computes in one pass over its blocks of K. It computes
+/// all tiles in these rows and columns or, in a symmetric product, those that are computed().
+struct SuperTile {
+  Range rows, columns;
+
+  bool operator==(const SuperTile&) const = default;
+};
+
+/// Adjacent computed tiles in one row of a super-tile. Their accumulators are contiguous.
+struct TileRun {
+  std::uint64_t row = 0;    ///< of C's tiles
+  Range columns;            ///< of C's tiles
+  std::uint64_t first = 0;  ///< index of the first tile among the super-tile's tiles
+};
+
+/// The range of elements in a range of tiles (or of blocks) that are `edge` elements long, as far
+/// as it is below `end`.
+Range elements_of(Range tiles, std::uint64_t edge, std::uint64_t end = UINT64_MAX);
 
 /// Numbers of parts into which `count` >= 1 items can be divided, in ascending order from 1. For
 /// each possible size of the largest part, the result has the smallest number of parts.
 std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count);
 
-/// Plan::depth().
-Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow);
-
-/// The layout, with sizes that the choice of super-tiles needs.
-struct Shape : Layout {
+struct Shape {
+  Shape() = default;
   Shape(const Problem& problem, const Box& box);
 
-  std::uint64_t max_rows, max_columns,
-      max_blocks = 0;  ///< maxima over all ranks, in tiles and blocks
+  Problem problem;
+  Box box;
+  std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
+  std::uint64_t blocks = 0;                       ///< of K
+  /// Whether the first three blocks have a quarter, a quarter and a half of the usual depth, so
+  /// that the first batch arrives early. This needs gemm::may_begin_shallow(), a K with several
+  /// blocks, and only one segment.
+  bool begins_shallow = false;
+  /// The number of segments, a power of two. Segment s has the blocks share(blocks, s, segments),
+  /// whose products are added block by block. The sums of segments are the leaves of a binary tree.
+  /// Its root is the product.
+  std::uint64_t segments = 1;
+  /// The number of accumulators of each tile, the maximum over all ranks: 1 or, with segments, the
+  /// depth of the stack. Level l of tile t (in the order of tiles()) is accumulator
+  /// l * held_tiles + t.
+  std::uint64_t levels = 1;
+  std::uint64_t check_slices = 1;   ///< gemm::check_slices() of all rows
+  std::uint64_t max_nodes = 1;      ///< split-k: the maximum number of nodes of a rank
+  std::uint64_t exchange_rows = 0;  ///< split-k: rows of a tile per exchange; fewer in the last
+  /// Maxima over all ranks, in tiles and blocks.
+  std::uint64_t max_rows = 0, max_columns = 0, max_blocks = 0;
   /// Bytes of an element: of panels, of A and B as they are uploaded, and of C.
-  std::uint64_t panel_element, a_element, b_element, c_element;
-  std::uint64_t tile_bytes;  ///< bytes of an accumulator
+  std::uint64_t panel_element = 0, a_element = 0, b_element = 0, c_element = 0;
+  std::uint64_t tile_bytes = 0;  ///< bytes of an accumulator
 
+  // The parts of the ranks in a row, a column or a layer of the box.
   Range rows_of(std::uint64_t row) const { return share(tile_rows, row, box.rows); }
   Range columns_of(std::uint64_t column) const { return share(tile_columns, column, box.columns); }
   Range segments_of(std::uint64_t layer) const { return share(segments, layer, box.depth); }
   Range blocks_of(Range segments) const;
-  Range depth(Range some_blocks) const {
-    return depth_of(some_blocks, problem.tile.k, begins_shallow);
-  }
   /// The nodes of a layer's segments.
   std::vector<TreeNode> nodes_of(std::uint64_t layer) const;
-  /// The columns of the computed tiles in a row of tiles: two ranges, each of which may be empty.
-  std::array<Range, 2> computed(std::uint64_t row) const;
+
+  /// The range of k in a range of blocks, with padding at the end of K.
+  Range depth(Range some_blocks) const;
   /// The number of accumulators of each tile of a super-tile: one for each level and, if there are
   /// several lanes, one for each lane.
   std::uint64_t accumulators() const {
     return levels + (problem.tile.lanes > 1 ? problem.tile.lanes : 0);
   }
-  std::uint64_t b_part_rows(std::uint64_t depth) const { return ceil_div(depth, box.rows); }
-  /// Plan::a_part_rows() for a super-tile with `rows` rows of tiles.
+  /// The number of checksums of each batch: see Box.
+  std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }
+
+  /// The number of rows of op(A) that a rank uploads for the A panels of a super-tile with `rows`
+  /// rows of tiles, with padding: the rows of a panel divided by box.columns, rounded up. A
+  /// gathered panel has box.columns times as many rows.
   std::uint64_t a_part_rows(std::uint64_t rows) const;
-  bool a_from_b(Range rows, Range columns) const;
+  /// The number of rows of op(B) that a rank uploads for the B panels of a block of this depth,
+  /// with padding: the rows of a panel divided by box.rows, rounded up. A gathered panel has
+  /// box.rows times as many rows.
+  std::uint64_t b_part_rows(std::uint64_t depth) const { return ceil_div(depth, box.rows); }
+  /// Whether the A panel is not uploaded but made from the gathered B panel. The columns of B that
+  /// belong to the super-tile's rows are then transposed. This needs a symmetric product, rows that
+  /// are within the super-tile's columns, and no other rank with a part of the A panel.
+  bool a_from_b(const SuperTile& super_tile) const;
+
+  /// The columns of the computed tiles in a row of tiles: two ranges, each of which may be empty.
+  std::array<Range, 2> computed(std::uint64_t row) const;
+  /// True if this tile of C is computed; false if it is the mirror of a computed tile. With d =
+  /// (column - row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed
+  /// in the first T / 2 rows if its row is even, and in the other rows if row - T / 2 is odd. So
+  /// the numbers of computed tiles in any two rows differ by at most one.
+  bool computed(TileIndex tile) const;
+  /// The computed tiles of a super-tile, row by row, and within a row by columns. Their
+  /// accumulators have this order.
+  std::vector<TileIndex> tiles(const SuperTile& super_tile) const;
+  std::vector<TileRun> runs(const SuperTile& super_tile) const;  ///< the same tiles as runs
+  std::uint64_t count_tiles(const SuperTile& super_tile) const;
+
+  /// The additions by which the owner of a tile folds it after an exchange, in order. The last sum
+  /// is the product; it replaces node 0 of layer 0. Empty if one layer has the root of the tree.
+  std::vector<FoldAddition> fold() const;
 };
 
 }  // namespace shardstream::workloads::product

@@ -1,6 +1,8 @@
-#include "workloads/product/plan/predict.hpp"
+#include "workloads/product/plan/prediction.hpp"
 
 #include <algorithm>
+
+#include "workloads/product/plan/traffic.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -14,8 +16,8 @@ double real(std::uint64_t number) {
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0, exchange = 0;
-  double behind = 0;    ///< gathers that wait for the exchange of the super-tile before
-  double blocking = 0;  ///< gathers during which nothing is enqueued
+  double late_gather = 0;  ///< gathers that wait for the exchange of the super-tile before
+  double blocking = 0;     ///< gathers during which nothing is enqueued
   double blocks = 0, tiles = 0;
 };
 
@@ -28,7 +30,7 @@ Effort effort_of(const Shape& shape, const Rates& rates, const Pass& pass) {
   effort.upload = real(upload_bytes(shape, pass, tile.k)) / rates.link_up;
   effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
-  effort.behind = shape.box.depth > 1 ? effort.gather : 0;
+  effort.late_gather = shape.box.depth > 1 ? effort.gather : 0;
   effort.blocking = rates.gathers_block ? effort.gather : 0;
   effort.compute = 2 * effort.tiles * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops;
   const double bytes = real(shape.tile_bytes);
@@ -65,17 +67,17 @@ class Timeline {
   /// From one super-tile to the next. Readers copy the next panels while writers take tiles away;
   /// they share the rank's CPUs and host memory.
   double step(const Effort& effort) const {
-    const double steady = effort.blocks * period(effort) + effort.exchange + effort.behind;
+    const double steady = effort.blocks * period(effort) + effort.exchange + effort.late_gather;
     return std::max(steady + separate_drain(effort) + stall(effort),
                     effort.blocks * effort.upload + effort.drain);
   }
 
   /// The last super-tile, with the drain of its tiles.
   double last(const Effort& effort) const {
-    const double left = left_of_window(effort);
-    const double beside = effort.tiles > 0 ? left * (effort.tiles - 1) / effort.tiles : 0;
-    return window_begins(effort) + wait_for_last(effort) + left + effort.exchange +
-           std::max(effort.tile_drain, effort.drain - beside);
+    const double rest = rest_of_window(effort);
+    const double overlapped = effort.tiles > 0 ? rest * (effort.tiles - 1) / effort.tiles : 0;
+    return window_begins(effort) + wait_for_last(effort) + rest + effort.exchange +
+           std::max(effort.tile_drain, effort.drain - overlapped);
   }
 
   /// All super-tiles if B is kept: each has its own accumulators, only the first one uploads B, and
@@ -89,9 +91,9 @@ class Timeline {
       both += effort.blocks * effort.upload + effort.drain;
       computed = std::max(computed + effort.blocks * effort.compute, uploaded + effort.compute) +
                  effort.blocking;
-      const double left = std::min(window_, effort.blocks) * effort.compute;
-      const double beside = effort.tiles > 0 ? left * (effort.tiles - 1) / effort.tiles : 0;
-      drained = std::max(std::max(drained, computed - beside) + effort.drain,
+      const double rest = std::min(window_, effort.blocks) * effort.compute;
+      const double overlapped = effort.tiles > 0 ? rest * (effort.tiles - 1) / effort.tiles : 0;
+      drained = std::max(std::max(drained, computed - overlapped) + effort.drain,
                          computed + effort.tile_drain);
     }
     return std::max(drained, share_of_both * both);
@@ -113,7 +115,7 @@ class Timeline {
 
   /// Seconds of computing after the last batch has arrived. The window's other batches are
   /// multiplied until then.
-  double left_of_window(const Effort& effort) const {
+  double rest_of_window(const Effort& effort) const {
     const double meanwhile = std::max(0.0, wait_for_last(effort) - effort.blocking);
     return std::max(effort.compute, window_ * effort.compute - meanwhile);
   }
@@ -123,7 +125,7 @@ class Timeline {
   /// super-tile waits for this part.
   double separate_drain(const Effort& effort) const {
     const double next = window_ < effort.blocks ? 1 : window_;
-    return std::max(0.0, effort.drain - left_of_window(effort) - next * effort.compute);
+    return std::max(0.0, effort.drain - rest_of_window(effort) - next * effort.compute);
   }
 
   /// While a window is computed, only the rest of the ring is filled. If filling is the slowest
@@ -133,7 +135,7 @@ class Timeline {
     const double fill = std::max(effort.upload, effort.gather);
     if (!reused_) return 0;
     if (fill < effort.compute) return free_ == 0 ? begin(effort) : 0;
-    return std::max(0.0, left_of_window(effort) - free_ * fill);
+    return std::max(0.0, rest_of_window(effort) - free_ * fill);
   }
 
   double ring_;    ///< batches

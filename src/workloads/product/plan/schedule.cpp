@@ -1,4 +1,4 @@
-#include "workloads/product/plan/cuts.hpp"
+#include "workloads/product/plan/schedule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,22 +52,29 @@ struct PartSize {
 };
 
 /// The two sizes of the parts of `count`, and the number of parts of each size.
-std::array<PartSize, 2> sizes_of(std::uint64_t count, std::uint64_t parts) {
+std::array<PartSize, 2> parts_of(std::uint64_t count, std::uint64_t parts) {
   return {{{count / parts + 1, count % parts}, {count / parts, parts - count % parts}}};
 }
 
 /// Raises the maxima over all ranks to those of one rank's super-tile.
 void widen(Pass& pass, const Shape& shape, const SuperTile& tiles) {
-  const std::uint64_t count = count_tiles(shape, tiles);
+  const std::uint64_t count = shape.count_tiles(tiles);
   const bool mirrored = shape.problem.symmetric && shape.problem.stores_c;
   const std::uint64_t diagonal = intersection(tiles.rows, tiles.columns).count;
   pass.rows = std::max(pass.rows, tiles.rows.count);
   pass.columns = std::max(pass.columns, tiles.columns.count);
   pass.tiles = std::max(pass.tiles, count);
   pass.drained = std::max(pass.drained, mirrored ? 2 * count - diagonal : count);
-  std::uint64_t& rows =
-      shape.a_from_b(tiles.rows, tiles.columns) ? pass.transposed_rows : pass.uploaded_rows;
+  std::uint64_t& rows = shape.a_from_b(tiles) ? pass.transposed_rows : pass.uploaded_rows;
   rows = std::max(rows, tiles.rows.count);
+}
+
+/// The cost of passes_of(), in a unit of its own.
+std::uint64_t cost_of(const Shape& shape, const Cut& cut) {
+  if (!shape.problem.symmetric) return 1;
+  const Box& box = shape.box;
+  return saturating_sum({saturating_product({shape.tile_rows, cut.column_passes, box.columns}),
+                         saturating_product({cut.passes(), box.rows, box.rows, box.columns})});
 }
 
 }  // namespace
@@ -137,8 +144,8 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
     return passes;
   }
   if (!shape.problem.symmetric) {  // rank 0 has the most of everything
-    for (const PartSize rows : sizes_of(shape.max_rows, cut.row_passes)) {
-      for (const PartSize columns : sizes_of(shape.max_columns, cut.column_passes)) {
+    for (const PartSize rows : parts_of(shape.max_rows, cut.row_passes)) {
+      for (const PartSize columns : parts_of(shape.max_columns, cut.column_passes)) {
         const std::uint64_t tiles = rows.size * columns.size, count = rows.parts * columns.parts;
         if (count == 0) continue;
         passes.push_back({.rows = rows.size,
@@ -163,41 +170,23 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
   return passes;
 }
 
-std::uint64_t count_tiles(const Shape& shape, const SuperTile& tiles) {
-  if (!shape.problem.symmetric) return saturating_product({tiles.rows.count, tiles.columns.count});
-  std::uint64_t count = 0;
-  for (std::uint64_t row = tiles.rows.first; row < tiles.rows.end(); ++row) {
-    for (const Range columns : shape.computed(row)) {
-      count += intersection(columns, tiles.columns).count;
-    }
-  }
-  return count;
-}
-
-std::uint64_t work_of(const Shape& shape, const Cut& cut) {
-  if (!shape.problem.symmetric) return 1;
-  const Box& box = shape.box;
-  return saturating_sum({saturating_product({shape.tile_rows, cut.column_passes, box.columns}),
-                         saturating_product({cut.passes(), box.rows, box.rows, box.columns})});
-}
-
-Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
-  Extents extents;
-  extents.keeps_b = cut.keeps_b;
+CutSizes sizes_of(const Cut& cut, const std::vector<Pass>& passes) {
+  CutSizes sizes;
+  sizes.keeps_b = cut.keeps_b;
   for (const Pass& pass : passes) {
-    extents.rows = std::max(extents.rows, pass.rows);
-    extents.columns = std::max(extents.columns, pass.columns);
-    extents.tiles = std::max(extents.tiles, pass.tiles);
-    extents.uploaded_rows = std::max(extents.uploaded_rows, pass.uploaded_rows);
-    extents.transposed_rows = std::max(extents.transposed_rows, pass.transposed_rows);
-    extents.super_tiles += pass.count;
-    extents.held_tiles = cut.keeps_b ? extents.held_tiles + pass.tiles : extents.tiles;
+    sizes.rows = std::max(sizes.rows, pass.rows);
+    sizes.columns = std::max(sizes.columns, pass.columns);
+    sizes.tiles = std::max(sizes.tiles, pass.tiles);
+    sizes.uploaded_rows = std::max(sizes.uploaded_rows, pass.uploaded_rows);
+    sizes.transposed_rows = std::max(sizes.transposed_rows, pass.transposed_rows);
+    sizes.super_tiles += pass.count;
+    sizes.held_tiles = cut.keeps_b ? sizes.held_tiles + pass.tiles : sizes.tiles;
   }
-  return extents;
+  return sizes;
 }
 
-Extents min_extents(const Shape& shape, const Cut& cut) {
-  if (!shape.problem.symmetric) return extents_of(cut, passes_of(shape, cut));
+CutSizes min_sizes(const Shape& shape, const Cut& cut) {
+  if (!shape.problem.symmetric) return sizes_of(cut, passes_of(shape, cut));
   const std::uint64_t all = saturating_product({shape.tile_rows, shape.tile_rows + 1}) / 2;
   const std::uint64_t ranks = shape.box.rows * shape.box.columns;
   const std::uint64_t tiles = ceil_div(all, saturating_product({cut.passes(), ranks}));
@@ -206,6 +195,19 @@ Extents min_extents(const Shape& shape, const Cut& cut) {
           .tiles = tiles,
           .super_tiles = 1,
           .held_tiles = tiles};
+}
+
+void search_cuts(const Shape& shape, const std::function<bool(const CutSizes&)>& may_fit,
+                 const std::function<bool(const Cut&)>& examine) {
+  constexpr std::uint64_t max_cost = 4'000'000;
+  std::uint64_t cost = 0;
+  bool found = false;
+  for (const Cut& cut : cuts_of(shape)) {
+    if (cost > max_cost && found) return;
+    if (!may_fit(min_sizes(shape, cut))) continue;
+    cost += cost_of(shape, cut);
+    if (examine(cut)) found = true;
+  }
 }
 
 }  // namespace shardstream::workloads::product

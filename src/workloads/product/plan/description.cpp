@@ -1,4 +1,5 @@
-// A plan as text.
+#include "workloads/product/plan/description.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,8 +7,6 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "workloads/product/plan/choice.hpp"
-#include "workloads/product/plan/memory.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -34,24 +33,27 @@ std::string alternatives(const Plan& plan) {
 }
 
 std::string of_the_rank(const Plan& plan) {
-  std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks.count);
-  if (plan.idle) return text + "idle";
-  text += tiles("rows", plan.rows);
-  if (plan.box.columns > 1) text += ", " + tiles("columns", plan.columns);
-  if (plan.box.depth > 1) {
-    text += fmt::format(", blocks of K {} to {}", plan.own_blocks.first, plan.own_blocks.end() - 1);
+  std::string text = fmt::format("rank {} of {}: ", plan.part.rank, plan.problem().ranks.count);
+  if (plan.part.idle) return text + "idle";
+  text += tiles("rows", plan.part.rows);
+  if (plan.shape.box.columns > 1) text += ", " + tiles("columns", plan.part.columns);
+  if (plan.shape.box.depth > 1) {
+    text +=
+        fmt::format(", blocks of K {} to {}", plan.part.blocks.first, plan.part.blocks.end() - 1);
   }
   return text;
 }
 
 /// The decomposition, with the number of idle ranks and the parts that the ranks share.
 std::string of_decomposition(const Plan& plan) {
-  std::string text = fmt::format(
-      "decomposition: {}, {}", words_of(plan.decision.decomposition, plan.box), plan.decision.why);
-  if (const std::uint64_t idle = plan.problem.ranks.count - plan.box.ranks(); idle > 0) {
-    text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared",
-                        idle, plan.problem.ranks.count, plan.tile_rows, plan.tile_columns,
-                        plan.segments, plan.segments == 1 ? "" : "s");
+  std::string text =
+      fmt::format("decomposition: {}, {}", words_of(plan.decision.decomposition, plan.shape.box),
+                  plan.decision.why);
+  if (const std::uint64_t idle = plan.problem().ranks.count - plan.shape.box.ranks(); idle > 0) {
+    text +=
+        fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared", idle,
+                    plan.problem().ranks.count, plan.shape.tile_rows, plan.shape.tile_columns,
+                    plan.shape.segments, plan.shape.segments == 1 ? "" : "s");
   }
   return text;
 }
@@ -59,15 +61,15 @@ std::string of_decomposition(const Plan& plan) {
 /// The sizes of the blocks of K: "1824, 1824, 3648, 7 x 7296, 7168".
 std::string sizes_of_blocks(const Plan& plan) {
   const auto size_of = [&](std::uint64_t block) {
-    return intersection(plan.depth({block, 1}), {0, plan.problem.k}).count;
+    return intersection(plan.shape.depth({block, 1}), {0, plan.problem().k}).count;
   };
-  const std::uint64_t size = plan.problem.tile.k, last = size_of(plan.blocks - 1);
+  const std::uint64_t size = plan.problem().tile.k, last = size_of(plan.shape.blocks - 1);
   std::vector<std::string> sizes;
   std::uint64_t first = 0;  // block of the usual size; shallower ones come before it
-  for (; first + 1 < plan.blocks && size_of(first) < size; ++first) {
+  for (; first + 1 < plan.shape.blocks && size_of(first) < size; ++first) {
     sizes.push_back(std::to_string(size_of(first)));
   }
-  const std::uint64_t whole = plan.blocks - first - (last < size ? 1 : 0);
+  const std::uint64_t whole = plan.shape.blocks - first - (last < size ? 1 : 0);
   if (whole > 1) sizes.push_back(fmt::format("{} x {}", whole, size));
   if (whole == 1) sizes.push_back(std::to_string(size));
   if (last < size) sizes.push_back(std::to_string(last));
@@ -75,35 +77,35 @@ std::string sizes_of_blocks(const Plan& plan) {
 }
 
 std::string of_k(const Plan& plan) {
-  std::string text = fmt::format("K: {}, in {}: {}", plan.problem.k, counted(plan.blocks, "block"),
-                                 sizes_of_blocks(plan));
-  if (const std::uint64_t lanes = plan.problem.tile.lanes; lanes > 1) {
+  std::string text = fmt::format("K: {}, in {}: {}", plan.problem().k,
+                                 counted(plan.shape.blocks, "block"), sizes_of_blocks(plan));
+  if (const std::uint64_t lanes = plan.problem().tile.lanes; lanes > 1) {
     text += fmt::format("; each is cut into {} lanes that are multiplied side by side", lanes);
   }
-  if (plan.segments > 1) {
-    text += fmt::format("; {} segments, whose sums are folded by a tree", plan.segments);
+  if (plan.shape.segments > 1) {
+    text += fmt::format("; {} segments, whose sums are folded by a tree", plan.shape.segments);
   }
   return text;
 }
 
 /// The batches, with the uploads of the largest one.
 std::string of_batches(const Plan& plan) {
-  const Problem& problem = plan.problem;
-  const Shape shape(problem, plan.box);
+  const Problem& problem = plan.problem();
+  const Shape& shape = plan.shape;
   std::uint64_t a_rows = 0, columns = 0;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const SuperTile tiles = plan.super_tile(number);
-    if (!plan.a_from_b(tiles)) a_rows = std::max(a_rows, tiles.rows.count);
+    if (!shape.a_from_b(tiles)) a_rows = std::max(a_rows, tiles.rows.count);
     columns = std::max(columns, tiles.columns.count);
   }
   return fmt::format(
       "batches: {}, {} in device memory at a time; each uploads up to {} of A and {} of B; the "
       "last {} of each super-tile {} computed tile by tile",
-      plan.batches(), plan.ring_batches,
+      plan.batches(), plan.schedule.ring_batches,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)),
-      plan.window == 1 ? "batch" : fmt::format("{} batches", plan.window),
-      plan.window == 1 ? "is" : "are");
+      plan.schedule.window == 1 ? "batch" : fmt::format("{} batches", plan.schedule.window),
+      plan.schedule.window == 1 ? "is" : "are");
 }
 
 std::string of_memory(const Plan& plan) {
@@ -111,15 +113,15 @@ std::string of_memory(const Plan& plan) {
   const std::uint64_t exchange = saturating_sum({buffers.send, buffers.receive});
   return fmt::format(
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
-      format_size(plan.device_bytes), format_size(plan.problem.ranks.device_memory),
+      format_size(plan.device_bytes), format_size(plan.problem().ranks.device_memory),
       format_size(saturating_sum({buffers.accumulators, buffers.lanes})),
-      format_size(saturating_product({plan.ring_batches, batch_bytes(buffers.batch)})),
+      format_size(saturating_product({plan.schedule.ring_batches, batch_bytes(buffers.batch)})),
       format_size(check_bytes(buffers.check)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
       format_size(saturating_sum(
-          {plan.problem.ranks.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
-      plan.box.ranks() < plan.problem.ranks.count && !plan.idle
-          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.ranks.other_bytes))
+          {plan.problem().ranks.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
+      plan.shape.box.ranks() < plan.problem().ranks.count && !plan.part.idle
+          ? fmt::format("; an idle rank's: {}", format_size(plan.problem().ranks.other_bytes))
           : "");
 }
 
@@ -156,47 +158,30 @@ std::string of_time(const Plan& plan) {
 
 }  // namespace
 
-std::string words_of(Decomposition decomposition, const Box& box) {
-  if (decomposition == Decomposition::grid) {
-    return fmt::format("grid {} x {}", box.rows, box.columns);
-  }
-  std::string text(name_of(decomposition));
-  if (box.depth > 1) text += fmt::format(" {} x {} x {}", box.rows, box.columns, box.depth);
-  return text;
-}
-
-std::string name_of(const Box& box) {
-  return fmt::format("{}x{}x{}", box.rows, box.columns, box.depth);
-}
-
-std::string_view name_of(Decomposition decomposition) {
-  constexpr std::array<std::string_view, 4> names = {"auto", "rows", "grid", "split-k"};
-  return names[static_cast<std::size_t>(decomposition)];
-}
-
 std::vector<std::string> answer(const Plan& plan) {
   return {of_time(plan), of_memory(plan)};
 }
 
 std::vector<std::string> describe(const Plan& plan) {
-  const Problem& problem = plan.problem;
+  const Problem& problem = plan.problem();
   std::vector<std::string> lines{
       fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}{}", problem.m, problem.n,
-                  name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
-                  problem.tile.n,
+                  name_of(problem.precision), plan.shape.tile_rows, plan.shape.tile_columns,
+                  problem.tile.m, problem.tile.n,
                   problem.symmetric ? ", one of each mirrored pair is computed" : ""),
       of_k(plan), of_decomposition(plan)};
   if (plan.decision.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
   lines.push_back(of_the_rank(plan));
   lines.push_back(fmt::format("super-tiles: {}, of up to {} x {} tiles ({}, {})",
-                              plan.super_tiles(), plan.max_rows, plan.max_columns,
-                              passes(plan.cut.row_passes, "row"),
-                              passes(plan.cut.column_passes, "column")));
-  if (plan.cut.keeps_b) lines.back() += "; B stays in device memory for all of them";
-  if (!plan.idle) lines.push_back(of_batches(plan));
+                              plan.super_tiles(), plan.schedule.sizes.rows,
+                              plan.schedule.sizes.columns,
+                              passes(plan.schedule.cut.row_passes, "row"),
+                              passes(plan.schedule.cut.column_passes, "column")));
+  if (plan.schedule.cut.keeps_b) lines.back() += "; B stays in device memory for all of them";
+  if (!plan.part.idle) lines.push_back(of_batches(plan));
   if (plan.traffic.uploads > 0) {
     lines.push_back(fmt::format(
-        "uploads of rank {}: {}, {:.3f} x the minimum of {} for this memory", plan.rank,
+        "uploads of rank {}: {}, {:.3f} x the minimum of {} for this memory", plan.part.rank,
         format_size(plan.traffic.uploads),
         static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
         format_size(plan.traffic.min_uploads)));

@@ -1,0 +1,16 @@
+// A plan as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "workloads/product/plan/plan.hpp"
+
+namespace shardstream::workloads::product {
+
+/// The predicted time and the device memory, as two lines of text.
+std::vector<std::string> answer(const Plan& plan);
+/// The rest of the plan as lines of text.
+std::vector<std::string> describe(const Plan& plan);
+
+}  // namespace shardstream::workloads::product
