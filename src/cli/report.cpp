@@ -30,7 +30,7 @@ constexpr std::array rows = {
               "Whether an output may replace an earlier one of its kind (true) or any regular file "
               "that is not an input (anything)."}};
 
-/// The files that results are read from, and those of their folders that describe the launches.
+/// The result files, and the files in their folders that describe a study and its launches.
 std::vector<io::InputFile> inputs_of(const std::vector<fs::path>& results) {
   std::set<fs::path> paths(results.begin(), results.end());
   for (const fs::path& result : results) {
@@ -66,7 +66,7 @@ class Outputs {
     folders_.emplace_back(option, folder);
     for (auto& [name, text] : files) add(option, folder / name, contents, std::move(text));
   }
-  /// Checks all places before it writes the first file.
+  /// Checks all destinations before it writes the first file.
   void write(Log& log) const {
     for (const auto& [option, folder] : folders_) io::make_folder(folder, option);
     std::set<fs::path> paths;

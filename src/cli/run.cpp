@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "execution/dry_run.hpp"
 #include "execution/run.hpp"
 #include "ranks/session.hpp"
 #include "scale/options.hpp"

@@ -34,6 +34,27 @@ std::string join_last(const std::vector<std::string_view>& words, std::string_vi
   return fmt::format("{} {} {}", join(first, ", "), conjunction, words.back());
 }
 
+/// Edit distance with transpositions of neighbours (optimal string alignment), case-insensitive.
+/// See R. Lowrance and R. Wagner, J. ACM 22 (1975) 177; a transposed pair is not edited again.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
+  const auto same = [&](std::size_t i, std::size_t j) {
+    return lower(a[i - 1]) == lower(b[j - 1]);
+  };
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      cost[i][j] = std::min(
+          {cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (same(i, j) ? 0 : 1)});
+      if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -86,6 +107,24 @@ std::string join_or(const std::vector<std::string_view>& words) {
 
 std::string join_and(const std::vector<std::string_view>& words) {
   return join_last(words, "and");
+}
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  std::string_view best;
+  std::size_t min_distance = SIZE_MAX;
+  for (const std::string_view candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+    // Different lengths need at least as many edits. This also avoids a table for a very long word.
+    if (3 * (longer - shorter) > longer) continue;
+    const std::size_t distance = edit_distance(word, candidate);
+    // More than one edit in three characters means another word, not a typing error.
+    const bool near = 3 * distance <= longer;
+    if (near && distance < min_distance) {
+      min_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
 }
 
 std::string did_you_mean(std::string_view meant) {

@@ -10,6 +10,12 @@
 
 namespace shardstream {
 
+/// The lower-case letter of an ASCII capital; any other character as it is. Independent of the
+/// locale.
+inline char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 /// `text` without the white space round it.
 inline std::string_view trim(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n\v\f";
@@ -66,6 +72,10 @@ inline constexpr std::size_t max_excerpt = 80;
 /// A user's text for a message: 'printable(text)'. A longer text is cut off and its length is
 /// added.
 std::string excerpt(std::string_view text);
+
+/// The candidate nearest to `word` by edit distance (Damerau–Levenshtein), or empty if none is near
+/// enough to be a typing error.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 /// " (did you mean X?)", or nothing if `meant` is empty.
 std::string did_you_mean(std::string_view meant);

@@ -28,8 +28,4 @@ std::string format_size(std::uint64_t bytes);
 /// "12.3 ms", "4.56 s", "3 min 20 s".
 std::string format_duration(double seconds);
 
-/// The candidate nearest to `word` by edit distance (Damerau–Levenshtein), or empty if none is near
-/// enough to be a typing error.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
-
 }  // namespace shardstream

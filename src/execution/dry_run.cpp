@@ -1,4 +1,4 @@
-#include "execution/run.hpp"
+#include "execution/dry_run.hpp"
 
 #include <fmt/format.h>
 

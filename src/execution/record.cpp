@@ -10,6 +10,7 @@
 
 #include "core/statistics.hpp"
 #include "execution/startup.hpp"
+#include "execution/timeline.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
 #include "runtime/provenance.hpp"

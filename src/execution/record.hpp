@@ -42,13 +42,4 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
            const workloads::Outcome& outcome, const io::Origin& inputs);
 
-/// The table `spans`. `rank_phase` is /timing/rank_phase, which has the phases of the spans.
-Table spans_table(const measure::Timeline& timeline, const Table& rank_phase);
-
-/// Writes the whole trace, but does not publish it. `processes` describes each rank; `study` is
-/// that of the run, or empty.
-void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
-                 const Table& rank_phase, const std::vector<std::string>& processes,
-                 const std::string& study);
-
 }  // namespace shardstream::execution

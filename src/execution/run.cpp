@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "core/log.hpp"
@@ -15,6 +16,7 @@
 #include "execution/output.hpp"
 #include "execution/record.hpp"
 #include "execution/resumption.hpp"
+#include "execution/timeline.hpp"
 #include "io/output/dataset_file.hpp"
 #include "io/source/origin.hpp"
 #include "ranks/session.hpp"
@@ -168,6 +170,47 @@ void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelem
                                 : "; if it fails again, check the data and the hardware"));
 }
 
+/// The path of the result. It comes from rank 0, since a name with the time differs between ranks.
+/// Collective.
+fs::path common_result_path(const ranks::Session& session, const Options& options) {
+  return session.broadcast(
+      result_path(options, static_cast<std::uint64_t>(session.size())).string());
+}
+
+/// Logs warnings about slow links, an unconverged time and an incomplete verification. Collective.
+void warn_of_outcome(const runtime::Runtime& runtime, const workloads::Outcome& outcome) {
+  runtime::warn_of_slow_links(runtime, outcome.ceilings);
+  if (runtime.session.rank() != 0) return;
+  measure::warn_if_unconverged(outcome.samples, measure::sampling(runtime.options), runtime.log);
+  using enum workloads::Verification;
+  if (outcome.verified == partly || outcome.verified == unchecked) {
+    runtime.log.warn(outcome.verdict);
+  }
+}
+
+/// Stores and publishes the result and then the trace, and prints the metrics. Only rank 0 has
+/// files. Collective.
+void publish(const runtime::Runtime& runtime, Output& output, Resumption* resumption,
+             const std::string& command_line, const io::Origin& inputs, const Record& record,
+             Output::Failure failure, workloads::Outcome& outcome) {
+  runtime.session.collectively([&] {
+    io::ResultFile* file = output.file();
+    if (file == nullptr) return;
+    file->attribute("/", "argv", command_line);
+    file->attribute("/", "restart_count",
+                    restart_count(resumption != nullptr ? resumption->restarts() : 0));
+    store(*file, runtime, record, outcome, inputs);
+    output.publish(failure);
+    const bool failed = failure != Output::Failure::none;
+    if (resumption != nullptr && !failed) resumption->remove_earlier();
+    if (output.trace() != nullptr && !failed) {
+      publish_trace(*output.trace(), record, runtime.options.text("study.name"), runtime.log,
+                    outcome);
+    }
+    print(outcome, file->path());
+  });
+}
+
 }  // namespace
 
 void run_workload(const ranks::Session& session, const Options& options, Log& log,
@@ -180,9 +223,7 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
     for (const std::string& warning : inputs.warnings) log.warn(warning);
   }
   std::optional<Output> output;
-  // The path comes from rank 0, since a name with the time differs between ranks.
-  const fs::path path =
-      session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
+  const fs::path path = common_result_path(session, options);
   session.collectively([&] {
     const auto files =
         session.rank() == 0 ? protected_files(inputs, options, invocation) : inputs.files;
@@ -202,12 +243,7 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const std::string change = change_of_inputs(session, inputs);
   outcome.add_validated();
   if (!change.empty()) outcome.invalidate(change);
-  runtime::warn_of_slow_links(runtime, outcome.ceilings);
-  if (session.rank() == 0) {
-    measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
-    using enum workloads::Verification;
-    if (outcome.verified == partly || outcome.verified == unchecked) log.warn(outcome.verdict);
-  }
+  warn_of_outcome(runtime, outcome);
   const auto telemetry = gather_telemetry(runtime, outcome);
   add_common_metrics(runtime, telemetry, inputs, outcome);
   session.heartbeat().enter("store");
@@ -217,18 +253,8 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const auto failure = !failed          ? Output::Failure::none
                        : change.empty() ? Output::Failure::of_tiles
                                         : Output::Failure::of_input;
-  session.collectively([&] {
-    io::ResultFile* file = output->file();
-    if (file == nullptr) return;
-    file->attribute("/", "argv", invocation.command_line);
-    file->attribute("/", "restart_count", restart_count(resumption ? resumption->restarts() : 0));
-    store(*file, runtime, record, outcome, inputs);
-    output->publish(failure);
-    if (resumption && !failed) resumption->remove_earlier();
-    if (output->trace() != nullptr && !failed)
-      publish_trace(*output->trace(), record, options.text("study.name"), log, outcome);
-    print(outcome, file->path());
-  });
+  publish(runtime, *output, resumption ? &*resumption : nullptr, invocation.command_line, inputs,
+          record, failure, outcome);
   session.collectively([&] {
     if (failed) fail_verification(path, outcome.verdict, !change.empty());
   });

@@ -1,4 +1,4 @@
-#include "execution/record.hpp"
+#include "execution/timeline.hpp"
 
 #include <cstdint>
 

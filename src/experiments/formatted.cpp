@@ -3,6 +3,8 @@
 #include <fmt/args.h>
 #include <fmt/format.h>
 
+#include <variant>
+
 namespace shardstream::experiments {
 
 std::string format_cells(std::string_view pattern, const std::vector<Cell>& values) {

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/failure.hpp"
 #include "core/log.hpp"

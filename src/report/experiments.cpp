@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <variant>
 
 #include "core/text.hpp"
 

@@ -31,11 +31,11 @@ std::string operating_system() {
   return fmt::format("{}, {} {} {}", name, kernel.sysname, kernel.release, kernel.machine);
 }
 
-bool tells_of_the_job(std::string_view variable) {
+bool describes_job(std::string_view variable) {
   constexpr std::array<std::string_view, 12> prefixes = {
       "SLURM_", "OMPI_", "MPICH_", "PMIX_", "PMI_",  "PALS_",
       "UCX_",   "FI_",   "NCCL_",  "CUDA_", "HDF5_", "LOADEDMODULES"};
-  // Result files are passed on; credentials and addresses are not.
+  // Users share result files, which therefore contain no credentials and addresses.
   constexpr std::array<std::string_view, 7> secrets = {"JWT", "TOKEN", "SECRET",      "KEY",
                                                        "URI", "AUTH",  "precondition"};
   const std::string_view name = variable.substr(0, variable.find('='));
@@ -46,7 +46,7 @@ bool tells_of_the_job(std::string_view variable) {
 std::string job_environment() {
   std::string text;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (tells_of_the_job(*entry)) text += fmt::format("{}\n", *entry);
+    if (describes_job(*entry)) text += fmt::format("{}\n", *entry);
   }
   return text;
 }

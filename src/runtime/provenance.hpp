@@ -1,4 +1,4 @@
-// What a result was made with: this build, its libraries, the system, the job.
+// The provenance of a result: this build, its libraries, the system and the job.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace shardstream::runtime {
 /// "shardstream 0.1.0 (commit ..., CUDA 13.0)".
 std::string version_line();
 
-/// Names and values for the result file's /provenance. The environment is limited to names that
-/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules. Both pointers may be null.
+/// Names and values for the group /provenance of a result. Of the environment, it has only
+/// variables of launchers, MPI, networks, NCCL, CUDA, HDF5 and modules. Both pointers may be null.
 std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
                                                             const device::Nvml& nvml,
                                                             const comm::Communicator* communicator);

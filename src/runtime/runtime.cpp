@@ -32,7 +32,7 @@ constexpr std::array rows = {
               "study sets it, so that its launches use different GPUs."},
 };
 
-/// A GPU's device file that this process may open; a job that was given none may not.
+/// Whether this process may open the device file of a GPU. A job without GPUs may not.
 bool gpus_are_granted() {
   for (int gpu = 0; gpu < 64; ++gpu) {
     if (access(fmt::format("/dev/nvidia{}", gpu).c_str(), R_OK | W_OK) == 0) return true;
@@ -40,7 +40,7 @@ bool gpus_are_granted() {
   return false;
 }
 
-/// Why CUDA sees none of the GPUs that are there; empty if they were hidden on purpose.
+/// The reason why CUDA sees none of the existing GPUs; empty if they are hidden on purpose.
 std::string hidden_gpus() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) return "CUDA sees none of them";
@@ -73,8 +73,8 @@ ranks::Situation look(const ranks::Session& session, const std::string& wanted) 
   return seen;
 }
 
-/// Bytes for this rank of what its GPU has free: the least that any of the ranks on it has found,
-/// which is after all of them have opened it, in equal parts. Collective.
+/// This rank's equal part of its GPU's free memory in bytes. The free memory is the minimum that
+/// any rank on this GPU has found, since each rank that opens the GPU uses some. Collective.
 std::uint64_t part_of_free_memory(const ranks::Session& session, const ranks::Place& place,
                                   std::uint64_t free) {
   const auto found = session.gather(std::vector{free});
@@ -84,7 +84,7 @@ std::uint64_t part_of_free_memory(const ranks::Session& session, const ranks::Pl
   return free / std::max<std::size_t>(1, place.sharers.size());
 }
 
-/// Nothing on the host backend, without NVML or where nobody wants it.
+/// Nothing on the host backend, without NVML, or if measure.telemetry is false.
 std::optional<device::NvmlGpu> gpu_to_sample(const Runtime& runtime) {
   if (runtime.resources.backend == Backend::host || !runtime.options.flag("measure.telemetry"))
     return {};
@@ -107,9 +107,9 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
-/// Larger pieces than 256 KiB are hardly faster between ranks of one host. Many ranks get smaller
-/// ones, so that their slots pin no more than 16 MiB a rank; below a page the calls themselves
-/// would take the time.
+/// The number of bytes that MPI transfers per call and rank. Pieces of more than 256 KiB are hardly
+/// faster between ranks of one host. With many ranks, pieces are smaller, so that each rank pins at
+/// most 16 MiB. A piece has at least one page, since smaller ones would spend their time in calls.
 std::size_t mpi_piece(const ranks::Session& session) {
   constexpr std::size_t max = std::size_t{256} << 10, min = 4096;
   constexpr std::size_t max_pinned = std::size_t{16} << 20;
@@ -117,7 +117,7 @@ std::size_t mpi_piece(const ranks::Session& session) {
   return std::clamp(max_pinned / shares / 8 * 8, min, max);
 }
 
-/// The communicator that comm.transport asks for. Collective.
+/// The communicator that comm.transport requests. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   const auto span = runtime.recorder.phase("communicator", measure::PhaseKind::communication);
   const ranks::Session& session = runtime.session;
@@ -182,7 +182,7 @@ void Runtime::open() {
                                         .first_gpu = options.count("device.first")};
   const ranks::Placement plan = ranks::take_places(session, look(session, wanted), request, log);
   const ranks::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
-  std::future<device::Nvml> starting;  // while CUDA makes its context
+  std::future<device::Nvml> starting;  // starts while CUDA creates its context
   session.collectively([&] {
     if (place.gpu >= 0) {
       starting =

@@ -1,4 +1,4 @@
-// Puts together what a workload works with: the device, the communicator, the recorder.
+// Creates the device, the communicator and the recorder of a run.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,13 @@ namespace shardstream::runtime {
 /// The rows of [device].
 std::span<const OptionRow> device_options();
 
-/// What one rank has to work with.
+/// The resources of one rank.
 struct Resources {
-  unsigned threads = 1;  ///< CPUs for this rank alone
+  unsigned threads = 1;  ///< number of CPUs that only this rank uses
   unsigned ranks_on_host = 1;
   std::uint64_t cache = 0;          ///< bytes of the last-level cache, 0 if unknown
-  std::uint64_t host_memory = 0;    ///< bytes that the host would give to all of its ranks
-  std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
+  std::uint64_t host_memory = 0;    ///< bytes that all ranks of this host can use together
+  std::uint64_t device_memory = 0;  ///< bytes of device memory that this rank can use
   /// Bytes of host memory that each rank needs in addition to its buffers; 0 with CUDA.
   std::uint64_t process_memory = 0;
   Backend backend = Backend::cuda;  ///< host: device memory is a part of the host's memory
@@ -41,24 +41,26 @@ struct Resources {
 /// pages, and for each thread its stack and the packing buffers of the BLAS.
 std::uint64_t process_memory(unsigned threads);
 
-/// One rank's equipment. The session, the log and the options must outlive it.
+/// The device, the communicator and the recorder of one rank. The session, the log and the options
+/// must outlive it.
 struct Runtime {
   const ranks::Session& session;
   const Options& options;
   Log& log;
   Resources resources;
-  /// When the making of the runtime began: inputs and outputs are open.
+  /// The time at which this object was created; inputs and outputs were open by then.
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
-  measure::ClockOffset clock_at_start;          ///< compared if the recorder keeps spans
-  device::Nvml nvml;                            ///< not loaded on the host backend
-  std::optional<measure::Telemetry> telemetry;  ///< has a value; started by whoever times
+  measure::ClockOffset clock_at_start;  ///< compared if the recorder keeps spans
+  device::Nvml nvml;                    ///< not loaded on the host backend
+  std::optional<measure::Telemetry>
+      telemetry;  ///< always has a value; the code that times the work starts it
 
-  /// Takes the place that ranks::place() gives to this rank: binds the calling thread to its CPUs
-  /// (so no other thread may run yet) and opens its GPU, or the host backend; then connects
-  /// the ranks by comm.transport. Collective.
+  /// Takes the place that ranks::place() assigns to this rank: binds the calling thread to its
+  /// CPUs, so no other thread may run yet, and opens its GPU or the host backend. Then connects the
+  /// ranks as comm.transport requests. Throws AgreedError. Collective.
   Runtime(const ranks::Session& session, const Options& options, Log& log);
 
  private:

@@ -10,8 +10,8 @@
 namespace shardstream::runtime {
 namespace {
 
-constexpr double enough = 0.8;
-constexpr double long_enough = 0.05;  // s: an idle link and GPU need some tens of ms to wake up
+constexpr double min_share = 0.8;
+constexpr double min_seconds = 0.05;  // an idle link and GPU need some tens of ms to wake up
 constexpr std::size_t max_named = 4;
 
 double best_rate(const device::GpuFacts& gpu) {
@@ -35,9 +35,9 @@ double share_of_link(const HostLink& link) {
 std::string slow_link(const HostLink& link, double best_share) {
   const device::GpuFacts& gpu = link.gpu;
   const double share = share_of_link(link);
-  if (!(share < enough)) return "";
+  if (!(share < min_share)) return "";
   const bool alone = link.ranks_on_host == 1;
-  if (!alone && !has_lost_lanes(gpu) && !(share < enough * best_share)) return "";
+  if (!alone && !has_lost_lanes(gpu) && !(share < min_share * best_share)) return "";
   const bool degraded = has_lost_lanes(gpu) || is_slower_generation(gpu);
   return fmt::format(
       "uploads of rank {} to the GPU at {} reach {:.1f} GB/s{}, {:.0f} % of the {:.1f} that PCIe "
@@ -56,7 +56,7 @@ std::string slow_link(const HostLink& link, double best_share) {
 
 void warn_of_slow_links(const Runtime& runtime, std::span<const measure::Ceiling> ceilings) {
   const auto up = std::ranges::find(ceilings, "link_up", &measure::Ceiling::name);
-  if (up == ceilings.end() || up->seconds < long_enough) return;
+  if (up == ceilings.end() || up->seconds < min_seconds) return;
   const ranks::Session& session = runtime.session;
   const auto gpu = runtime.nvml.gpu_at(runtime.device->info().pci);
   const HostLink mine{.rank = session.rank(),

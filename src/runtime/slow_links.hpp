@@ -1,4 +1,4 @@
-// Host links that carry less than they should.
+// Finds links between hosts and GPUs that are slower than they should be.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace shardstream::runtime {
 
-/// One rank's link, as it was measured with all ranks at work.
+/// The link of one rank, measured while all ranks use their links.
 struct HostLink {
   int rank = 0;
   double rate = 0;  ///< GB/s of uploads
@@ -18,17 +18,18 @@ struct HostLink {
   device::GpuFacts gpu;
 };
 
-/// `rate` over what the GPU's PCIe link could carry at its best (device::pcie_rate); NaN where that
-/// is not known.
+/// `rate` divided by the rate of the GPU's PCIe link (device::pcie_rate) at its maximum generation
+/// and width; NaN if they are unknown.
 double share_of_link(const HostLink& link);
 
-/// What is wrong with a link of which less than 80 % are reached; empty if nothing. Several ranks
-/// of a host may share a switch or be limited by its memory: then only a link that has lost lanes,
-/// or that is slower than `best_share`, the best of all ranks, by as much again, is at fault.
+/// A sentence about the link if it reaches less than 80 % of its rate; otherwise empty. Several
+/// ranks of a host may share a switch, or be limited by the host's memory. For them, the link is
+/// also not reported unless it has lost lanes or its share is below 80 % of `best_share`, the
+/// highest share of all ranks.
 std::string slow_link(const HostLink& link, double best_share);
 
-/// Rank 0 warns of the slow links of all ranks, if link_up is among the ceilings and was measured
-/// for long enough to tell. Collective.
+/// Rank 0 warns about the slow links of all ranks. Does nothing unless link_up is among the
+/// ceilings and its measurement was long enough. Collective.
 void warn_of_slow_links(const Runtime& runtime, std::span<const measure::Ceiling> ceilings);
 
 }  // namespace shardstream::runtime

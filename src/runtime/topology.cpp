@@ -1,5 +1,5 @@
-// Each rank lists what it sees in tables, which all ranks gather; every rank merges the rows that
-// tell of the same GPU.
+// Each rank lists its observations in tables, which all ranks gather. Every rank then merges the
+// rows that describe the same GPU.
 #include "runtime/topology.hpp"
 
 #include <unistd.h>
@@ -20,18 +20,18 @@
 namespace shardstream::runtime {
 namespace {
 
-/// Where pinned memory of this rank lands.
+/// The NUMA nodes of this rank's pinned memory.
 std::string pinned_nodes(device::Device* device) {
   if (device == nullptr) return "unknown";
   try {
     const device::Buffer<std::byte> probe(*device, device::Memory::pinned, std::size_t{4} << 20);
     return ranks::numa_nodes_of(probe.data(), probe.bytes());
   } catch (const Error&) {
-    return "unknown";  // a look round must not end a run whose work is done
+    return "unknown";  // an observation must not end a run whose work is done
   }
 }
 
-Table rank_seen(const Viewpoint& from) {
+Table observed_rank(const Viewpoint& from) {
   Table table("ranks", {{"host", ColumnType::text},
                         {"local_rank", ColumnType::integer},
                         {"pid", ColumnType::integer},
@@ -55,10 +55,10 @@ Table rank_seen(const Viewpoint& from) {
   return table;
 }
 
-/// Who tells of a GPU; the first knows the most.
-enum class Origin : std::int64_t { bound, visible, nvml };
+/// The source of a description of a GPU, the most complete one first.
+enum class GpuSource : std::int64_t { bound, visible, nvml };
 
-/// What is told of a GPU, the same where it is seen and where all is gathered.
+/// The columns that describe a GPU, both in the observations of a rank and in the merged table.
 std::vector<Column> fact_columns() {
   return {{"numa_node", ColumnType::integer},
           {"name", ColumnType::text},
@@ -77,13 +77,13 @@ std::vector<Column> fact_columns() {
           {"nvlinks", ColumnType::integer}};
 }
 
-/// `columns`, and then those of the facts.
+/// `columns`, followed by fact_columns().
 std::vector<Column> with_facts(std::vector<Column> columns) {
   std::ranges::move(fact_columns(), std::back_inserter(columns));
   return columns;
 }
 
-void add_gpu(Table& seen, const std::string& host, Origin origin, const device::GpuFacts& f) {
+void add_gpu(Table& seen, const std::string& host, GpuSource origin, const device::GpuFacts& f) {
   const auto integer = [](std::int64_t value) { return Cell(value); };
   seen.add({integer(static_cast<std::int64_t>(origin)), host, f.pci, f.uuid,
             integer(ranks::locality_of(f.pci).numa_node), f.name, integer(f.compute_capability),
@@ -93,7 +93,7 @@ void add_gpu(Table& seen, const std::string& host, Origin origin, const device::
             device::pcie_rate(f.pcie_generation_max, f.pcie_width_max), integer(f.nvlinks)});
 }
 
-/// What CUDA knows, and NVML's word for the rest.
+/// The facts that CUDA knows, completed by NVML.
 device::GpuFacts completed(const device::GpuFacts& cuda, const device::Nvml& nvml) {
   const auto gpu = nvml.gpu_at(cuda.pci);
   device::GpuFacts facts = gpu ? gpu->facts() : device::GpuFacts();
@@ -102,16 +102,17 @@ device::GpuFacts completed(const device::GpuFacts& cuda, const device::Nvml& nvm
   facts.compute_capability = cuda.compute_capability;
   facts.multiprocessors = cuda.multiprocessors;
   facts.memory = cuda.memory;
-  if (!cuda.uuid.empty()) facts.uuid = cuda.uuid;  // of a MIG slice, where NVML's is the GPU's
+  if (!cuda.uuid.empty())
+    facts.uuid = cuda.uuid;  // for a MIG device, NVML has the UUID of the whole GPU
   return facts;
 }
 
-Table gpus_seen(const Viewpoint& from) {
+Table observed_gpus(const Viewpoint& from) {
   Table seen("gpus", with_facts({{"origin", ColumnType::integer},
                                  {"host", ColumnType::text},
                                  {"pci", ColumnType::text},
                                  {"uuid", ColumnType::text}}));
-  const auto add = [&](Origin origin, const device::GpuFacts& facts) {
+  const auto add = [&](GpuSource origin, const device::GpuFacts& facts) {
     add_gpu(seen, from.session.host(), origin, facts);
   };
   if (from.device != nullptr && !from.device->info().uuid.empty()) {
@@ -123,20 +124,20 @@ Table gpus_seen(const Viewpoint& from) {
     facts.compute_capability = info.compute_capability;
     facts.multiprocessors = info.multiprocessors;
     facts.memory = static_cast<std::int64_t>(info.memory_total);
-    add(Origin::bound, completed(facts, from.nvml));
+    add(GpuSource::bound, completed(facts, from.nvml));
   }
   if constexpr (built_with_cuda) {
     if (from.ask_cuda) {
       for (const auto& gpu : device::cuda::inventory().gpus) {
-        add(Origin::visible, completed(gpu, from.nvml));
+        add(GpuSource::visible, completed(gpu, from.nvml));
       }
     }
   }
-  for (const auto& gpu : from.nvml.gpus()) add(Origin::nvml, gpu.facts());
+  for (const auto& gpu : from.nvml.gpus()) add(GpuSource::nvml, gpu.facts());
   return seen;
 }
 
-/// "NVLink" or "PCIe"; "unknown" where NVML does not tell.
+/// "NVLink" or "PCIe"; "unknown" if NVML does not know.
 std::string link_between(const device::Nvml& nvml, const std::string& from, const std::string& to) {
   const auto one = nvml.gpu_at(from), other = nvml.gpu_at(to);
   const auto nvlink = one && other ? one->has_nvlink_to(*other) : std::nullopt;
@@ -144,7 +145,7 @@ std::string link_between(const device::Nvml& nvml, const std::string& from, cons
   return *nvlink ? "NVLink" : "PCIe";
 }
 
-Table peers_seen(const Viewpoint& from) {
+Table observed_peers(const Viewpoint& from) {
   Table seen("peers", {{"host", ColumnType::text},
                        {"from", ColumnType::text},
                        {"to", ColumnType::text},
@@ -161,11 +162,11 @@ Table peers_seen(const Viewpoint& from) {
   return seen;
 }
 
-/// Merges what the ranks have seen: a GPU that several ranks tell of becomes one row.
-class Merging {
+/// Merges the observations of all ranks. A GPU that several ranks describe becomes one row.
+class TopologyMerger {
  public:
   void add_gpus(const Table& seen) {
-    for (const Origin origin : {Origin::bound, Origin::visible, Origin::nvml}) {
+    for (const GpuSource origin : {GpuSource::bound, GpuSource::visible, GpuSource::nvml}) {
       for (const Row& gpu : seen.rows()) {
         if (gpu.get<std::int64_t>("origin") == static_cast<std::int64_t>(origin)) {
           add_gpu(gpu, origin);
@@ -177,8 +178,8 @@ class Merging {
   void add_peers(const Table& seen) {
     for (const Row& pair : seen.rows()) {
       const auto from = numbers_.find(place(pair, "from")), to = numbers_.find(place(pair, "to"));
-      if (from == numbers_.end() || to == numbers_.end()) continue;  // CUDA told no address
-      if (!told_.insert({from->second, to->second}).second) continue;
+      if (from == numbers_.end() || to == numbers_.end()) continue;  // CUDA knows no address
+      if (!listed_.insert({from->second, to->second}).second) continue;
       peers.add({from->second, to->second, pair["host"], pair["access"], pair["performance_rank"],
                  pair["link"]});
     }
@@ -205,9 +206,9 @@ class Merging {
     return {seen.get<std::string>("host"), seen.get<std::string>(key)};
   }
 
-  void add_gpu(const Row& seen, Origin origin) {
-    const bool bound = origin == Origin::bound;
-    // Slices of one GPU share its address; each is bound by its own uuid.
+  void add_gpu(const Row& seen, GpuSource origin) {
+    const bool bound = origin == GpuSource::bound;
+    // MIG devices of one GPU have the same address, but different UUIDs.
     if (bound ? !uuids_.insert(place(seen, "uuid")).second
               : numbers_.contains(place(seen, "pci"))) {
       return;
@@ -219,24 +220,24 @@ class Merging {
                              seen["pci"],
                              seen["uuid"],
                              bound ? seen["rank"] : Cell(std::int64_t{-1}),
-                             std::int64_t{origin != Origin::nvml}};
+                             std::int64_t{origin != GpuSource::nvml}};
     for (const Column& fact : fact_columns()) row.push_back(seen[fact.name]);
     gpus.add(std::move(row));
   }
 
   std::set<Place> uuids_;
   std::map<Place, std::int64_t> numbers_;
-  std::set<std::pair<std::int64_t, std::int64_t>> told_;
+  std::set<std::pair<std::int64_t, std::int64_t>> listed_;
 };
 
 }  // namespace
 
 Topology observe(const Viewpoint& from) {
-  Table ranks = ranks::gather(from.session, rank_seen(from));
-  Merging merging;
-  merging.add_gpus(ranks::gather(from.session, gpus_seen(from)));
-  merging.add_peers(ranks::gather(from.session, peers_seen(from)));
-  return {std::move(ranks), std::move(merging.gpus), std::move(merging.peers)};
+  Table ranks = ranks::gather(from.session, observed_rank(from));
+  TopologyMerger merger;
+  merger.add_gpus(ranks::gather(from.session, observed_gpus(from)));
+  merger.add_peers(ranks::gather(from.session, observed_peers(from)));
+  return {std::move(ranks), std::move(merger.gpus), std::move(merger.peers)};
 }
 
 Topology observe(const Runtime& runtime) {

@@ -1,4 +1,4 @@
-// Who ran where: ranks, GPUs, and how GPUs reach each other, as they were observed.
+// The observed placement of ranks, the GPUs, and the links between GPUs.
 #pragma once
 
 #include "core/table.hpp"
@@ -6,26 +6,27 @@
 
 namespace shardstream::runtime {
 
-/// The same on every rank. Integers that are unknown are -1, reals NaN, texts empty or "unknown".
+/// The same on every rank. Unknown integers are -1, unknown reals NaN, unknown texts empty or
+/// "unknown".
 struct Topology {
-  /// A row a rank: its CPUs and their NUMA nodes, its device, and the nodes (with numbers of pages)
-  /// where pinned memory that it allocates lands, seen on a few MiB.
+  /// One row per rank: its CPUs and their NUMA nodes, its device, and the NUMA nodes of its pinned
+  /// memory with numbers of pages, observed on a few MiB.
   Table ranks;
-  /// A row a GPU that any rank can see, the bound ones first; `rank` is the first rank that has
-  /// bound it, else -1; `visible` is 1 if CUDA shows it to a rank. None where nothing tells of
-  /// GPUs, and in runs on the host backend.
+  /// One row per GPU that any rank can see; GPUs that ranks use come first. `rank` is the first
+  /// rank that uses the GPU, or -1. `visible` is 1 if CUDA shows it to a rank. The table is empty
+  /// if neither CUDA nor NVML lists GPUs, and in runs on the host backend.
   Table gpus;
-  /// A row an ordered pair of GPUs that one rank can see; both are numbers of `gpus`.
+  /// One row per ordered pair of GPUs that one rank can see. Both are numbers of rows of `gpus`.
   Table peers;
 };
 
-/// From where one rank looks.
+/// The sources of one rank's observations.
 struct Viewpoint {
   const ranks::Session& session;
   unsigned threads = 1;
   device::Device* device = nullptr;  ///< null if none could be opened
   const device::Nvml& nvml;
-  bool ask_cuda = false;  ///< about GPUs that are not bound, too
+  bool ask_cuda = false;  ///< whether CUDA lists the GPUs that this rank does not use
 };
 
 /// Collective.

@@ -36,8 +36,9 @@ std::string name_all(const std::vector<RankState>& culprits, bool silent) {
   return text;
 }
 
-/// "; the others wait in combine", as far as that is true.
-std::string tell_of_others(const std::vector<RankState>& others) {
+/// "; the others wait in combine", without the phase if it differs, and empty unless all others
+/// wait.
+std::string describe_others(const std::vector<RankState>& others) {
   const auto waits = [](const RankState& rank) { return rank.pulse.waiting; };
   if (others.empty() || !std::ranges::all_of(others, waits)) return "";
   const std::string& phase = others[0].pulse.phase;
@@ -70,13 +71,13 @@ std::optional<Diagnosis> diagnose_hang(std::span<const RankState> ranks, double 
   const bool silent = std::ranges::any_of(ranks, is_silent);
   std::vector<RankState> culprits, others;
   for (const RankState& rank : ranks) {
-    const bool guilty = silent ? is_silent(rank) : !rank.pulse.waiting;
-    (guilty ? culprits : others).push_back(rank);
+    const bool at_fault = silent ? is_silent(rank) : !rank.pulse.waiting;
+    (at_fault ? culprits : others).push_back(rank);
   }
   const bool all_wait = culprits.empty();
   if (all_wait) culprits.swap(others);
   Diagnosis diagnosis{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}{}", timeout,
-                                  name_all(culprits, silent), tell_of_others(others),
+                                  name_all(culprits, silent), describe_others(others),
                                   all_wait ? remedy_if_all_wait(ranks) : ""),
                       {}};
   for (const RankState& rank : culprits) {

@@ -1,4 +1,5 @@
-// Who hangs, and what is said of it: from what the ranks have told, without clocks or sockets.
+// Decides which ranks hang, and describes them, from the latest reports of all ranks. Pure
+// arithmetic, without clocks and sockets.
 #pragma once
 
 #include <optional>
@@ -10,28 +11,28 @@
 
 namespace shardstream::watchdog {
 
-/// One rank as another sees it.
+/// One rank as another rank knows it.
 struct RankState {
   int rank = 0;
   std::string host;
   long pid = 0;
-  ranks::Pulse pulse;  ///< the last that it told
-  double silent = 0;   ///< seconds since it told anything
-  double still = 0;    ///< seconds since it was seen to move
+  ranks::Pulse pulse;  ///< its latest report
+  double silent = 0;   ///< seconds since its latest report
+  double still = 0;    ///< seconds since its latest progress
 };
 
 struct Diagnosis {
   std::string sentence;
-  std::vector<int> silent;  ///< those of the culprits that cannot be asked to end
+  std::vector<int> silent;  ///< the ranks at fault that can no longer be asked to end
 };
 
-/// Nothing until no rank has moved for `timeout` seconds. Then the culprits are the ranks that have
-/// been silent for several of the `interval` seconds between two tellings; or else those that are
-/// not waiting for others; or else all.
+/// Returns nothing unless all ranks have been without progress for `timeout` seconds. The ranks at
+/// fault are those that have been silent for several reporting intervals of `interval` seconds. If
+/// there are none, they are those that do not wait for other ranks; if all wait, all ranks.
 std::optional<Diagnosis> diagnose_hang(std::span<const RankState> ranks, double timeout,
                                        double interval);
 
-/// Of a rank whose process is gone, and that has not said that it would go.
+/// The message for a rank whose process has ended without announcing its end.
 std::string lost_rank_message(const RankState& rank);
 
 }  // namespace shardstream::watchdog

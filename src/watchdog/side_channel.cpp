@@ -17,7 +17,7 @@
 namespace shardstream::watchdog {
 namespace {
 
-constexpr std::size_t longest_unread = 16384;
+constexpr std::size_t max_unread = 16384;
 
 sockaddr_in socket_address(in_addr address, std::uint16_t port) {
   sockaddr_in result{};
@@ -44,7 +44,7 @@ bool would_block(int error) {
 }  // namespace
 
 Connection::Connection(Descriptor socket) : socket_(std::move(socket)) {
-  // Lines go at once; where that cannot be set they come some milliseconds later.
+  // Send lines at once. If this cannot be set, they arrive some milliseconds later.
   const int yes = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
@@ -55,7 +55,7 @@ std::optional<std::string> Connection::receive() {
     const ssize_t got = ::recv(socket_.get(), part.data(), part.size(), 0);
     if (got < 0 && would_block(errno)) break;
     if (got > 0) incoming_.append(part.data(), static_cast<std::size_t>(got));
-    ended_ = got <= 0 || incoming_.size() > longest_unread;
+    ended_ = got <= 0 || incoming_.size() > max_unread;
   }
   const auto end = incoming_.find('\n');
   if (end == std::string::npos) return std::nullopt;
@@ -68,13 +68,13 @@ void Connection::send(std::string_view line) {
   if (!line.empty()) outgoing_ += fmt::format("{}\n", line);
   const ssize_t put =
       ::send(socket_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // What is wrong with the connection receive() will find too.
+  // receive() also finds a broken connection.
   if (put > 0) outgoing_.erase(0, static_cast<std::size_t>(put));
 }
 
-Listener::Listener(bool this_host_only) : socket_(make_socket()) {
+Listener::Listener(Reach reach) : socket_(make_socket()) {
   sockaddr_in address =
-      socket_address(local_address(this_host_only ? INADDR_LOOPBACK : INADDR_ANY), 0);
+      socket_address(local_address(reach == Reach::this_host ? INADDR_LOOPBACK : INADDR_ANY), 0);
   socklen_t length = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (!socket_.valid() || ::bind(socket_.get(), generic, length) != 0 ||
@@ -90,8 +90,8 @@ Connection Listener::accept() const {
   return socket.valid() ? Connection(std::move(socket)) : Connection();
 }
 
-std::vector<std::string> own_addresses(bool this_host_only) {
-  if (this_host_only) return {"127.0.0.1"};
+std::vector<std::string> own_addresses(Reach reach) {
+  if (reach == Reach::this_host) return {"127.0.0.1"};
   std::vector<std::string> addresses;
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return addresses;

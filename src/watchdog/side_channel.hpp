@@ -1,5 +1,5 @@
-// Lines of text between ranks over TCP (IPv4), beside MPI and from any thread. Nothing here blocks
-// but connect_to(), which has a limit.
+// Lines of text between ranks over TCP (IPv4), independent of MPI and usable from any thread. No
+// function blocks, except connect_to(), which has a time limit.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,10 @@
 
 namespace shardstream::watchdog {
 
-/// One end of a connection. Lines hold no '\n'. For one thread at a time.
+/// The processes that connect to each other: those of one host, or of several.
+enum class Reach { this_host, all_hosts };
+
+/// One end of a connection. Lines contain no '\n'. Only one thread at a time may use it.
 class Connection {
  public:
   Connection() = default;
@@ -21,15 +24,15 @@ class Connection {
   bool valid() const { return socket_.valid(); }
   int descriptor() const { return socket_.get(); }
 
-  /// The next whole line, if it has come.
+  /// The next complete line, or nothing if it has not arrived yet.
   std::optional<std::string> receive();
-  /// receive() has found that the other end is gone, or does not keep to lines of some hundred
-  /// characters.
+  /// Whether receive() has found that the other end has closed the connection, or has sent too many
+  /// bytes without a line end.
   bool ended() const { return ended_; }
 
-  /// Sends now, or keeps what the system does not take for the next send().
+  /// Sends the line. What the system does not accept now is kept for the next send().
   void send(std::string_view line);
-  /// There is something left of earlier lines: the other end does not read.
+  /// Whether parts of earlier lines are still unsent because the other end does not read.
   bool backlog() const { return !outgoing_.empty(); }
 
  private:
@@ -38,17 +41,17 @@ class Connection {
   bool ended_ = false;
 };
 
-/// Waits for others at a port that the system chooses.
+/// Listens at a port that the system chooses.
 class Listener {
  public:
   Listener() = default;
-  /// On all interfaces, or for this host's processes alone. Throws Error.
-  explicit Listener(bool this_host_only);
+  /// Throws Error.
+  explicit Listener(Reach reach);
 
   bool valid() const { return socket_.valid(); }
   int descriptor() const { return socket_.get(); }
   std::uint16_t port() const { return port_; }
-  /// Invalid when nobody waits.
+  /// The next connection, or an invalid one if none is pending.
   Connection accept() const;
 
  private:
@@ -56,10 +59,10 @@ class Listener {
   std::uint16_t port_ = 0;
 };
 
-/// This host's addresses, as other hosts may know them; or the one that only this host knows.
-std::vector<std::string> own_addresses(bool this_host_only);
+/// The addresses by which other processes may reach this host.
+std::vector<std::string> own_addresses(Reach reach);
 
-/// Invalid when there is no connection after `milliseconds`.
+/// Returns an invalid connection if there is none after `milliseconds`.
 Connection connect_to(const std::string& address, std::uint16_t port, int milliseconds);
 
 }  // namespace shardstream::watchdog

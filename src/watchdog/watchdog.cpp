@@ -9,11 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <future>
 #include <limits>
 #include <optional>
 #include <random>
@@ -24,6 +21,7 @@
 #include "core/text.hpp"
 #include "ranks/signals.hpp"
 #include "watchdog/diagnosis.hpp"
+#include "watchdog/process.hpp"
 #include "watchdog/side_channel.hpp"
 
 namespace shardstream::watchdog {
@@ -31,60 +29,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int reach_ms = 1000;       // to reach rank 0 at one address
-constexpr int welcome_ms = 5000;     // and until it has answered there
-constexpr double last_words = 1;     // s, for standard error
-constexpr double stop_time = 2;      // s, for what each Heartbeat::AtHang names
-constexpr double launcher_time = 2;  // s, for a launcher to end the others after a signal
+constexpr int connect_ms = 1000;     // to connect to one address of rank 0
+constexpr int welcome_ms = 5000;     // until rank 0 has answered there
+constexpr double print_time = 1;     // s, to print the message
+constexpr double stop_time = 2;      // s, for Heartbeat::stop_all()
+constexpr double launcher_time = 2;  // s, in which a launcher ends the other ranks after a signal
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// What every rank knows of every rank.
+/// The facts about a rank that every rank knows.
 struct Member {
   int rank = 0;
   std::string host;
   long pid = 0;
-  std::string process;  ///< identity()
+  std::string process;  ///< process_identity()
 };
-
-/// Tells a process from all that have had or will have its number; empty where that is not known.
-std::string identity(long pid) {
-  std::array<char, 64> space{};
-  const auto length =
-      ::readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), space.data(), space.size() - 1);
-  std::string stat;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
-  // The name, in parentheses, may hold anything; the 20th field behind it is the time of the start.
-  const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
-  if (length <= 0 || fields.size() < 21) return "";
-  return fmt::format("{} {}", space.data(), fields[20]);
-}
 
 std::string random_token() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
-
-/// Runs `work` on a thread of its own and waits for it `seconds` at the most: when a process is
-/// about to end, anything may hang. Without a thread to be had the caller runs it.
-template <class Work>
-void try_for(double seconds, const Work& work) {
-  const auto attempt = [work] {
-    try {
-      work();
-    } catch (const std::exception&) {  // the process ends, with what is worse already told
-    }
-  };
-  std::promise<void> promise;
-  const std::future<void> done = promise.get_future();
-  try {
-    std::thread([promise = std::move(promise), attempt]() mutable {
-      attempt();
-      promise.set_value();
-    }).detach();
-  } catch (const std::system_error&) {
-    return attempt();
-  }
-  done.wait_for(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -100,37 +62,38 @@ class Watchdog::Watch {
   void stand_down();
 
  private:
-  /// A rank that this one watches.
+  /// A rank that this rank watches.
   struct Watched {
     Member member;
-    Connection connection{};  // none to oneself, or once it has ended
+    Connection connection{};  // not valid for this rank itself, or once closed
     ranks::Pulse pulse{};
-    double heard = 0, moved = 0, ended = never;  // on the watch's clock
-    bool by_signal = false;                      // a signal ends it
-    bool parted = false;                         // it has said that it goes, and why
+    // Times of the latest report, the latest progress and the end, on the clock `now_`
+    double heard = 0, moved = 0, ended = never;
+    bool by_signal = false;  // it has announced that a signal ends it
+    bool parted = false;     // it has announced its end
   };
 
-  // How the channel is made
+  // Setting up the channel
   std::string introduce();
-  std::string reach_rank_0(const std::vector<std::string_view>& introduction);
+  std::string connect_to_rank_0(const std::vector<std::string_view>& introduction);
   void start();
   void stop();
 
-  // The thread
+  // Functions of the thread
   void run();
-  void wait_for_news(double seconds);
-  void take_time();
-  void read_news();
-  void admit();
-  void hear(Watched& rank, std::string_view line);
+  void wait_for_messages(double seconds);
+  void advance_clock();
+  void read_messages();
+  void accept_ranks();
+  void receive(Watched& rank, std::string_view line);
   void judge();
   std::optional<Diagnosis> find_fault() const;
-  bool is_elsewhere() const;
-  bool may_speak() const { return session_.rank() <= 2 || is_elsewhere(); }
-  double patience() const;
-  void tell_all(std::string_view line);
-  void tell_of_goings();
-  [[noreturn]] void conclude(const Diagnosis& diagnosis);
+  bool is_first_of_other_hosts() const;
+  bool may_print() const { return session_.rank() <= 2 || is_first_of_other_hosts(); }
+  double delay_before_end() const;
+  void send_all(std::string_view line);
+  void announce_end();
+  [[noreturn]] void end_job(const Diagnosis& diagnosis);
   [[noreturn]] void end(const std::vector<int>& silent);
 
   bool is_first() const { return session_.rank() == 0; }
@@ -141,16 +104,16 @@ class Watchdog::Watch {
   const double timeout_, interval_;
   std::vector<Member> members_;
   std::string token_;
-  Listener listener_;                  // on rank 0, until all are connected
-  std::vector<Connection> strangers_;  // who have not shown the token yet
-  std::vector<Watched> watched_;       // on rank 0 all ranks; on others rank 0 and oneself
+  Listener listener_;                  // on rank 0, until all ranks are connected
+  std::vector<Connection> strangers_;  // connections that have not sent the token yet
+  std::vector<Watched> watched_;       // on rank 0: all ranks; on others: rank 0 and this rank
   ranks::RemoveOnSignal on_signal_;
-  Descriptor wake_;  // readable: a signal has come, or the main thread wants something
-  double now_ = 0;   // seconds that this thread has watched
-  Clock::time_point looked_ = Clock::now();
-  std::optional<Diagnosis> found_;
-  double found_at_ = 0;
-  bool told_signal_ = false;
+  Descriptor wake_;  // readable after a signal or a request of the main thread
+  double now_ = 0;   // seconds during which this thread has run
+  Clock::time_point last_wake_ = Clock::now();
+  std::optional<Diagnosis> diagnosis_;
+  double diagnosed_at_ = 0;
+  bool announced_signal_ = false;
   std::atomic<bool> judges_ = false, wants_to_stand_down_ = false, stands_down_ = false,
                     wants_to_stop_ = false;
   std::thread thread_;
@@ -182,7 +145,7 @@ void Watchdog::Watch::set_up() {
     session_.collectively([&] {
       if (is_first()) start();
     });
-    if (!is_first()) problem = reach_rank_0(introduction);
+    if (!is_first()) problem = connect_to_rank_0(introduction);
   }
   const auto problems = session_.gather(problem);
   const auto bad = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
@@ -200,37 +163,39 @@ void Watchdog::Watch::set_up() {
   judges_ = true;
 }
 
-/// "host pid process problem token port address...": of rank 0, which listens, with all fields.
+/// "host pid process problem token port address...". Only rank 0, which listens, fills all fields.
 std::string Watchdog::Watch::introduce() {
   const long pid = ::getpid();
   std::string problem, channel = "\t";
   wake_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (is_first() && session_.size() > 1) {
-    const bool one_host = session_.local_size() == session_.size();
+    const Reach reach =
+        session_.local_size() == session_.size() ? Reach::this_host : Reach::all_hosts;
     try {
       rlimit files{};
-      // Room is left for files and for the libraries' own connections.
+      // Half of the limit is left for files and for the libraries' own connections.
       if (::getrlimit(RLIMIT_NOFILE, &files) == 0 &&
           files.rlim_cur / 2 < static_cast<rlim_t>(session_.size())) {
         throw Error(fmt::format("ulimit -n {} leaves too few open files on {}", files.rlim_cur,
                                 session_.host()));
       }
-      listener_ = Listener(one_host);
+      listener_ = Listener(reach);
       channel = fmt::format("{}\t{}", random_token(), listener_.port());
-      for (const auto& address : own_addresses(one_host)) channel += "\t" + address;
+      for (const auto& address : own_addresses(reach)) channel += "\t" + address;
     } catch (const std::exception& error) {
       problem = error.what();
     }
   }
-  return fmt::format("{}\t{}\t{}\t{}\t{}", session_.host(), pid, identity(pid), problem, channel);
+  return fmt::format("{}\t{}\t{}\t{}\t{}", session_.host(), pid, process_identity(pid), problem,
+                     channel);
 }
 
-/// Why that did not succeed, or nothing.
-std::string Watchdog::Watch::reach_rank_0(const std::vector<std::string_view>& introduction) {
+/// Returns the reason if the connection failed, else an empty text.
+std::string Watchdog::Watch::connect_to_rank_0(const std::vector<std::string_view>& introduction) {
   const auto port = static_cast<std::uint16_t>(std::stoul(std::string(introduction[5])));
   const std::vector<std::string_view> addresses(introduction.begin() + 6, introduction.end());
   for (const std::string_view address : addresses) {
-    Connection connection = connect_to(std::string(address), port, reach_ms);
+    Connection connection = connect_to(std::string(address), port, connect_ms);
     if (!connection.valid()) continue;
     connection.send(fmt::format("hello\t{}\t{}", token_, session_.rank()));
     pollfd ready{connection.descriptor(), POLLIN, 0};
@@ -245,8 +210,8 @@ std::string Watchdog::Watch::reach_rank_0(const std::vector<std::string_view>& i
 }
 
 void Watchdog::Watch::start() {
-  looked_ = Clock::now();
-  // Signals are for the main thread: their handler waits, while this one has something to say.
+  last_wake_ = Clock::now();
+  // Signals go to the main thread: their handler waits, while this thread may have to print.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -278,21 +243,21 @@ void Watchdog::Watch::stand_down() {
 void Watchdog::Watch::run() {
   double next_beat = 0;
   while (true) {
-    wait_for_news(next_beat - now_);
-    take_time();
-    read_news();
+    wait_for_messages(next_beat - now_);
+    advance_clock();
+    read_messages();
     if (judges_) judge();
-    tell_of_goings();
+    announce_end();
     if (wants_to_stop_) return;
     if (now_ < next_beat) continue;
     const ranks::Pulse pulse = session_.heartbeat().pulse();
-    tell_all(
+    send_all(
         fmt::format("beat\t{}\t{:d}\t{}\t{}", pulse.moves, pulse.waiting, pulse.phase, pulse.step));
     next_beat = now_ + interval_;
   }
 }
 
-void Watchdog::Watch::wait_for_news(double seconds) {
+void Watchdog::Watch::wait_for_messages(double seconds) {
   std::vector<pollfd> sources = {{wake_.get(), POLLIN, 0}};
   if (listener_.valid()) sources.push_back({listener_.descriptor(), POLLIN, 0});
   for (const auto& stranger : strangers_) sources.push_back({stranger.descriptor(), POLLIN, 0});
@@ -300,21 +265,21 @@ void Watchdog::Watch::wait_for_news(double seconds) {
     if (rank.connection.valid()) sources.push_back({rank.connection.descriptor(), POLLIN, 0});
   }
   const int milliseconds = static_cast<int>(std::clamp(seconds, 0.0, interval_) * 1000) + 1;
-  // Interrupted or not: whoever called looks at everything.
+  // The result does not matter: the caller checks all sources.
   ::poll(sources.data(), sources.size(), milliseconds);
   eventfd_t ignored = 0;
   ::eventfd_read(wake_.get(), &ignored);
 }
 
-/// Time in which this thread did not run, with a suspended job or a sleeping machine, would make
-/// everybody seem silent.
-void Watchdog::Watch::take_time() {
-  const auto before = std::exchange(looked_, Clock::now());
-  now_ += std::min(std::chrono::duration<double>(looked_ - before).count(), 3 * interval_);
+/// Limits the step of the clock: after a time in which this thread did not run, since the job was
+/// suspended or the machine slept, all ranks would seem silent.
+void Watchdog::Watch::advance_clock() {
+  const auto before = std::exchange(last_wake_, Clock::now());
+  now_ += std::min(std::chrono::duration<double>(last_wake_ - before).count(), 3 * interval_);
 }
 
-void Watchdog::Watch::read_news() {
-  if (listener_.valid()) admit();
+void Watchdog::Watch::read_messages() {
+  if (listener_.valid()) accept_ranks();
   for (auto& rank : watched_) {
     if (rank.member.rank == session_.rank()) {
       ranks::Pulse pulse = session_.heartbeat().pulse();
@@ -323,15 +288,16 @@ void Watchdog::Watch::read_news() {
       rank.heard = now_;
     }
     if (!rank.connection.valid()) continue;
-    while (const auto line = rank.connection.receive()) hear(rank, *line);
+    while (const auto line = rank.connection.receive()) receive(rank, *line);
     if (!rank.connection.ended()) continue;
     rank.connection = {};
     rank.ended = now_;
   }
 }
 
-/// Takes in the ranks that show the token. Whoever does not is let go when there are too many.
-void Watchdog::Watch::admit() {
+/// Accepts the ranks that send the token. If there are too many other connections, closes the
+/// oldest.
+void Watchdog::Watch::accept_ranks() {
   for (Connection next = listener_.accept(); next.valid(); next = listener_.accept()) {
     strangers_.push_back(std::move(next));
   }
@@ -355,7 +321,7 @@ void Watchdog::Watch::admit() {
   strangers_.clear();
 }
 
-void Watchdog::Watch::hear(Watched& rank, std::string_view line) {
+void Watchdog::Watch::receive(Watched& rank, std::string_view line) {
   const auto word = split(line, '\t');
   rank.heard = now_;
   if (word[0] == "beat" && word.size() == 5) {
@@ -382,46 +348,46 @@ RankState Watchdog::Watch::state(const Watched& rank) const {
 
 void Watchdog::Watch::judge() {
   auto diagnosis = stands_down_ ? std::nullopt : find_fault();
-  if (!diagnosis || !found_) {
-    found_ = std::move(diagnosis);
-    found_at_ = now_;
+  if (!diagnosis || !diagnosis_) {
+    diagnosis_ = std::move(diagnosis);
+    diagnosed_at_ = now_;
   }
-  if (found_ && now_ - found_at_ >= patience()) conclude(*found_);
+  if (diagnosis_ && now_ - diagnosed_at_ >= delay_before_end()) end_job(*diagnosis_);
 }
 
 std::optional<Diagnosis> Watchdog::Watch::find_fault() const {
   const bool ends = std::ranges::any_of(watched_, &Watched::parted);
   std::vector<RankState> states;
   for (const auto& rank : watched_) {
-    if (rank.parted) {  // a moment ago: those that waited for it may be about to go on
+    if (rank.parted) {  // ranks that waited for it may continue soon
       if (now_ - rank.moved < timeout_) return std::nullopt;
       continue;
     }
     states.push_back(state(rank));
-    // Where one rank ends the job, or a signal ends one and mostly all, nobody else is at fault.
+    // If a rank ends the job, or a signal ends it (and usually all), no other rank is at fault.
     const double since = rank.by_signal ? launcher_time : 0;
     if (!ends && now_ - rank.ended >= since) return Diagnosis{lost_rank_message(states.back()), {}};
   }
-  // While rank 0 is heard it judges for all.
+  // As long as rank 0 reports, it judges for all ranks.
   if (!is_first() && (watched_[0].parted || states[0].silent < timeout_)) return std::nullopt;
   return diagnose_hang(states, timeout_, interval_);
 }
 
-/// The first rank of another host than rank 0's.
-bool Watchdog::Watch::is_elsewhere() const {
+/// Whether this is the first rank that is not on rank 0's host.
+bool Watchdog::Watch::is_first_of_other_hosts() const {
   const auto found = std::ranges::find_if(
       members_, [&](const Member& member) { return member.host != members_[0].host; });
   return found != members_.end() && found->rank == session_.rank();
 }
 
-/// Seconds before this rank ends the job. What happens to rank 0 all see: rank 1 speaks of it at
-/// once; if that has not ended the job, rank 1 may be gone too, and two others speak.
-double Watchdog::Watch::patience() const {
+/// Seconds that this rank waits before it ends the job. All ranks see the end of rank 0: rank 1
+/// reports it at once. If that does not end the job, rank 1 may be gone too, and two others report.
+double Watchdog::Watch::delay_before_end() const {
   if (session_.rank() <= 1) return 0;
-  return may_speak() ? launcher_time : 2 * launcher_time;
+  return may_print() ? launcher_time : 2 * launcher_time;
 }
 
-void Watchdog::Watch::tell_all(std::string_view line) {
+void Watchdog::Watch::send_all(std::string_view line) {
   const bool can_wait = line.starts_with("beat");
   for (auto& rank : watched_) {
     if (!rank.connection.valid()) continue;
@@ -429,23 +395,23 @@ void Watchdog::Watch::tell_all(std::string_view line) {
   }
 }
 
-/// That this rank ends, for what reason, before it does.
-void Watchdog::Watch::tell_of_goings() {
-  if (ranks::signal_has_come() && !std::exchange(told_signal_, true)) tell_all("signal");
-  if (wants_to_stop_) tell_all("parting");
+/// Announces that this rank will end, and whether a signal is the reason.
+void Watchdog::Watch::announce_end() {
+  if (ranks::signal_has_come() && !std::exchange(announced_signal_, true)) send_all("signal");
+  if (wants_to_stop_) send_all("parting");
   if (!wants_to_stand_down_ || stands_down_) return;
-  tell_all("parting");
+  send_all("parting");
   stands_down_ = true;
   stands_down_.notify_all();
 }
 
-void Watchdog::Watch::conclude(const Diagnosis& diagnosis) {
-  if (may_speak()) {
-    try_for(last_words, [this, sentence = diagnosis.sentence] { log_.error(sentence); });
+void Watchdog::Watch::end_job(const Diagnosis& diagnosis) {
+  if (may_print()) {
+    try_for(print_time, [this, sentence = diagnosis.sentence] { log_.error(sentence); });
   }
   std::string line = "end";
   for (const int rank : diagnosis.silent) line += fmt::format("\t{}", rank);
-  tell_all(line);
+  send_all(line);
   end(diagnosis.silent);
 }
 
@@ -454,7 +420,7 @@ void Watchdog::Watch::end(const std::vector<int>& silent) {
   for (const int rank : silent) {
     const Member& member = members_[static_cast<std::size_t>(rank)];
     if (rank == session_.rank() || member.host != session_.host()) continue;
-    if (member.process.empty() || member.process != identity(member.pid)) continue;
+    if (member.process.empty() || member.process != process_identity(member.pid)) continue;
     ::kill(static_cast<pid_t>(member.pid), SIGKILL);
   }
   ranks::end_at_once(ExitCode::failed);

@@ -1,4 +1,5 @@
-// Names the rank that hangs or has died, and ends the job, which would else wait for it for ever.
+// Names a rank that hangs or has died, and ends the job, which would otherwise wait for it for
+// ever.
 #pragma once
 
 #include <memory>
@@ -8,28 +9,28 @@
 
 namespace shardstream::watchdog {
 
-/// A thread a rank that never calls MPI. Every rank tells rank 0 over TCP how its heartbeat stands,
-/// about once a second; rank 0 tells the others its own. When no rank has moved for `timeout`
-/// seconds, or when a rank's connection ends and it has not said why, one rank says who is at
-/// fault, and all stop what each Heartbeat::AtHang names and end with exit code 1. A rank that does
-/// not run any more is killed by those of its host. The time that this process itself did not run
-/// (a suspended job) does not count. Also makes SIGTERM, SIGINT and SIGHUP leave time for last
-/// words (ranks::RemoveOnSignal).
+/// A thread per rank that never calls MPI. Every rank reports its heartbeat to rank 0 over TCP
+/// about once a second, and rank 0 reports its own to all others. The job is ended in two cases: no
+/// rank has made progress for `timeout` seconds, or the connection to a rank has closed although
+/// the rank has not announced its end. One rank then prints which rank is at fault. All ranks call
+/// Heartbeat::stop_all() and end with exit code 1. A rank that no longer runs is killed by the
+/// ranks of its host. Time during which this process itself did not run (a suspended job) does not
+/// count. SIGTERM, SIGINT and SIGHUP wait until the message is printed (ranks::RemoveOnSignal).
 ///
-/// Where the ranks cannot reach one another, rank 0 warns and nothing is watched.
+/// If the ranks cannot reach one another, rank 0 warns, and nothing is watched.
 class Watchdog {
  public:
-  /// Collective. Session and log must outlive it. One a process. Throws AgreedError if a rank
-  /// cannot start its thread.
+  /// Collective. Session and log must outlive it. There is one per process. Throws AgreedError if a
+  /// rank cannot start its thread.
   Watchdog(const ranks::Session& session, double timeout, Log& log);
-  /// Says goodbye to the other ranks. Whoever goes is no longer watched: meet in a barrier before.
+  /// Announces the end to the other ranks, which no longer watch this rank. Call a barrier before.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Called before this rank ends the job by an error that it prints itself: no rank will take it
-  /// for a dead one. Does not return if the error comes of another rank's end: the watchdog then
-  /// ends the process.
+  /// Call it before this rank ends the job because of an error that it prints itself, so that no
+  /// other rank reports it as dead. Does not return if the error is a consequence of another rank's
+  /// end: the watchdog then ends the process.
   void stand_down();
 
  private:

@@ -2,6 +2,7 @@
 // a wrong element whose error exceeds the detection threshold.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>

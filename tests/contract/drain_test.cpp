@@ -1,5 +1,5 @@
-// The drain on every backend: what was pushed is written once, unchanged, whatever is done with the
-// device memory and the slots afterwards; and an error of a writer comes out.
+// The drain on every backend: pushed data are written once and unchanged, whatever happens to the
+// device memory and the slots afterwards; and errors of writers are thrown.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -42,7 +42,7 @@ struct Shape {
 };
 constexpr Shape whole_tile{16, tile_bytes / 16};
 
-/// Makes tiles in device memory, one after the other in the same few places, and drains them.
+/// Makes tiles in device memory, one after another in a few buffers, and drains them.
 class Producer {
  public:
   Producer(device::Device& device, std::uint64_t count)
@@ -67,7 +67,7 @@ class Producer {
     pushed_[place] = drain.push(*made_[place], tile, shape.rows, shape.row_bytes, std::move(write));
     return pushed_[place];
   }
-  /// The first tile again and again, which it leaves as it is.
+  /// The first tile repeatedly, without changing it.
   std::uint64_t push_first(Drain& drain, Drain::Write write) {
     return drain.push(*made_[0], tiles_.data(), whole_tile.rows, whole_tile.row_bytes,
                       std::move(write));
@@ -81,7 +81,7 @@ class Producer {
   std::array<std::uint64_t, tiles> pushed_{};
 };
 
-/// Waits until `done`, but not for ever; whether it was done in time.
+/// Waits for `done` with a time limit. Returns whether it was done in time.
 bool in_time(const std::function<bool()>& done) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!done() && std::chrono::steady_clock::now() < until) {
@@ -96,7 +96,7 @@ struct Rings {
 };
 constexpr Rings all_rings[] = {{1, 1}, {2, 2}, {3, 1}, {5, 3}};
 
-/// In slots of one tile and of a fraction of it, with rows that fit into them evenly or not.
+/// In slots of one tile and of a part of it, with and without a remainder of rows.
 TEST(Drain, WritesEveryRowOnceAndRepeats) {
   constexpr std::uint64_t count = 11;
   const Shape shapes[] = {whole_tile, {1, 1}, {1, 4096}, {5000, 13}, {263, 241}, {3, 4095}};
@@ -107,7 +107,7 @@ TEST(Drain, WritesEveryRowOnceAndRepeats) {
       ranks::Heartbeat heartbeat;
       Producer producer(*device, count);
       Drain drain(*device, recorder, slot_bytes, rings.slots, rings.writers, &heartbeat);
-      drain.finish();  // of nothing
+      drain.finish();  // nothing was pushed
       std::uint64_t bytes = 0, pieces = 0;
       for (std::uint64_t round = 0; round < 3; ++round) {
         std::vector<std::vector<std::byte>> seen(count);
@@ -151,7 +151,7 @@ TEST(Drain, WritesEveryRowOnceAndRepeats) {
   }
 }
 
-/// Writers that take their time: neither the tile nor the slot may be used again under them.
+/// With slow writers, neither the tile nor the slot may be reused too early.
 TEST(Drain, ASlotIsItsWritersUntilItIsWritten) {
   constexpr std::uint64_t count = 9;
   const auto device = test::make_backend();
@@ -164,7 +164,7 @@ TEST(Drain, ASlotIsItsWritersUntilItIsWritten) {
       producer.push(drain, i, whole_tile, [&, i](Range rows, const std::byte* data) {
         const auto wanted = value(i);
         ++begun;
-        // The first ones wait for one another: all writers write at once.
+        // The first calls wait for one another, so all writers write at the same time.
         wrong += !in_time([&] { return begun >= rings.writers; });
         for (int look = 0; look < 3; ++look) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -178,7 +178,7 @@ TEST(Drain, ASlotIsItsWritersUntilItIsWritten) {
   }
 }
 
-/// No writer ends before all is pushed, and that is many times what the slots hold.
+/// No writer ends before everything is pushed, which is many times the size of the slots.
 TEST(Drain, PushingDoesNotWaitForWriters) {
   constexpr std::uint64_t count = 40;
   const auto device = test::make_backend();
@@ -203,8 +203,9 @@ TEST(Drain, PushingDoesNotWaitForWriters) {
   }
 }
 
-/// What finds a free slot is downloaded though all writers are busy; what finds none waits for one.
-TEST(Drain, WaitingIsForTheDownloadAlone) {
+/// With a free slot, rows are downloaded although all writers are busy; otherwise they wait for
+/// one.
+TEST(Drain, WaitsOnlyForTheDownload) {
   const auto device = test::make_backend();
   for (const Rings& rings : all_rings) {
     measure::Recorder recorder;
@@ -241,7 +242,7 @@ struct WriteFailed : std::runtime_error {
   WriteFailed() : std::runtime_error("the disk is full") {}
 };
 
-TEST(Drain, AnErrorOfAWriterComesOutOnce) {
+TEST(Drain, AnErrorOfAWriterIsThrownOnce) {
   constexpr std::uint64_t count = 12;
   const auto device = test::make_backend();
   for (const Rings& rings : all_rings) {
@@ -262,7 +263,7 @@ TEST(Drain, AnErrorOfAWriterComesOutOnce) {
       }
       EXPECT_EQ(thrown, 1) << "slots " << rings.slots << ", at " << at;
       drain.finish();
-      // It has forgotten the error and what was left to write.
+      // The error and the remaining rows are discarded.
       std::atomic<int> written = 0;
       for (std::uint64_t i = 0; i < count; ++i) {
         const auto write = [&written, wanted = value(i)](Range rows, const std::byte* data) {
@@ -277,7 +278,7 @@ TEST(Drain, AnErrorOfAWriterComesOutOnce) {
   }
 }
 
-TEST(Drain, MayGoBeforeAllIsWritten) {
+TEST(Drain, MayBeDestroyedBeforeAllIsWritten) {
   const auto device = test::make_backend();
   for (const Rings& rings : all_rings) {
     for (const std::uint64_t pushed : {0UL, 1UL, rings.slots + 3}) {
@@ -300,8 +301,8 @@ TEST(Drain, MayGoBeforeAllIsWritten) {
   }
 }
 
-/// Once an error is out, what was to be drained may go before the drain does: nobody downloads it,
-/// and no writer uses what it refers to. A sanitizer sees where somebody does.
+/// After an error, the pushed memory may be freed before the drain: it is neither downloaded nor
+/// used by a writer. A sanitizer reports any use.
 TEST(Drain, OutlivesItsBuffersAfterAnError) {
   constexpr std::uint64_t count = 12;
   const auto device = test::make_backend();
@@ -344,7 +345,7 @@ TEST(Drain, OutlivesItsBuffersAfterAnError) {
   }
 }
 
-/// Also while the main thread waits for a download that has no slot and never gets one.
+/// Also while the main thread waits for a download that never gets a slot.
 TEST(Drain, AnErrorOfAWriterEndsAWait) {
   const auto device = test::make_backend();
   for (const Rings& rings : all_rings) {
@@ -360,7 +361,7 @@ TEST(Drain, AnErrorOfAWriterEndsAWait) {
     for (std::uint64_t i = 0; i < 20; ++i) producer.push_first(drain, fail);
     all_pushed = true;
     EXPECT_THROW(drain.wait(producer.compute(), 21), WriteFailed);
-    drain.wait(producer.compute(), 21);  // is lost
+    drain.wait(producer.compute(), 21);  // its download is discarded
     drain.finish();
   }
 }

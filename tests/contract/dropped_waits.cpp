@@ -1,9 +1,9 @@
-// The proof that every wait of the pipeline is needed and that a missing one would be seen: this
-// program runs itself once without a fault, which must be clean, and once for each wait that was
-// met then, left out, where ThreadSanitizer must stop it. Without ThreadSanitizer it is skipped.
+// Proves that every wait of the pipeline is needed and that a missing one would be detected. This
+// program runs itself once without a fault, which must succeed, and then once for each wait of that
+// run, without this wait, which ThreadSanitizer must stop. It is skipped without ThreadSanitizer.
 //
 //   dropped_waits                               the proof
-//   dropped_waits SCHEDULE WAITER NUMBER SLOW   one run, with that fault
+//   dropped_waits SCHEDULE WAITER NUMBER SLOW   one run with this fault
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ constexpr bool sees_races = true;
 constexpr bool sees_races = false;
 #endif
 
-// How a run ends; the last is ThreadSanitizer's.
+// Exit codes of a run; the last one is ThreadSanitizer's.
 constexpr int right = 0, wrong_sums = 1, race_found = 66;
 
 constexpr std::uint64_t slot = 4096;  // elements
@@ -54,7 +54,7 @@ void sum_values(const SumArgs& args, unsigned part, unsigned) {
 }
 constexpr Kernel<SumArgs> sum_kernel{"sum", sum_values, nullptr};
 
-/// Of a source's elements.
+/// The sum of a range of a source's elements.
 std::int64_t sum_of(Range elements) {
   std::int64_t sum = 0;
   for (std::uint64_t i = 0; i < elements.count; ++i) {
@@ -63,7 +63,7 @@ std::int64_t sum_of(Range elements) {
   return sum;
 }
 
-/// values[i] = from + step * i, or that much more than there was.
+/// Sets values[i] to from + step * i, or adds it.
 struct RampArgs {
   std::int64_t* values;
   std::uint64_t count;
@@ -79,8 +79,8 @@ void make_ramp(const RampArgs& args, unsigned part, unsigned) {
 }
 constexpr Kernel<RampArgs> ramp_kernel{"ramp", make_ramp, nullptr};
 
-/// Two passes over a small shard, the second close behind the first; the batches' sums come back to
-/// the host at the end. True if they are right.
+/// Two passes over a small shard, one right after the other. The sums of the batches are downloaded
+/// at the end. Returns whether they are right.
 template <pipeline::Mode mode>
 bool feeds(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t count = slot * 14 + 100;
@@ -119,7 +119,7 @@ bool feeds(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
-/// The same with a stage in between, which adds to every element in its place.
+/// The same with a stage in between that adds to every element in place.
 bool arrives(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t batches = 4, pieces_a_batch = 3, batch_elements = pieces_a_batch * slot;
   constexpr std::uint64_t rounds = 2;
@@ -160,7 +160,7 @@ bool arrives(device::Device& device, test::Plan& plan) {
   for (; round < rounds; ++round) ring.run(job);
   ring.compute().download(seen.data(), sums.data(), sums.bytes());
   ring.compute().synchronize();
-  // One by one: a batch without its arrival makes up for one with two.
+  // Each sum is compared: a batch without its arrival could compensate for one with two.
   bool all_right = true;
   for (std::uint64_t i = 0; i < seen.size(); ++i) {
     const std::int64_t wanted =
@@ -171,7 +171,7 @@ bool arrives(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
-/// Batches of which each is used once more with the next one's kernels.
+/// Each batch is used a second time, by the kernels of the next batch.
 bool overlaps(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t batches = 4;
   constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
@@ -211,14 +211,14 @@ bool overlaps(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
-/// Of a slot of values that begin with `first` and are 3 apart.
+/// The sum of a slot of values first, first + 3, first + 6, ...
 constexpr std::uint64_t ramp_sum(std::uint64_t first) {
   return slot * first + 3 * (slot * (slot - 1) / 2);
 }
 
-/// Tiles of two slots are made in two places in turn, and drained; twice, with a finish() each
-/// time. A tile's writers do not end before its place is given to the next one: what they have seen
-/// must not order what comes then.
+/// Tiles of two slots are made in two buffers in turn and drained, twice, with a finish() each
+/// time. The writers of a tile do not end before its buffer is used for the next tile, so that
+/// their end orders nothing.
 bool drains(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t places = 2, tiles = 4, rounds = 2, rows = 2;
   constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
@@ -264,7 +264,7 @@ bool drains(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
-/// A stream's values are summed on two others, and then made anew.
+/// Two other streams sum the values of a stream, which then makes new ones.
 bool forks(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t rounds = 2, parts = 3;
   const device::Buffer<std::int64_t> values(device, device::Memory::device, parts * slot);
@@ -294,7 +294,7 @@ bool forks(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
-/// What is proven. Of the modes those with waits of their own: write-combined has those of pinned,
+/// The tested schedules. Only modes with different waits: write-combined has those of pinned,
 /// mapped has none.
 struct Schedule {
   const char* name;
@@ -309,7 +309,7 @@ constexpr std::array schedules = {Schedule{"stream", feeds<pipeline::Mode::strea
                                   Schedule{"drain", drains},
                                   Schedule{"forked streams", forks}};
 
-/// One run; says which waits it met, one a line.
+/// One run; prints its waits, one per line.
 int run_once(const Schedule& schedule, Fault fault) {
   FaultyDevice device(fault);
   const bool is_right = schedule.is_right(device, device.plan());
@@ -335,19 +335,19 @@ Outcome run_child(const std::string& program, std::size_t schedule, Fault fault)
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-/// True if leaving the wait out shows in one of some tries, since on a busy machine even the slow
-/// stream may be through before the other one goes on. `last` is how the last one ended.
+/// Whether one of several tries without the wait is detected: on a busy machine, even the slow
+/// stream may be finished before the other one continues. `last` is the exit code of the last try.
 bool shows(const std::string& program, std::size_t schedule, Fault fault, int& last) {
   constexpr int tries = 20;
   for (int attempt = 0; attempt < tries; ++attempt) {
     last = run_child(program, schedule, fault).code;
     if (last == race_found || last == wrong_sums) return true;
-    if (last != right) return false;  // it neither ran nor raced: not what is looked for
+    if (last != right) return false;  // an error of another kind
   }
   return false;
 }
 
-/// Every wait of one schedule, left out in turn; the number of those that nobody noticed.
+/// Leaves out every wait of one schedule in turn. Returns the number of undetected ones.
 int prove(const std::string& program, std::size_t schedule) {
   const char* const name = schedules[schedule].name;
   const Outcome clean = run_child(program, schedule, {});

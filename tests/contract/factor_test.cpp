@@ -119,7 +119,7 @@ TYPED_TEST(Add, AddsInTheTypeOfTheAccumulator) {
                                  (std::is_integral_v<T> ? 1 : 1.1));
         }
       }
-      for (const int into : {0, 1, 2}) {  // separate memory, that of left, that of right
+      for (const int into : {0, 1, 2}) {  // to separate memory, to the left or the right operand
         const auto a = test::on_device(*this->device_, *this->stream_, left);
         const auto b = test::on_device(*this->device_, *this->stream_, right);
         const auto c = test::on_device(*this->device_, *this->stream_, left);

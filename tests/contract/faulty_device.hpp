@@ -1,11 +1,12 @@
-// A host device with one fault: of all waits that matter it leaves out one. A schedule whose waits
-// are all needed then has a data race, which ThreadSanitizer sees as long as nothing else happens
-// to order the two threads; so the stream that should have been waited for is made slow.
+// A host device with one fault: it leaves out one wait. If this wait is needed, the schedule has a
+// data race, which ThreadSanitizer detects unless the two threads are ordered by chance. So the
+// stream that should have been waited for is slowed down.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,31 +17,31 @@
 
 namespace shardstream::test {
 
-/// Who waits, in the order that streams were made; a thread is the last.
+/// The waiting stream, numbered in the order of creation; a thread has the last number.
 enum class Waiter { stream0, stream1, stream2, thread };
 inline constexpr int no_stream = -1;
 
-/// Wait number `number` of `waiter` is left out and stream `slow` delayed before each piece of its
-/// work. A wait for an event that was never recorded is none and has no number.
+/// Leaves out wait number `number` of `waiter`, and delays stream `slow` before each piece of its
+/// work. Waits for events that were never recorded do not count.
 struct Fault {
   Waiter waiter = Waiter::thread;
   int number = -1;
   int slow = no_stream;
 };
 
-/// One wait that was met: whose, and for which stream.
+/// One wait of a run: the waiting stream, and the stream that it waits for.
 struct Met {
   Waiter waiter;
   int number;
   int signaller;
 };
 
-/// Counts the waits and knows the fault; shared by all streams and events of a device.
+/// Counts the waits and knows the fault. All streams and events of a device share it.
 class Plan {
  public:
   explicit Plan(Fault fault) : fault_(fault) {}
 
-  /// True if this wait is to be left out.
+  /// Whether this wait is the one to leave out.
   bool leaves_out(Waiter waiter, int signaller) {
     if (!armed_ || signaller == no_stream) return false;
     std::lock_guard lock(mutex_);
@@ -121,7 +122,7 @@ class FaultyStream final : public ForwardingStream {
   }
 
  private:
-  /// A large copy in memory of this stream's own: nothing else is ordered by it.
+  /// A large copy in this stream's own memory, which orders nothing else.
   void delay() {
     if (!plan_.slow(number_)) return;
     from_.resize(delay_bytes);

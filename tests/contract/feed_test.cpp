@@ -1,7 +1,8 @@
-// The pipeline on every backend: each element reaches the kernels once, in its place, for every
-// mode and any sizes; and a failing reader ends it.
+// The feed on every backend: each element reaches the kernels once, at its position, in every mode
+// and with any sizes; and a failing reader ends it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <limits>
@@ -30,7 +31,7 @@ std::string name_of(Mode mode) {
   return names[static_cast<int>(mode)];
 }
 
-/// Runs a feed twice and holds what arrived in device memory against the source.
+/// Runs a feed twice and compares the device memory with the source.
 void expect_all_elements(const Range& shard, const Sizes& sizes, const std::string& what,
                          std::uint64_t head = 0) {
   const auto device = test::make_backend();
@@ -91,7 +92,7 @@ TEST(Feed, BringsEveryElementInEveryModeAndSize) {
   }
 }
 
-/// As those of a file that is read in whole blocks.
+/// As in a file that is read in whole blocks.
 TEST(Feed, ElementsMayBeginAnywhereInTheirSlot) {
   for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
     for (const std::uint64_t head : {8, 2048, 4096 + 24}) {

@@ -1,5 +1,5 @@
-// Spans of the device on every backend: timed by events that nothing waits for, and put on the
-// host's clock.
+// Spans of the device on every backend: they are timed by events without waits, and converted to
+// the host's clock.
 #include "measure/track.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class CountingDevice final : public test::ForwardingDevice {
   int events = 0;
 };
 
-/// Something that takes a stream a while: 8 MiB, which no machine copies at 1 TB/s from the host.
+/// Work that takes some time: a copy of 8 MiB, which no host link does at 1 TB/s.
 struct Work {
   static constexpr std::size_t bytes = std::size_t{8} << 20;
   static constexpr double min_seconds = 8e-6;
@@ -40,7 +40,7 @@ struct Work {
   void enqueue(device::Stream& stream) const { stream.upload(to.data(), from.data(), bytes); }
 };
 
-TEST(Event, TellsWhetherItWasReached) {
+TEST(Event, ReportsWhetherItWasReached) {
   const auto device = test::make_backend();
   const auto busy = device->make_stream(), stream = device->make_stream();
   const auto done = device->make_event(), event = device->make_event();
@@ -51,7 +51,7 @@ TEST(Event, TellsWhetherItWasReached) {
   stream->wait(*done);
   stream->record(*event);
   EXPECT_FALSE(event->reached());
-  work.enqueue(*stream);  // the answer was no error
+  work.enqueue(*stream);  // reached() has caused no error
   event->synchronize();
   EXPECT_TRUE(event->reached());
   EXPECT_TRUE(done->reached());
@@ -82,7 +82,7 @@ TEST(DeviceTrack, FoldsSpansIntoSums) {
   EXPECT_EQ(recorder.device_clock_error(), 0);
 }
 
-/// However many spans there are, as long as they are reached now and then.
+/// Any number of spans, if some of them are reached in between.
 TEST(DeviceTrack, CountsSecondsInsideTimedRepetitions) {
   const auto device = test::make_backend();
   Recorder recorder;
@@ -134,7 +134,7 @@ TEST(DeviceTrack, UsesItsEventsAgain) {
   EXPECT_EQ(device.events, before);
   recorder.settle();
   EXPECT_EQ(track.phases().at(0).calls, 1000U);
-  // Nor does any get lost when none is reached in time.
+  // No span is lost if none is reached in time.
   const auto busy = device.make_stream();
   const auto gate = device.make_event();
   const Work work(device);

@@ -1,5 +1,5 @@
-// The ring of uploads on every backend: all bytes reach the kernels in their places whatever the
-// pieces' sizes, what arrivals write is there for them too, and an error anywhere ends the run.
+// The ring of uploads on every backend: all bytes reach the kernels at their positions for any
+// sizes of pieces, kernels see the writes of arrivals, and an error anywhere ends the run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using device::Memory;
 
 constexpr std::size_t batch_bytes = 32768, slot_bytes = 8192;
 
-/// Byte `offset` of a batch.
+/// The value of byte `offset` of a batch.
 std::byte value(std::uint64_t batch, std::size_t offset) {
   return static_cast<std::byte>(31 * batch + 7 * offset + offset / 251 + 1);
 }
@@ -36,7 +36,7 @@ struct Layout {
   std::vector<Piece> pieces;
 };
 
-/// Consecutive pieces of these sizes, in turn, in `bytes` of each batch.
+/// Consecutive pieces with these sizes in turn, up to `bytes` bytes of each batch.
 Layout in_order(const std::string& name, std::uint64_t batches, std::size_t bytes,
                 const std::vector<std::size_t>& sizes) {
   Layout layout{name, batches, {}};
@@ -97,7 +97,7 @@ Buffer<std::byte> source_for(device::Device& device, std::uint64_t batches) {
   return source;
 }
 
-/// Every piece has come from `source` to its place, and its rows to theirs.
+/// Checks that every piece of `source` and each of its rows has arrived at its position.
 void expect_all_there(const Layout& layout, const Buffer<std::byte>& source,
                       const Buffer<std::byte>& seen, const std::string& what) {
   for (const Piece& piece : layout.pieces) {
@@ -150,7 +150,7 @@ TEST(UploadRing, BringsEveryPieceToItsPlace) {
   }
 }
 
-/// Arrivals copy the first half of a batch to its second half, which is what the kernels look at.
+/// Arrivals copy the first half of a batch to its second half, which the kernels read.
 TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsTheirWrites) {
   constexpr std::size_t half = batch_bytes / 2;
   const auto device = test::make_backend();
@@ -194,8 +194,7 @@ TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsTheirWrites) {
   }
 }
 
-/// The kernels of several batches, as many as the ring holds, are all enqueued with the last of
-/// them.
+/// The kernels of several batches, as many as the ring has, are enqueued with the last of them.
 TEST(UploadRing, ABatchStaysUntilItsLastUse) {
   const auto device = test::make_backend();
   for (const Layout& layout : layouts()) {
@@ -230,13 +229,13 @@ TEST(UploadRing, ABatchStaysUntilItsLastUse) {
   }
 }
 
-/// A reader holds a batch back until the one before it has been worked on twice.
+/// A reader delays a batch until the previous one has been used twice.
 TEST(UploadRing, ComputesWhileItWaits) {
   const auto device = test::make_backend();
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
   const auto source = source_for(*device, layout.batches);
   for (const RingSizes& sizes : all_sizes()) {
-    // Without readers nobody waits; a single buffer is released with its batch's own kernels.
+    // Without readers, nothing waits; a single buffer is released by the kernels of its batch.
     if (sizes.readers == 0 || sizes.batches == 1) continue;
     measure::Recorder recorder;
     const Buffer<std::byte> seen(*device, Memory::pinned, 2 * source.size());
@@ -281,7 +280,7 @@ struct GateArgs {
   const std::atomic<int>* times;
   int wanted;
 };
-/// Opens once *times has come to what is wanted; or after a while, so that a test can fail.
+/// Opens once *times has reached the requested number, or after a time limit, so that a test fails.
 void gate(const GateArgs& args, unsigned part, unsigned) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (part == 0 && *args.times < args.wanted && std::chrono::steady_clock::now() < end) {
@@ -289,14 +288,14 @@ void gate(const GateArgs& args, unsigned part, unsigned) {
   }
 }
 
-/// An arrival lasts until the batch before it has been worked on twice.
+/// An arrival lasts until the previous batch has been used twice.
 TEST(UploadRing, ComputesWhileABatchArrives) {
   const auto device = test::make_backend();
   if (device->info().backend != "host") GTEST_SKIP() << "no kernel of a GPU waits for the host";
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
   const auto source = source_for(*device, layout.batches);
   for (RingSizes sizes : all_sizes()) {
-    if (sizes.batches == 1) continue;  // is released with its batch's own kernels
+    if (sizes.batches == 1) continue;  // released by the kernels of its batch
     sizes.arrivals = true;
     measure::Recorder recorder;
     UploadRing ring(*device, recorder, sizes);
@@ -327,8 +326,8 @@ TEST(UploadRing, ComputesWhileABatchArrives) {
   }
 }
 
-/// A last use that never comes, or comes when the buffer is needed for the next batch, would make
-/// readers wait for ever.
+/// If the last use never came, or came after the buffer is needed for the next batch, readers would
+/// wait for ever.
 TEST(UploadRing, RejectsALastUseThatIsTooLate) {
   const auto device = test::make_backend();
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
@@ -348,7 +347,8 @@ TEST(UploadRing, RejectsALastUseThatIsTooLate) {
   }
 }
 
-/// A reader may bring more than it uploads, as far as the slot goes, and makes it small there.
+/// A reader may read more bytes than it uploads, up to the size of the slot, and compact them
+/// there.
 TEST(UploadRing, AReaderHasAllOfItsSlot) {
   const auto device = test::make_backend();
   const Layout layout = in_order("quarters", 5, batch_bytes, {slot_bytes / 4});
@@ -412,11 +412,11 @@ TEST(UploadRing, AnErrorAnywhereEndsTheRun) {
 TEST(UploadRing, RejectsImpossiblePieces) {
   const auto device = test::make_backend();
   const auto source = source_for(*device, 3);
-  for (const std::vector<Piece>& pieces : std::vector<std::vector<Piece>>{
-           {{0, batch_bytes - 8, 9}},          // behind its batch's end
-           {{0, 0, 0}},                        // of no bytes
-           {{0, 0, 8}, {1, 0, 8}, {0, 8, 8}},  // of a batch that is past
-           {{0, 0, 8}, {3, 0, 8}}}) {          // of a batch that there is not
+  for (const std::vector<Piece>& pieces :
+       std::vector<std::vector<Piece>>{{{0, batch_bytes - 8, 9}},          // ends after the batch
+                                       {{0, 0, 0}},                        // empty
+                                       {{0, 0, 8}, {1, 0, 8}, {0, 8, 8}},  // of an earlier batch
+                                       {{0, 0, 8}, {3, 0, 8}}}) {  // of a batch that does not exist
     const Layout layout{"", 3, pieces};
     for (const unsigned readers : {0U, 1U}) {
       measure::Recorder recorder;

@@ -1,26 +1,15 @@
 #!/usr/bin/python3
-"""What can be wrong with a command, its input, its output and its surroundings: one error that
-names the option, the value and the remedy, once for all ranks; the right exit code, nothing left
-behind, and an end within seconds."""
+"""Errors in the command and its input: one message names the option, the value and the remedy,
+once for all ranks; the exit code is right, no files are left, and the program ends in seconds."""
 
-import itertools
 import os
-import pathlib
-import re
-import shutil
-import signal
-import socket
-import subprocess
-import time
 
 import h5py
 import numpy as np
 
-from harness import (OPS, PROGRAM, check_complaints, command_line, each, expect_complaint,
-                     expect_gone, expect_words, finish, main, new_folder, part_files, ranks_below,
-                     run, skip_part, start, wait_until, write_sparse)
+from harness import (OPS, check_complaints, each, expect_complaint, expect_words, finish, main,
+                     new_folder, part_files, run, start, wait_until, write_sparse)
 
-RANKS = (1, 2)
 RANDOM = np.random.default_rng(8)
 
 
@@ -123,7 +112,8 @@ def test_environment_and_ini():
 
 
 def test_unknown_variables_are_warnings():
-    """Sites set SHARDSTREAM_ROOT and the like; one warning a variable, whatever the ranks."""
+    """Unknown variables such as SHARDSTREAM_ROOT, which sites set, give one warning each on any
+    number of ranks."""
     env = {"SHARDSTREAM_ROOT": "/opt/shardstream", "SHARDSTREAM_REDUCE_OPP": "sum"}
 
     def check(ranks, *arguments):
@@ -142,7 +132,8 @@ def test_unknown_variables_are_warnings():
 # ---------------------------------------------------------------- the input
 
 def make_inputs(folder):
-    """good.h5, whose data sets are none but /a/b/data good; not-hdf5; cut.h5; rotten files."""
+    """Writes good.h5, in which only /a/b/data can be computed, not-hdf5, cut.h5 and damaged
+    files."""
     with h5py.File(folder / "good.h5", "w") as file:
         file["a/b/data"] = RANDOM.standard_normal(200000)
         file["a/other"] = np.arange(5)
@@ -200,7 +191,7 @@ def test_inputs():
 
 
 def test_damaged_chunks():
-    """Found in the middle of the work, by one rank or by all."""
+    """One rank or all ranks find a damaged chunk in the middle of the work."""
     folder = new_folder()
     path = folder / "in.h5"
     elements, chunk = 1000000, 10000
@@ -227,7 +218,8 @@ def test_damaged_chunks():
 
 
 def test_damaged_structure():
-    """Bytes changed anywhere in front of the data: an error or a result, never a crash."""
+    """Bytes are changed anywhere before the data: the run gives an error or a result, and never
+    crashes."""
     folder = new_folder()
     with h5py.File(folder / "whole.h5", "w") as file:
         file.create_dataset("group/x", data=np.arange(5000.0), chunks=(500,), compression="gzip")
@@ -262,348 +254,6 @@ def test_input_cut_while_it_is_read():
         assert list(out.iterdir()) == []
         path.unlink()
     each([(1,), (3,)], check, workers=1)
-
-
-# ---------------------------------------------------------------- the output
-
-def test_outputs():
-    folder = new_folder()
-    run("run", "reduce", "--input.count", 10, "-o", folder / "done.h5").expect(0)
-    (folder / "text").write_text("something else")
-    (folder / "folder.h5").mkdir()
-    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-    def to(name, *more):
-        return ["run", "reduce", "--input.count", "1000", "-o", name, *more]
-
-    check_complaints([
-        (to(folder / "done.h5"), 2, [folder / "done.h5", "--output.overwrite true"]),
-        (to(folder / "text"), 2, [folder / "text", "--output.overwrite anything"]),
-        (to("{out}/none/out.h5"), 2, ["/none'"]),
-        (to(folder / "text" / "out.h5"), 2, [f"'{folder}/text'", "output.file"]),
-        (to(folder / "folder.h5"), 2, [f"'{folder}/folder.h5'", "folder"]),
-        (to(folder / "folder.h5", "--output.overwrite", "true"), 2,
-         [f"'{folder}/folder.h5'", "folder"]),
-        (to("{out}/"), 2, ["/'"]),
-        (to("{out}/" + 250 * "x"), 2, [250 * "x", "long"]),
-        (to(""), 2, ["output.file"]),
-    ])
-    for path, contents in before.items():
-        assert path.read_bytes() == contents, path
-    assert sorted(folder.iterdir()) == sorted([*before, folder / "folder.h5"])
-
-
-def test_output_that_is_no_regular_file():
-    """Never replaced, whatever is allowed. /dev/null itself isn't tried: a wrong program run by
-    root would replace it for everybody."""
-    folder = new_folder()
-    os.mkfifo(folder / "fifo")
-    (folder / "null").symlink_to("/dev/null")
-    listener = socket.socket(socket.AF_UNIX)
-    here = os.open(folder, os.O_PATH)  # a socket's name is 107 bytes at the most
-    listener.bind(f"/proc/self/fd/{here}/socket")
-    os.close(here)
-    cases = []
-    for name, kind in (("fifo", "FIFO"), ("null", "character device"), ("socket", "socket")):
-        path = folder / name
-        words = [f"'{path}'", kind, "output.file"]
-        for more in ([], ["--output.overwrite", "true"]):
-            cases += [
-                (["run", "reduce", "--input.count", 1000, "-o", path, *more], 2,
-                 [*words, "--output.store false"]),
-                (["run", "gemm", "--gemm.m", 8, "--gemm.n", 8, "--gemm.k", 8, "--dry-run", "-o",
-                  path, *more], 2, [*words, "--output.store false"]),
-                (["generate", "--input.count", 1000, "-o", f"{path}:/x", *more], 2, words),
-            ]
-    check_complaints(cases, ranks=(1,))
-    check_complaints(cases[3:6:2], ranks=(2,))
-    listener.close()
-    assert (folder / "fifo").is_fifo() and (folder / "null").is_symlink()
-    assert (folder / "socket").is_socket() and len(list(folder.iterdir())) == 3
-
-
-def test_generate_onto_generated():
-    """A second data set does not join the first."""
-    path = new_folder() / "a.h5"
-    generate = ["generate", "--input.count", 1000, "-o"]
-    run(*generate, f"{path}:/A").expect(0)
-    before = path.read_bytes()
-    check_complaints([([*generate, f"{path}:/B"], 2,
-                       [f"'{path}'", "output.file", "--output.overwrite true"])])
-    assert path.read_bytes() == before
-    run(*generate, f"{path}:/B", "--output.overwrite", "true").expect(0)
-    with h5py.File(path) as file:
-        assert list(file) == ["B"]
-
-
-def test_output_onto_input():
-    """Never replaces the data or the configuration, whatever the name and what is allowed."""
-    folder = new_folder()
-    data, ini = folder / "in.h5", folder / "in.ini"
-    with h5py.File(data, "w") as file:
-        file["x"] = np.arange(1000.0)
-    ini.write_text("[run]\nworkload = reduce\n[input]\ncount = 1000\n")
-    (folder / "soft.h5").symlink_to("in.h5")
-    (folder / "hard.h5").hardlink_to(data)
-    (folder / "around").symlink_to(".")
-    before = {path: path.read_bytes() for path in (data, ini)}
-    anyway = ["--output.overwrite", "anything"]
-
-    def of(source, target, *more):
-        return ["run", "reduce", "--input.data", folder / source, "-o", folder / target, *more]
-
-    def refuses(name):
-        return [f"'{folder}/{name}'", "input", "output.file"]
-    check_complaints([
-        (of("in.h5", "in.h5", *anyway), 2, refuses("in.h5")),
-        (of("in.h5:/x", "in.h5", *anyway), 2, refuses("in.h5")),
-        (of("in.h5:/x", "in.h5"), 2, refuses("in.h5")),
-        (of("in.h5:/x", "soft.h5", *anyway), 2, refuses("soft.h5")),
-        (of("soft.h5:/x", "in.h5", *anyway), 2, refuses("in.h5")),
-        (of("in.h5:/x", "hard.h5", *anyway), 2, refuses("hard.h5")),
-        (of("in.h5:/x", "around/around/in.h5", *anyway), 2, refuses("around/around/in.h5")),
-        (["run", ini, "-o", ini, *anyway], 2, refuses("in.ini")),
-        (["run", ini, "--input.data", data, "-o", data, *anyway], 2, refuses("in.h5")),
-    ])
-    for path, contents in before.items():
-        assert path.read_bytes() == contents, path
-    assert len(list(folder.iterdir())) == 5
-    # A copy is not the input, and a generator is no file, even where one has its name.
-    shutil.copy(data, folder / "copy.h5")
-    run(*of("in.h5", "copy.h5", *anyway)).expect(0)
-    (folder / "uniform").write_text("not read")
-    run("run", "reduce", "--input.count", 10, "-o", "uniform", *anyway, cwd=folder).expect(0)
-
-
-def in_small_mount(options, command):
-    """Runs `command`, in which {mount} stands for a folder where a tmpfs lies for this command
-    alone (a mount namespace of its own). Returns how it ended and what it left in that folder."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    folder, listing = new_folder(), new_folder() / "listing"
-    script = ('mount -t tmpfs -o "$1" tmpfs "$2" || exit 99; folder=$2 listing=$3; shift 3; "$@"; '
-              'code=$?; ls -A "$folder" >"$listing"; exit $code')
-    command = [str(word).replace("{mount}", str(folder)) for word in command]
-    process = subprocess.Popen(
-        ["unshare", *user, "--mount", "sh", "-c", script, "sh", options, folder, listing, *command],
-        env={**os.environ, "SHARDSTREAM_DEVICE_BACKEND": "host", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.args = list(map(str, process.args))
-    return finish(process), listing.read_text() if listing.exists() else None
-
-
-def mounts_are_possible():
-    finished, _ = in_small_mount("size=1m", ["true"])
-    if finished.code != 0:
-        skip_part(f"full disks and read-only folders: {finished.err.strip() or 'no unshare'}")
-    return finished.code == 0
-
-
-def test_full_disk_and_read_only_folder():
-    if not mounts_are_possible():
-        return
-
-    def check(options, arguments, words, ranks):
-        finished, left = in_small_mount(options, command_line(arguments, ranks))
-        expect_complaint(finished, 2, words)
-        assert left == "", left
-
-    result = ["run", "reduce", "--input.count", 1e6, "-o", "{mount}/out.h5"]
-    data = ["generate", "--input.count", 1e6, "-o", "{mount}/out.h5:/x"]
-    each([case + (ranks,) for ranks in RANKS for case in (
-        ("size=1m", result, ["MiB", "free"]), ("size=2m", data, ["MiB", "free"]),
-        ("size=9m,ro", result, ["Read-only"]), ("size=9m,ro", data, ["Read-only"]))], check)
-    finished, left = in_small_mount("size=1m", command_line(
-        ["scale", *result[1:-2], "--scale.ranks", 1, "-o", "{mount}/study"], 1))
-    expect_words(finished.expect(2).err, ["MiB", "free"], finished)
-    assert left == "study\n", left
-    # And with just enough of it:
-    finished, left = in_small_mount("size=5m", command_line(result, 2))
-    assert finished.expect(0) and left == "out.h5\n", left
-    finished, left = in_small_mount("size=5m", command_line(data, 2))
-    assert finished.expect(0) and left == "out.h5\n", left
-
-
-def test_permissions():
-    """As somebody who may neither write to a folder nor read a file."""
-    prefix = []
-    if os.geteuid() == 0:
-        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-        if subprocess.run([*prefix, PROGRAM, "--version"], capture_output=True).returncode != 0:
-            skip_part(f"missing permissions: root has all, and user 65534 can't start {PROGRAM}")
-            return
-    folder = pathlib.Path("/tmp", f"{new_folder().name}-permissions")
-    folder.mkdir()
-    try:
-        with h5py.File(folder / "in.h5", "w") as file:
-            file["x"] = np.arange(10.0)
-        (folder / "in.h5").chmod(0)
-        folder.chmod(0o555)
-        env = {"HOME": "/tmp"}
-        expect_complaint(run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5",
-                             prefix=prefix, env=env), 2, [f"'{folder}'", "writable"])
-        expect_complaint(run("run", "reduce", "--input.data", folder / "in.h5", "-o",
-                             folder / "out.h5", prefix=prefix, env=env), 2,
-                         [f"'{folder}/in.h5'", "permissions"])
-        assert [path.name for path in folder.iterdir()] == ["in.h5"]
-    finally:
-        folder.chmod(0o755)
-        shutil.rmtree(folder)
-
-
-def test_full_standard_output():
-    """The result is in its file all the same, and the message says so."""
-    out = new_folder() / "out.h5"
-    expect_complaint(run("run", "reduce", "--input.count", 10, "-o", out,
-                         prefix=["sh", "-c", "exec \"$@\" >/dev/full", "sh"]), 1,
-                     ["standard output", out])
-    with h5py.File(out) as file:
-        assert file.attrs["status"] == "complete"
-
-
-# ---------------------------------------------------------------- the launch and the machine
-
-def test_expected_ranks():
-    reduce = ["run", "reduce", "--input.count", "1000"]
-    data = ["generate", "--input.count", "1000", "-o", "{out}/x.h5:/x"]
-
-    def expecting(ranks, arguments):
-        return [*arguments, "--launch.expect-ranks", str(ranks)]
-
-    check_complaints([(expecting(2, reduce), 2,
-                       ["launch.expect-ranks", 2, "1 rank", "mpirun"]),
-                      (expecting(4, data), 2, ["launch.expect-ranks", 4, "1 rank"]),
-                      (expecting("two", reduce), 2, ["--launch.expect-ranks", "two"]),
-                      ([*reduce, "--launch.bind", "core"], 2, ["--launch.bind", "core"])],
-                     ranks=(1,))
-    check_complaints([(expecting(1, reduce), 2, ["launch.expect-ranks", 1, "2 ranks"]),
-                      (reduce, 2, ["launch.expect-ranks", 3, "2 ranks"],
-                       {"SHARDSTREAM_LAUNCH_EXPECT_RANKS": "3"})], ranks=(2,))
-    for ranks in RANKS:
-        run(*expecting(ranks, reduce), "-o", new_folder() / "out.h5", ranks=ranks).expect(0)
-
-
-def test_silent_singletons():
-    """Two were started, says the launcher's environment, and each is a world of its own."""
-    check_complaints([(["run", "reduce", "--input.count", "1000"], 2,
-                       ["2 processes", "PMI_SIZE", "srun --mpi=pmix"],
-                       {"PMI_SIZE": "2"})], ranks=(1,))
-
-
-def test_no_gpu():
-    check_complaints([
-        (["run", "reduce", "--input.count", "10", "--device.backend", "cuda"], 2,
-         ["cuda", "--device.backend host"], {"CUDA_VISIBLE_DEVICES": ""}),
-    ])
-
-
-def test_memory():
-    reduce = ["run", "reduce", "--input.count"]
-    check_complaints([
-        ([*reduce, "2^48", "--pipeline.batch", "100TiB"], 2, ["100 TiB", "--pipeline.gpu-memory"]),
-        ([*reduce, "2^48", "--pipeline.slot", "100TiB", "--pipeline.batch", "100TiB",
-          "--pipeline.gpu-memory", "1PiB"], 2, ["host", "--pipeline.slot"]),
-        ([*reduce, "2^48", "--pipeline.mode", "resident"], 2, ["--pipeline.mode stream"]),
-        ([*reduce, "2^45", "--pipeline.mode", "pinned"], 2, ["memory"]),
-        ([*reduce, "1e7", "--pipeline.gpu-memory", "1MiB"], 2,
-         ["1 MiB", "--pipeline.batch"]),
-        ([*reduce, "1e7", "--pipeline.gpu-memory", "1KiB"], 2,
-         ["1 KiB", "--pipeline.gpu-memory"]),
-        ([*reduce, "2^62"], 2, [2**62, "f32"]),
-    ])
-    # A batch larger than all data is just that.
-    run("run", "reduce", "--input.count", 1e6, "--pipeline.batch", "100TiB", "-o",
-        new_folder() / "out.h5").expect(0)
-
-
-def test_memory_remedies():
-    """What the message says to do does help, when it is done as it is written there."""
-    def check(arguments, limit, ranks):
-        arguments = ["run", "reduce", *arguments, "-o", new_folder() / "out.h5"]
-        finished = run(*arguments, "--pipeline.gpu-memory", limit, ranks=ranks).expect(2)
-        remedy = re.search(r"(--pipeline\.\S+) (\d\S*)", finished.err)
-        assert remedy, finished
-        options = {"--pipeline.gpu-memory": limit, remedy[1]: remedy[2]}
-        run(*arguments, *itertools.chain(*options.items()), ranks=ranks).expect(0)
-    each([(["--input.count", "1e7"], "1MiB", 1), (["--input.count", "1e7"], "1MiB", 2),
-          (["--input.count", "1e8"], "50MiB", 1), (["--input.count", "1e7"], "100KiB", 2),
-          (["--input.count", "1e7", "--input.type", "f64"], "1KiB", 1)], check)
-
-
-def test_ranks_share_the_memory_of_their_host():
-    """Two ranks that would each take 60 % of it. A limit keeps a wrong program from taking it."""
-    with open("/proc/meminfo", encoding="ascii") as file:
-        available = next(int(line.split()[1]) * 1024 for line in file
-                         if line.startswith("MemAvailable:"))
-    out = new_folder()
-    finished = run("run", "reduce", "--input.count", 2 * (available * 6 // 10 // 4),
-                   "--pipeline.mode", "resident", "-o", out / "out.h5", ranks=2,
-                   prefix=["prlimit", f"--as={available // 4}"])
-    expect_complaint(finished, 2, ["memory"])
-    assert list(out.iterdir()) == []
-
-
-# ---------------------------------------------------------------- sudden ends
-
-def start_long_run(out, ranks):
-    """A run of more than a minute, that has been streaming for some time already."""
-    process = start("run", "reduce", "--input.count", "2^36", "-o", out / "out.h5", ranks=ranks)
-    wait_until(lambda: part_files(out), process)
-    time.sleep(0.7)
-    return process
-
-
-def test_killed_process():
-    """What a killed process has left the next run tidies up."""
-    out = new_folder()
-    process = start_long_run(out, 1)
-    process.kill()
-    assert finish(process).code == -signal.SIGKILL
-    assert len(list(out.iterdir())) == len(part_files(out)) == 1
-    run("run", "reduce", "--input.count", 10, "-o", out / "out.h5").expect(0)
-    assert [path.name for path in out.iterdir()] == ["out.h5"]
-
-
-def test_signals():
-    """To the one process, which ends by the signal as any would, or to the launcher."""
-    def check(number, ranks):
-        out = new_folder()
-        process = start_long_run(out, ranks)
-        children = list(ranks_below(process).values())
-        process.send_signal(number)
-        finished = finish(process, timeout=10)
-        if ranks == 1:
-            assert finished.code == -number, finished
-            assert finished.err == "", finished
-        assert finished.code != 0, finished
-        assert "error:" not in finished.err, f"nobody is to blame:\n{finished}"
-        expect_gone(children)
-        assert list(out.iterdir()) == [], finished
-    each([(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 1), (signal.SIGTERM, 2),
-          (signal.SIGINT, 2)], check)
-
-
-def test_ignored_signals_stay_ignored():
-    """nohup's hang-up, and the interrupt key for what a shell script runs in the background."""
-    out = new_folder()
-    process = start("run", "reduce", "--input.count", "2^30", "-o", out / "out.h5",
-                    prefix=["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh"])
-    wait_until(lambda: part_files(out), process)
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGINT)
-    finish(process).expect(0)
-    assert [path.name for path in out.iterdir()] == ["out.h5"]
-
-
-def test_signal_while_generating():
-    out = new_folder()
-    for delay in (0, 0.05, 0.2):
-        process = start("generate", "--input.count", "2^29", "-o", f"{out}/data.h5:/x")
-        wait_until(lambda: part_files(out), process)
-        time.sleep(delay)
-        process.send_signal(signal.SIGTERM)
-        assert finish(process, timeout=10).code == -signal.SIGTERM
-        assert list(out.iterdir()) == []
 
 
 main()

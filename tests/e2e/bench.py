@@ -24,7 +24,7 @@ ON_HOST = {"reduction", "reduction-order", "feed"}  # without options of their o
 
 
 def bench(*arguments, ranks=1):
-    """Runs experiments. Returns what is printed, and the tables of the file by experiment."""
+    """Runs experiments. Returns the standard output, and the tables of the file by experiment."""
     path = new_folder() / "bench.h5"
     finished = run("bench", *arguments, "-o", path, ranks=ranks).expect(0)
     with h5py.File(path) as file:
@@ -35,7 +35,7 @@ def bench(*arguments, ranks=1):
 
 
 def names():
-    """All experiments by --list, with their groups."""
+    """The names of all experiments in --list, with their groups."""
     out = run("bench", "--list", env=NO_MPI).expect(0).out
     group, found = "", {}
     for line in out.splitlines():
@@ -96,7 +96,7 @@ def test_ranks_have_their_rows():
 
 
 def test_what_is_not_available():
-    """It says why, and costs no other experiment its result."""
+    """An experiment that is not available gives the reason, and the others still give results."""
     out, index, tables, _ = bench("all", *SMALL, *QUICK)
     assert set(index) == set(names()), index
     assert set(tables) == ON_HOST, set(tables)
@@ -124,7 +124,8 @@ def test_existing_file():
 
 
 def test_plain_reads():
-    """Both ways find the same bytes; the file need not be a multiple of any request."""
+    """Both ways of reading find the same bytes; the size of the file is no multiple of any
+    request."""
     def check(count, kind, ranks):
         data = new_folder() / "data.h5"
         run("generate", "--input.count", count, "--input.type", kind, "-o",
@@ -164,7 +165,7 @@ def test_bad_files():
 
 
 def expect_rates_with_shares(rows, key, ceilings_of):
-    """Each rank has each of the cases, alone and with the others; a share is that of a ceiling of
+    """Each rank has every case, alone and together with the others. A share refers to a ceiling of
     the same rank and turn."""
     for row in rows:
         assert 0 < row["ci_lo"] <= row["rate"] <= row["ci_hi"], row
@@ -180,7 +181,7 @@ def expect_rates_with_shares(rows, key, ceilings_of):
 
 
 def test_feed():
-    """From every place, alone and with the other ranks."""
+    """Each place of the data, alone and with the other ranks."""
     places = ["pinned", "write-combined", "pageable", "mapped", "resident"]
 
     def ceilings_of(name):
@@ -200,7 +201,8 @@ def test_feed():
 
 
 def test_sizes_beyond_memory():
-    """They are rejected with the option and the size, and cost no other experiment its result."""
+    """They are rejected with the option and the size, and the other experiments still give
+    results."""
     def check(name, key, size, word, ranks):
         path = new_folder() / "bench.h5"
         finished = run("bench", name, "bandwidth", *V100, f"--{key}", size, *QUICK, "-o", path,
@@ -216,7 +218,7 @@ def test_sizes_beyond_memory():
 
 
 def test_file_feed():
-    """Contiguous and chunked data of any type, whose sum H5Dread must find as well."""
+    """Contiguous and chunked data of any type; H5Dread gives the same sum."""
     def check(data, ranks):
         out, index, tables, _ = bench("file-feed", "--file-feed.file", f"{data}:/x", *QUICK,
                                       ranks=ranks)
@@ -248,7 +250,7 @@ def test_file_feed():
 
 
 def test_file_feed_of_too_little():
-    """Two ranks have no leaf each."""
+    """The data have less than one leaf per rank."""
     data = new_folder() / "data.h5"
     run("generate", "--input.count", 100, "-o", f"{data}:/x").expect(0)
     out, index, _, _ = bench("file-feed", "--file-feed.file", data, *QUICK, ranks=2)
@@ -259,7 +261,7 @@ def test_file_feed_of_too_little():
 # ---------------------------------------------------------------- interrupts, two at once
 
 def start_long(path, ranks=1):
-    """Ends its first experiment, whose table is then in the file, and not the second one."""
+    """Starts two experiments and returns when the file has the table of the first one."""
     process = start("bench", "bandwidth", "reduction", *V100, "--reduction.count", "2^24",
                     "--measure.repeat", 10**6, *HOST, "-o", path, ranks=ranks)
     wait_until(path.exists, process)
@@ -276,8 +278,8 @@ def expect_first_alone(path):
 
 
 def test_interrupts():
-    """To the one process, which ends by the signal as any would, or to the launcher. What was
-    finished is kept."""
+    """Signals to the only process, which the signal ends as usual, or to the launcher. The tables
+    of finished experiments are kept."""
     def check(number, ranks):
         path = new_folder() / "bench.h5"
         process = start_long(path, ranks)
@@ -293,7 +295,7 @@ def test_interrupts():
 
 
 def test_output_of_one_at_work():
-    """A second one is rejected while the first is at work, and harms nothing."""
+    """A second command with the same output is rejected while the first one runs."""
     path = new_folder() / "bench.h5"
     process = start_long(path)
     before = path.read_bytes()
@@ -306,7 +308,7 @@ def test_output_of_one_at_work():
 
 
 def test_replaced_meanwhile():
-    """With output.overwrite false a run replaces its own file alone."""
+    """With output.overwrite false, a run only replaces its own file."""
     folder = new_folder()
     path, other = folder / "bench.h5", folder / "other.h5"
     run("bench", "bandwidth", "--bandwidth.clock", 1000, "--bandwidth.width", 8, *QUICK, "-o",
@@ -327,7 +329,7 @@ def test_replaced_meanwhile():
 
 
 def test_two_at_once():
-    """One of them wins: the file is that one's, from the command to the last table."""
+    """One of two commands succeeds, and all tables of the file belong to it."""
     def check(overwrite):
         path = new_folder() / "bench.h5"
         counts = {name: 2**power for name, power in (("2^21", 21), ("2^22", 22))}
@@ -377,14 +379,14 @@ def test_share_is_explained():
 
 
 def figures_of(results):
-    """One for each experiment, or for each of its panels and each number of ranks at once."""
+    """One figure per experiment, or one per panel and number of concurrent ranks."""
     rows = results["rows"][...]
     parts = [name for name in (results.attrs["panel"], "at_once") if name in rows.dtype.names]
     return len({tuple(row[part] for part in parts) for row in rows})
 
 
 def test_report_of_the_examples():
-    """Every experiment that was measured has its table and its figures; of all, one file has it."""
+    """Every measured experiment has its table and its figures; one file has all of them."""
     found = set()
     for example in (EXAMPLE, TWO_GPUS):
         with h5py.File(example) as file:
@@ -405,7 +407,7 @@ def test_report_of_the_examples():
 
 
 def damaged(change):
-    """The example with `change` made to it."""
+    """A copy of the example, changed by `change`."""
     path = new_folder() / "damaged.h5"
     shutil.copy(EXAMPLE, path)
     path.chmod(0o644)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Accuracy of `run covariance` and `run correlation` in one pass, for data whose first samples say
-little about the others, and the second pass, against numpy in double."""
+"""The accuracy of `run covariance` and `run correlation` in one pass and in a second pass, compared
+with numpy in double precision, for data whose first samples say little about the others."""
 
 import itertools
 
@@ -16,7 +16,8 @@ UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-1
 
 
 def hard_data(samples, variables):
-    """By name. One pass subtracts what the first samples say, whatever comes later."""
+    """Data sets by name. One pass subtracts a shift from the first samples, whatever the later ones
+    are."""
     x = normal(samples, variables, "f8")
     time = np.arange(samples)[:, None] / samples
     constant, outlier = x.copy(), x.copy()
@@ -33,7 +34,7 @@ def second_pass(out):
 
 
 def relative_errors(result, x, scale):
-    """By the deviations of both variables."""
+    """Errors of covariances, divided by the standard deviations of both variables."""
     constant = (x == x[0]).all(axis=0)
     x = np.where(constant, 0, x - x.mean(axis=0))
     covariance = x.T @ x / (x.shape[0] - 1)
@@ -43,9 +44,9 @@ def relative_errors(result, x, scale):
 
 
 def test_accuracy_of_one_pass():
-    """In units of the precision: elements of random data are rounded by so much each, and a
-    covariance takes their mean. Sums of floats or doubles are less exact the more the mean is off
-    the shift; here by up to three deviations."""
+    """Errors in units of the precision. Each element of random data is rounded by about one unit,
+    and a covariance is the mean of many. Sums of floats or doubles lose accuracy the further the
+    mean is from the shift; here by up to three standard deviations."""
     hard = hard_data(3000, 24)
 
     def check(name, precision, scale, ranks):
@@ -63,7 +64,8 @@ def test_accuracy_of_one_pass():
 
 
 def test_a_second_pass_if_the_first_samples_mislead():
-    """Which is announced, and as accurate; also where a tile's other variables need none."""
+    """The run announces the second pass, and is as accurate, also if only some variables of a tile
+    need it."""
     x = normal(9000, 900, "f8")
     x[:FIRST_SAMPLES, 800] += 1e4
     x[:FIRST_SAMPLES, 3] = 0

@@ -1,4 +1,4 @@
-"""What the tests of checkpoints share: the files that runs leave beside their result."""
+"""Shared code of the tests of checkpoints: the files that runs leave next to their result."""
 
 import json
 import time
@@ -11,21 +11,22 @@ def hidden(folder, end):
 
 
 def journals(folder, older=()):
-    """The lines of each journal that is not an older one, without their checksums and a torn last
-    line."""
+    """The lines of each journal that is not in `older`, without their checksums and without an
+    incomplete last line."""
     return [[json.loads(line[17:]) for line in path.read_text().split("\n")[:-1]]
             for path in hidden(folder, "checkpoint") if path not in older]
 
 
 def finished_groups(folder, ranks, older=()):
-    """Those super-tiles whose panels all ranks have found right."""
+    """The super-tiles whose panels all ranks have verified."""
     of_ranks = [{line["group"] for line in lines if "group" in line and "piece" not in line}
                 for lines in journals(folder, older)]
     return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
 
 
 def expect_only_result(folder, told=""):
-    """A rank whose launcher was killed may need a moment to end."""
+    """Waits until only the result is left: a rank whose launcher was killed may need a moment to
+    end."""
     for _ in range(50):
         names = [path.name for path in folder.iterdir()]
         if names == ["c.h5"]:

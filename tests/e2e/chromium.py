@@ -1,5 +1,5 @@
-"""A headless Chromium that looks at pages, through the DevTools protocol on two pipes: no port, no
-network, and nothing beside Python's standard library."""
+"""A headless Chromium that shows pages. It is controlled over the DevTools protocol on two pipes,
+without a port, a network, or modules besides Python's standard library."""
 
 import base64
 import contextlib
@@ -17,12 +17,12 @@ PATIENCE = 60  # seconds for any answer
 
 
 def find():
-    """The browser's path; None if there is none."""
+    """The path of the browser; None if there is none."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 class Browser:
-    """One tab. `events` are what the browser has told so far, (method, params) each."""
+    """One tab. `events` are the events of the browser so far, as (method, params)."""
 
     def __init__(self, program):
         self.profile = tempfile.mkdtemp(dir=os.getcwd())
@@ -102,7 +102,7 @@ class Browser:
             self.call("Runtime.evaluate", expression="0")
 
     def value(self, script):
-        """What a JavaScript expression gives in the page."""
+        """The value of a JavaScript expression in the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The commands beside `run`: help and version, which start nothing, and `generate`, whose data is
+"""The commands besides `run`: help and version, which start nothing, and `generate`, whose data are
 compared with the same generators in numpy."""
 
 import itertools
@@ -41,7 +41,7 @@ def test_help():
 
 
 def test_words_that_are_no_command_and_no_workload():
-    """The message names the word as it was typed, and the one that was probably meant."""
+    """The message names the word as it was typed, and the probable intention."""
     for words, told in (
             (["covariance"], ["'covariance'", "shardstream run covariance"]),
             (["covarianc"], ["'covarianc'", "shardstream run covariance"]),
@@ -85,7 +85,7 @@ def test_version():
 
 
 def test_they_start_no_mpi():
-    """With an MPI that can't start, what needs it fails and what does not need it works at once."""
+    """With an MPI that cannot start, commands that need MPI fail, and the others work."""
     finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5", env=NO_MPI)
     assert finished.code != 0, "this MPI is not Open MPI: the test needs another way to break it"
     for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
@@ -94,7 +94,7 @@ def test_they_start_no_mpi():
 
 
 def test_they_start_no_mpi_after_mistakes():
-    """Outside a launcher nobody waits for MPI to learn of a slip."""
+    """Without a launcher, an error in the command is reported before MPI starts."""
     for words in (["run", "reduce", "--xyzzy", "1"], ["run", "nothing.ini"], ["generate", "x"],
                   ["runn"]):
         finished = run(*words, env=NO_MPI).expect(2)
@@ -152,8 +152,8 @@ def test_folders_that_cannot_be_read():
 
 
 def as_somebody_else():
-    """The words that start a command as a user without all permissions; None if root cannot start
-    the program like that."""
+    """The beginning of a command line that starts the program as a user without all permissions;
+    None if root cannot start the program in this way."""
     if os.geteuid() != 0:
         return []
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
@@ -187,7 +187,8 @@ def test_lack_of_memory():
 
 
 def test_closed_output():
-    """A pipe that is closed early is not the program's fault, and not to be dumped core for."""
+    """A reader that closes the pipe early causes neither an error of the program nor a core
+    dump."""
     process = start("run", "--help")
     process.stdout.close()
     process.wait(timeout=10)
@@ -195,8 +196,8 @@ def test_closed_output():
 
 
 def test_full_standard_output():
-    """Lines that nobody gets are an error. So is an output that is closed; and no file takes its
-    place."""
+    """Output that cannot be written is an error, and so is a closed standard output, whose number
+    no file gets."""
     folder = new_folder()
     commands = (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
                 ["generate", "--input.count", 1000, "-o", f"{folder}/data.h5:/x"],
@@ -239,7 +240,7 @@ def mix(z):
 
 
 def generated(generator, name, count, seed):
-    """What kernels/data/generate.hpp describes."""
+    """The generators, implemented from their description in kernels/data/generate.hpp."""
     index = np.arange(count, dtype=np.uint64)
     dtype = np.dtype(TYPES[name])
     if generator == "ramp":

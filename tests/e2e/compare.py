@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`compare`: real runs of `model` whose laws differ by a factor, and copies of them with times that
-are set, so that every verdict is known whatever the noise of this machine."""
+"""`compare`: real runs of `model` whose laws differ by a factor, and copies of them with given
+times, so that every verdict is known despite the noise of this machine."""
 
 import functools
 import json
@@ -37,7 +37,8 @@ def runs():
 
 
 def launch(path, times, ranks=1, **attributes):
-    """A copy of a run as another launch with these times of repetitions and these attributes."""
+    """A copy of a run as another launch, with these times of its repetitions and these
+    attributes."""
     shutil.copy(runs()[ranks], path)
     with h5py.File(path, "r+") as file:
         file.attrs["run_uuid"] = np.bytes_(str(uuid.uuid4()))
@@ -55,7 +56,7 @@ def launch(path, times, ranks=1, **attributes):
 
 
 def side(name, *launches, **how):
-    """A folder with a file for each list of times."""
+    """A folder with one file per list of times."""
     folder = new_folder() / name
     folder.mkdir()
     for number, times in enumerate(launches):
@@ -64,7 +65,7 @@ def side(name, *launches, **how):
 
 
 def three(seconds, step=0.001):
-    """Times of three launches around `seconds`."""
+    """The times of three launches around `seconds`."""
     return [seconds * (1 - step)], [seconds], [seconds * (1 + step)]
 
 
@@ -141,7 +142,7 @@ def test_verdicts_and_exit_codes():
 
 
 def test_exact_ratio():
-    """Launches count once, as the median of their repetitions."""
+    """Each launch counts once, with the median of its repetitions."""
     told = compare(side("old", [2, 2, 9], [2, 1, 3], [2]), side("new", [3], [3], [3, 3, 30]),
                    code=SLOWER)
     time = told["points"][0]["time"]
@@ -173,7 +174,7 @@ def test_unclear_says_how_many_launches_decide():
 
 
 def test_ratios_against_almost_nothing():
-    """A phase that took less than 0.1 % of a repetition has a change, and no ratio."""
+    """A phase that took less than 0.1 % of a repetition has a change, but no ratio."""
     def folder(name, seconds):
         made = side(name, *three(1))
         for path in made.glob("*.h5"):
@@ -230,7 +231,7 @@ def test_one_launch_a_side_rarely_calls_equal_programs_slower():
 
 
 def test_the_slowest_point_decides():
-    """One size is faster, one slower: 5. Sizes of one side alone do not count."""
+    """One size is faster and one slower: exit code 5. Sizes that only one side has do not count."""
     old, new = side("old", *three(1)), side("new", *three(0.5))
     for folder, seconds in ((old, 1), (new, 2)):
         for number, times in enumerate(three(seconds)):
@@ -261,7 +262,7 @@ def test_changes():
 
 
 def test_options_set_by_the_calibration():
-    """Those that no user has given in study.ini, on both sides."""
+    """A changed option is marked if the calibration has set it, not a user in study.ini."""
     runs()
 
     def folder(name, cpus, options=""):
@@ -333,7 +334,7 @@ def test_times_that_cannot_be():
 
 
 def test_unreadable_files_among_good_ones():
-    """1 if the others are not slower, even if they are unclear; slower stays 5."""
+    """Exit code 1 if the others are not slower, even if they are unclear; slower stays 5."""
     runs()
 
     def check(seconds, code, step=0.001):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The commands that documents show. Every block ```sh of a document runs, in the order of the
-document and in a folder of its own, and so does every block ```python. A block ```text with lines
-KEY=VALUE behind it must have the keys that the last command of the block prints. Other commands
-stand in blocks ```console: they need a cluster, or change the machine."""
+"""The commands in documents. Every block ```sh or ```python of a document runs, in the order of the
+document and in its own folder. If a block ```text with lines KEY=VALUE follows, it must have the
+keys that the last command of the block prints. Blocks ```console do not run: they need a cluster,
+or change the machine."""
 
 import os
 import pathlib

@@ -1,45 +1,19 @@
 #!/usr/bin/python3
-"""`run WORKLOAD --dry-run`: what it tells, without MPI, from assumed or measured rates; and that it
-ends with the errors that the run would end with."""
+"""`run WORKLOAD --dry-run` with assumed rates: the plan that it prints without starting MPI, and
+the errors that would end the run."""
 
 import os
 import pathlib
 import re
-import shutil
 
 import h5py
 import numpy as np
 
-from harness import check_complaints, expect_complaint, expect_words, main, new_folder, run
+from dry_runs import dry, expect, with_sizes
+from harness import check_complaints, expect_complaint, main, new_folder, run
 
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # none is needed
-
-
-# In place of data that a test does not name.
-SIZES = {"reduce": ["--input.count", "2^28"], "gemm": ["--gemm.m", 4096],
-         "gram": ["--gram.rows", 4096]}
-
-
-def with_sizes(workload, *arguments):
-    named = any(str(word).startswith(("--input.", "--gemm.m", "--gemm.n", "--gemm.k", "--gram.r"))
-                for word in arguments)
-    return [workload, *([] if named else SIZES.get(workload, [])), *arguments]
-
-
-def dry(*arguments, env=None, ranks=1, warnings=()):
-    """What it tells; on standard error so many warnings, each of which names its words, and nothing
-    else. Details of a warning stand behind it, in indented lines."""
-    finished = run("run", *with_sizes(*arguments), "--dry-run", env=env, ranks=ranks).expect(0)
-    said = re.findall(r"^warning: .*\n(?:  .*\n)*", finished.err, re.MULTILINE)
-    assert len(said) == len(warnings) and "".join(said) == finished.err, finished
-    for lines, words in zip(said, warnings):
-        expect_words(lines, words, finished)
-    return finished.out
-
-
-def expect(text, *words):
-    expect_words(text, words)
 
 
 def test_a_product_on_gpus_that_are_elsewhere():
@@ -77,7 +51,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
 
 
 def test_memory_of_a_host():
-    """That of this machine, as the run itself would share it."""
+    """The memory of this machine, shared as the run itself would share it."""
     small = ["gemm", "--gemm.m", 4000, "--gemm.n", 100, "--gemm.k", 100]
     out = new_folder() / "out.h5"
     run("run", *small, "-o", out, env=ON_HOST).expect(0)
@@ -92,7 +66,8 @@ def test_memory_of_a_host():
 
 
 def test_checkpoints():
-    """When a run would leave one, and how large; what is there is looked at and left alone."""
+    """The plan tells whether the run writes a checkpoint and its size. An existing checkpoint is
+    described and not changed."""
     folder = new_folder()
     sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
     one = ["gemm", "--gemm.m", 100, "--gemm.n", 100, "--gemm.k", 500, "-o", folder / "c.h5"]
@@ -122,86 +97,9 @@ def test_gram():
     expect(text, "dry run of gram", "0 B of A")
 
 
-def test_files_and_measured_rates():
-    folder = new_folder()
-    with h5py.File(folder / "in.h5", "w") as file:
-        file["A"] = np.ones((100, 80), "f4")
-        file["B"] = np.ones((80, 60), "f8")
-    inputs = ["--input.a", f"{folder}/in.h5:/A", "--input.b", f"{folder}/in.h5:/B",
-              "--product.precision", "fp32"]
-    result = folder / "out.h5"
-    run("run", "gemm", *inputs, "-o", result, env=ON_HOST).expect(0)
-    with h5py.File(result) as file:
-        rates = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][:]}
-    text = dry("gemm", *inputs, "--rates", result)
-    expect(text, "C: 100 x 60 in fp32", result, f"link_up {rates['link_up']:.4g} GB/s",
-           f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s", "device memory")
-    assert "assumed" not in text and "--rates" not in text, text
-    # What was not measured is assumed: two ranks' gathers, another precision.
-    text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--product.precision", "fp64",
-               warnings=[["1 of 2 ranks"],
-                         ["--rates", f"'{result}', a result of gemm, ", "so it is assumed",
-                          "  used: link_up, link_down\n", "  not used: panel_read, ", "fp32",
-                          "fp64", "  no limit of this run: multiply_fp32\n",
-                          "  missing: all_gather, multiply_fp64\n"]])
-    expect(text, "assumed", "all_gather 5 GB/s", "multiply_fp64 200 Gflop/s")
-    assert "all_gather 5 GB/s between" not in text, text
-    assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
-
-    ini = folder / "job.ini"
-    ini.write_text(f"[run]\nworkload = gemm\n"
-                   f"[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n"
-                   "[product]\nprecision = fp32\n")
-    # Nor do readers that have to bring something else tell how fast these are.
-    for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
-                   [*inputs, "--pipeline.mode", "pageable"]):
-        text = dry("gemm", *others, "--rates", result,
-                   warnings=[["link_up, link_down, multiply_fp32", "panel_read", "f32"]])
-        assert "panel_read" not in text, text
-    expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 per host", "C: 100 x 60 in fp32")
-
-
-def test_rates_of_other_tiles():
-    """How fast a tile is multiplied tells nothing of tiles of quite another size."""
-    result = new_folder() / "out.h5"
-
-    def sizes(m, n, k):
-        return ["--gemm.m", m, "--gemm.n", n, "--gemm.k", k]
-    run("run", "gemm", *sizes(1, 1, 1), "-o", result, env=ON_HOST).expect(0)
-    text = dry("gemm", "--rates", result, env=ON_HOST,
-               warnings=[["--rates", "multiply_fp32", result, "2 x 2 x 1"]])
-    expect(text, "assumed", "multiply_fp32 400 Gflop/s")
-    result = result.with_name("300.h5")
-    run("run", "gemm", *sizes(300, 300, 300), "-o", result, env=ON_HOST).expect(0)
-    with h5py.File(result) as file:
-        tile = " x ".join(str(file["results"].attrs[f"tile_{edge}"]) for edge in "mnk")
-    expect(dry("gemm", *sizes(260, 310, 270), "--rates", result, env=ON_HOST), "multiply_fp32 ")
-    for others in ((20, 300, 300), (300, 20, 300), (300, 300, 20)):
-        dry("gemm", *sizes(*others), "--rates", result, env=ON_HOST,
-            warnings=[["--rates", "multiply_fp32", tile]])
-
-
-def test_rates_of_other_readers():
-    """Those of centred data count for centred data only, also if an earlier version measured."""
-    folder = new_folder()
-    sizes = ["--gram.rows", 900, "--gram.columns", 200]
-    run("run", "covariance", *sizes, "-o", folder / "c.h5", env=ON_HOST).expect(0)
-    assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
-    dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[
-        ["--rates", "  not used: panel_read, ", "to be centred or scaled"]])
-    with h5py.File(folder / "c.h5", "r+") as file:
-        ceilings = file["ceilings"][:]
-        now, = ceilings["conditions"][ceilings["ceiling"] == b"panel_read"]
-        ceilings["conditions"][ceilings["ceiling"] == b"panel_read"] = now.replace(
-            b", read as ", b" in ").replace(b"centred or scaled", b"normalized")
-        file["ceilings"][:] = ceilings
-    assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
-    dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[
-        ["--rates", "  not used: panel_read, ", "to be normalized"]])
-
-
 def test_the_backend_that_is_planned_for():
-    """Without a word of it that which the program was built for, or a result's."""
+    """By default, the backend for which the program was built, or that of the result with the
+    rates."""
     unset = {"SHARDSTREAM_DEVICE_BACKEND": None}
     built = (["backend: cuda", "multiply_fp32 50000 Gflop/s"]
              if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" else
@@ -216,67 +114,6 @@ def test_the_backend_that_is_planned_for():
                        ["--rates", result, "CPUs", "GPUs"], ON_GPUS)], ranks=(1,))
 
 
-def test_runs_plan_with_given_rates():
-    """With --rates the stored plan, its predicted seconds too, is the same in every run, and comes
-    from the file; without, each run has measured its own."""
-    folder = new_folder()
-    cases = {"gemm": ["--gemm.m", 900, "--gemm.n", 800, "--gemm.k", 700],
-             "gram": ["--gram.rows", 20000, "--gram.columns", 300]}
-
-    def plan_of(workload, number, rates):
-        out = folder / f"{workload}-{number}.h5"
-        finished = run("run", workload, *cases[workload], "--pipeline.gpu-memory", "256MiB",
-                       *(["--rates", rates] if rates else []), "-o", out, ranks=2, env=ON_HOST)
-        finished.expect(0)
-        assert "--rates" not in finished.err, finished
-        with h5py.File(out) as file:
-            assert file["config"].attrs["measure.rates"] == str(rates or "")
-            return str(file["results"].attrs["plan"])
-    for workload in cases:
-        plan_of(workload, "own", None)
-        own, slow = folder / f"{workload}-own.h5", folder / f"{workload}-slow.h5"
-        plans = {plan_of(workload, number, own) for number in range(3)}
-        assert len(plans) == 1, plans
-        shutil.copy(own, slow)
-        with h5py.File(slow, "r+") as file:
-            ceilings = file["ceilings"][:]
-            ceilings["per_rank_min"][ceilings["ceiling"] == b"link_down"] = 1e-6
-            file["ceilings"][:] = ceilings
-        plan, = {plan_of(workload, number, slow) for number in ("a", "b")}
-        assert "bound by download" in plan, plan
-        # The file is an input, which a result does not replace.
-        check_complaints([(["run", workload, *cases[workload], "--rates", own, "-o", own,
-                            "--output.overwrite", "true"], 2, [str(own)], ON_HOST)], ranks=(1,))
-
-
-def test_a_reduction_by_measured_rates():
-    """What reads the source and what the link carries, whichever is lower."""
-    folder = new_folder()
-    with h5py.File(folder / "in.h5", "w") as file:
-        file["plain"] = np.ones(2**22, "f4")
-        file.create_dataset("packed", data=np.ones(2**22, "f4"), chunks=(2**16,),
-                            compression="gzip")
-    for name in ("plain", "packed"):
-        data, result = ["--input.data", f"{folder}/in.h5:/{name}"], folder / f"{name}.h5"
-        run("run", "reduce", *data, "-o", result, env=ON_HOST).expect(0)
-        with h5py.File(result) as file:
-            rates = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][:]}
-        bound = min(rates, key=rates.get)
-        assert ("decode" in rates) == (name == "packed") and len(rates) >= 2, rates
-        text = dry("reduce", *data, "--rates", result, env=ON_HOST)
-        expect(text, *(f"{each} {rate:.4g} GB/s" for each, rate in rates.items()),
-               f"bound by {bound}\n")
-        if name == "packed":  # that does not tell how plain data is read
-            text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
-                       env=ON_HOST,
-                       warnings=[["decode", "page_cache_read", "storage_read"]])
-            expect(text, "bound by link_up;")
-            # Nor how quickly others are generated.
-            text = dry("reduce", "--rates", result, env=ON_HOST,
-                       warnings=[["link_up", "decode", "f32", "generated"]])
-            expect(text, "bound by link_up;")
-
-
 def test_a_reduction():
     text = dry("reduce", "--input.count", "1e9", "--input.type", "f64", "--ranks", 2, env=ON_GPUS)
     expect(text, "dry run of reduce on 2 ranks", "data: uniform, 1000000000 elements of f64",
@@ -287,7 +124,7 @@ def test_a_reduction():
 
 
 def test_memory_of_a_reduction():
-    """What the device memory cannot hold is rejected, as by the run."""
+    """Data that exceed the device memory are rejected, as by the run."""
     large = ["reduce", "--input.count", "2^38", "--ranks", 2]
     resident = ["--pipeline.mode", "resident"]
     check_complaints([(["run", *large, *resident, "--dry-run"], 2,
@@ -345,92 +182,8 @@ def test_one_process_of_a_launcher_tells_it():
                        ["--input.count", 0])], ranks=(3,))
 
 
-def test_rates_that_are_no_result_of_a_run():
-    """--rates takes any file: what no run writes is an error that names option, file and value."""
-    folder = new_folder()
-    result = folder / "result.h5"
-    run("run", "gemm", "--gemm.m", 8, "--gemm.n", 8, "--gemm.k", 8, "-o", result,
-        env=ON_HOST).expect(0)
-
-    def with_column(path, name, values):
-        def change(file):
-            table = file[path][:]
-            columns = {each: table[each] for each in table.dtype.names if each != name}
-            if values is not None:
-                columns[name] = np.array(values if isinstance(values, list)
-                                         else [values] * len(table))
-            types = [(each, h5py.string_dtype() if column.dtype == object else column.dtype)
-                     for each, column in columns.items()]
-            changed = np.empty(len(table), types)
-            for each, column in columns.items():
-                changed[each] = column
-            del file[path]
-            file[path] = changed
-        return change
-
-    def with_rows(path, rows):
-        def change(file):
-            columns = file[path].dtype
-            del file[path]
-            file.create_dataset(path, (rows,), columns, chunks=(1024,), maxshape=(None,))
-        return change
-
-    def with_attribute(group, name, value):
-        return lambda file: file[group].attrs.__setitem__(name, value)
-
-    def without(path):
-        return lambda file: file.__delitem__(path)
-
-    def as_link(file):
-        file.move("ceilings", "moved")
-        file["ceilings"] = h5py.ExternalLink("/dev/zero", "/x")
-
-    gpu = np.zeros(1, [("rank", "i8"), ("memory", "i8")])
-    gpu["memory"] = 7
-
-    def with_small_gpu(file):
-        del file["topology/gpus"]
-        file["topology/gpus"] = gpu
-
-    cases = [
-        (with_attribute("/", "schema", "other"), ["result"]),
-        (with_attribute("/", "schema_version", 2), ["schema_version", 2]),
-        (with_attribute("/", "schema_version", "one"), ["schema_version"]),
-        (with_attribute("/", "status", "a\nb"), ["status", "a\\x0ab"]),
-        (with_attribute("config", "run.workload", "a sort"), ["workload", "a sort"]),
-        (with_column("ceilings", "conditions", None), ["/ceilings", "conditions"]),
-        (with_column("ceilings", "conditions", 5), ["/ceilings", "conditions"]),
-        (without("ceilings"), ["/ceilings"]),
-        (without("topology"), ["/topology/ranks"]),
-        (as_link, ["/ceilings", "link"]),
-        (with_column("ceilings", "ceiling", None), ["/ceilings", "ceiling"]),
-        (with_column("ceilings", "ceiling", 5), ["/ceilings", "ceiling"]),
-        (with_column("ceilings", "ceiling", b"link up"), ["link up"]),
-        (with_column("ceilings", "ceiling", b"link_up"), ["link_up", "twice"]),
-        (with_column("ceilings", "per_rank_min", b"fast"), ["/ceilings", "per_rank_min"]),
-        *((with_column("ceilings", "per_rank_min", rate), [text])
-          for rate, text in ((np.nan, "nan"), (-1.0, "-1"), (0.0, 0), (np.inf, "inf"),
-                             (1e300, "1e+300"))),
-        (with_rows("ceilings", 0), ["/ceilings", "0 rows"]),
-        (with_rows("ceilings", 1_000_000), ["/ceilings", 1000000]),
-        (with_rows("ceilings", 2**40), ["/ceilings", 2**40]),
-        (with_rows("topology/ranks", 0), ["/topology/ranks"]),
-        (with_column("topology/ranks", "rank", 3), ["rank 3"]),
-        (with_small_gpu, ["7 bytes"]),
-    ]
-    complaints = []
-    for number, (change, words) in enumerate(cases):
-        name = folder / f"{number}.h5"
-        name.write_bytes(result.read_bytes())
-        with h5py.File(name, "r+") as file:
-            change(file)
-        complaints.append((["run", *with_sizes("gemm"), "--dry-run", "--rates", name], 2,
-                           ["--rates", name, *words]))
-    check_complaints(complaints, ranks=(1,))
-
-
 def test_bad_output():
-    """Is seen as the run would see it, and nothing is written."""
+    """Errors of the output are those of the run, and no file is written."""
     folder = new_folder()
     small = ["run", "gemm", "--gemm.m", 10, "--gemm.n", 10, "--gemm.k", 10]
     with h5py.File(folder / "in.h5", "w") as file:
@@ -507,3 +260,5 @@ def test_bad_input():
 
 if __name__ == "__main__":
     main()
+
+

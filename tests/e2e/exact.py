@@ -22,7 +22,7 @@ def fraction(value):
 
 
 class Statistics:
-    """Of a flat array without NaN or infinity, not empty: exact sums, and bounds of the errors."""
+    """Exact sums of a non-empty flat array without NaN and infinity, and bounds of the errors."""
 
     def __init__(self, values):
         self.count = len(values)
@@ -50,7 +50,7 @@ class Statistics:
         return 0 if self.is_whole else Fraction(101, 100) * self.depth * UNIT * self.size
 
     def mean_error(self):
-        """One division; a sum of whole numbers is rounded, too, in two halves."""
+        """One division; a sum of whole numbers is also rounded, in two halves."""
         return self.sum_error() / self.count + 4 * UNIT * abs(self.mean) + TINY
 
     def variance_error(self):
@@ -69,14 +69,14 @@ class Statistics:
                 + 8 * TINY)
 
     def overflows(self):
-        """Whether some double on the way to a result may be infinite."""
+        """Whether an intermediate double of a result may be infinite."""
         spread = max(self.maximum - self.minimum, abs(self.maximum), abs(self.minimum))
         return (self.size >= LARGEST or
                 4 * self.count * spread * spread >= LARGEST and not self.is_whole)
 
 
 def root_above(value):
-    """A close upper bound of the root of `value`, as a fraction."""
+    """A close upper bound of the square root of `value`, as a fraction."""
     if value == 0:
         return Fraction(0)
     shift = max(0, 128 - value.numerator.bit_length() + value.denominator.bit_length())
@@ -86,7 +86,7 @@ def root_above(value):
 
 
 def extreme(values, op):
-    """(value, first index) of the minimum or maximum; -0 is less than +0; no NaN."""
+    """(value, first index) of the minimum or maximum; -0 is less than +0; there is no NaN."""
     best = values.min() if op == "min" else values.max()
     places = np.flatnonzero(values == best)
     if best == 0 and values.dtype.kind == "f":
@@ -97,9 +97,9 @@ def extreme(values, op):
 
 
 def products(matrix, center):
-    """The sums of products of the columns of a matrix, exact, as a list of rows; with `center` of
-    their deviations from the mean, divided by n - 1. Also the bound of each: k u |x||y| for any
-    order of k additions, of the largest deviations if they are centred."""
+    """The exact sums of products of the columns of a matrix, as a list of rows. With `center`, of
+    their deviations from the mean, divided by n - 1. Also the bound of each error: k u |x||y| for
+    any order of k additions, with the largest deviations if they are centred."""
     rows = len(matrix)
     columns = [[fraction(x) for x in column] for column in matrix.T.tolist()]
     if center:

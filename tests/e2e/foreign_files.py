@@ -111,7 +111,7 @@ def patched(path, old, new):
 
 
 def test_newer_formats():
-    """Versions that a later HDF5 may write: of the superblock, of a data type and of a layout."""
+    """Versions of the superblock, of a data type and of a layout that a later HDF5 may write."""
     path = new_folder() / "in.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=VALUES, chunks=(5,))

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""`run gemm` against numpy: values within the bound of their precision, whole numbers exactly, any
-shapes and stored types, bad input. gemm_bits.py has the same bits for any ranks and memory."""
+"""`run gemm` compared with numpy: values within the bound of their precision, exact whole numbers,
+any shapes and stored types, bad input. gemm_bits.py tests that the bits do not depend on ranks and
+memory."""
 
 import itertools
 
@@ -8,7 +9,7 @@ import h5py
 import numpy as np
 
 import results
-from harness import check_complaints, each, expect_warning, main, new_folder, ready_ini_files, run
+from harness import check_complaints, each, main, new_folder, ready_ini_files, run
 from products import (FLOATS, ON_HOST, bytes_of, expect_within, inputs, model, normal, output_type,
                       product, skip_without_blas, stored, whole_numbers)
 
@@ -21,7 +22,8 @@ def gemm(out, *arguments, **how):
 
 def compare(a, b, precision, *more, c=None, alpha=1.0, beta=0.0, transpose_a=False,
             transpose_b=False, ranks=1, exact=False, how=None):
-    """The product of the matrices a and b, stored transposed if so told, against the model."""
+    """Compares the product of the matrices a and b, stored transposed if requested, with the
+    model."""
     folder = new_folder()
     stored_matrices = {"a": a.T if transpose_a else a, "b": b.T if transpose_b else b}
     options = ["--product.precision", precision]
@@ -47,8 +49,8 @@ def compare(a, b, precision, *more, c=None, alpha=1.0, beta=0.0, transpose_a=Fal
 # ---------------------------------------------------------------- values
 
 def test_the_model_tells_precisions_apart():
-    """Else a program that rounds too little or too much would pass. tf32 and fp16 keep as many
-    bits, and differ in their range alone; fp32x3 takes fp32's values."""
+    """Otherwise a program that rounds too little or too much could pass. tf32 and fp16 keep the
+    same number of bits and differ only in range; fp32x3 uses the values of fp32."""
     a, b = normal(40, 50), normal(50, 30)
     for one, other in itertools.permutations(FLOATS[1:], 2):
         values, bound = model(a, b, one)
@@ -85,7 +87,7 @@ def test_each_precision():
 
 
 def test_int8_is_exact():
-    """All bytes there are, and sums far beyond what floats hold."""
+    """All bytes, and sums far beyond the integers that floats represent."""
     def check(m, n, k, transpose_a, transpose_b, ranks):
         finished = compare(bytes_of(m, k), bytes_of(k, n, seed=2), "int8", exact=True, ranks=ranks,
                            transpose_a=transpose_a, transpose_b=transpose_b)
@@ -95,14 +97,14 @@ def test_int8_is_exact():
                                               (790, 300, 1025)]) if number % 3 != 1], check)
 
     def check_max(value, other):
-        """As many products as may be, each as large as may be."""
+        """The maximum number of products with the largest factors."""
         k = 131071
         compare(np.full((2, k), value, "i1"), np.full((k, 3), other, "i1"), "int8", exact=True)
     each([(-128, -128), (-128, 127)], check_max)
 
 
 def test_int8_of_generated_matrices():
-    """They are i8; what uniform gives is what the model gives."""
+    """The generated elements are i8, and the values of `uniform` are those of the model."""
     folder = new_folder()
     size = ["--gemm.m", 77, "--gemm.n", 55, "--gemm.k", 300]
     for name, shape, seed in (("a", "77x300", 1), ("b", "300x55", 2)):
@@ -118,7 +120,8 @@ def test_int8_of_generated_matrices():
 
 
 def test_fp32x3_errs_about_as_fp32_does():
-    """And far less than tf32, of which it is made; of sums whose terms have any sign, or one."""
+    """Its error is far below that of tf32, which it consists of, for sums of terms of mixed signs
+    and of one sign."""
     def check(a, b):
         files = inputs(new_folder(), a=a, b=b)
         errors = {}
@@ -181,7 +184,7 @@ def test_stored_types():
 
 
 def test_bytes_of_another_type():
-    """input.type makes bytes of whole numbers that are stored as something else."""
+    """input.type converts stored whole numbers of another type to bytes."""
     folder = new_folder()
     a, b = bytes_of(60, 70), bytes_of(70, 50)
     files = inputs(folder, a=a.astype("i4"), b=b.astype("f8"))
@@ -190,7 +193,7 @@ def test_bytes_of_another_type():
 
 
 def test_float64_is_rounded_to_float():
-    """Values that floats do not hold: each operand is rounded once."""
+    """For values that floats cannot represent, each operand is rounded once."""
     compare(normal(100, 50, "f8"), normal(50, 80, "f8"), "fp32", ranks=2)
     a, b = normal(100, 50, "f8"), normal(50, 80, "f8")
     exact, bound = model(a, b, "fp64")
@@ -212,7 +215,7 @@ def test_chunked_and_compressed():
 
 
 def test_not_stored():
-    """The same checksum and norm without C in the file; generated matrices."""
+    """Without C in the file, checksum and norm are the same; generated matrices."""
     folder = new_folder()
     size = ["--gemm.m", 263, "--gemm.n", 131, "--gemm.k", 97, "--product.precision", "fp32"]
     first = gemm(folder / "stored.h5", *size, env=ON_HOST)
@@ -230,7 +233,7 @@ def test_not_stored():
 
 
 def test_checksum_shows_every_change():
-    """Also one of all signs, or all exponents, of as many elements as a power of two."""
+    """Also a change of all signs or all exponents of as many elements as a power of two."""
     size = ["--gemm.m", 128, "--gemm.n", 256, "--gemm.k", 32, "--output.store", "false"]
 
     def check(precision):
@@ -247,7 +250,7 @@ def test_fewer_slots_than_readers():
 
 
 def test_norms_of_small_numbers():
-    """Squares that are subnormal."""
+    """The squares are subnormal."""
     size = ["--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64]
     small = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp64", "--gemm.alpha",
                  "1e-162", env=ON_HOST)
@@ -255,8 +258,7 @@ def test_norms_of_small_numbers():
 
 
 def test_non_finite_rows_are_unchecked():
-    """It is no failure: what is printed, stored and warned of agree on how much could be
-    checked."""
+    """They are no failure. The output, the file and the warning agree on how much was checked."""
     a, b = normal(800, 90), normal(90, 60, seed=2)
     one = a.copy()
     one[3, 4] = np.inf
@@ -295,7 +297,8 @@ def test_non_finite_rows_are_unchecked():
 
 
 def test_from_ordinary_memory():
-    """The same C as from where the operands are, whichever way a rank's parts of them lie."""
+    """The same C from pageable memory as from the default place, for any layout of a rank's
+    parts."""
     folder = new_folder()
     size = ["--gemm.m", 790, "--gemm.n", 263, "--gemm.k", 4200, "--output.store", "false"]
 
@@ -326,7 +329,8 @@ def test_resolved_options():
 
 
 def test_other_options():
-    """What this run does not read is no option of it; elsewhere it may be for another run."""
+    """Options that this run does not read are errors on the command line, but may be in an INI file
+    for another run."""
     folder = new_folder()
     files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
     reduce, product = ["run", "reduce", "--input.count", 10], ["run", "gemm", *files]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """C of `run gemm` has the same bits for any number of ranks, any memory and any decomposition, in
-each precision; and the decomposition is told."""
+each precision; and the result names the decomposition."""
 
 import h5py
 import numpy as np
@@ -12,7 +12,8 @@ from products import (FLOATS, ON_HOST, bytes_of, check_bits, inputs, model, norm
 
 
 def several_tiles():
-    """An edge that is cut into several tiles, and into several blocks of K."""
+    """An edge that is divided into several tiles, and one that is divided into several blocks of
+    K."""
     return 2100 if harness.BACKEND_OF_ONE_RANK == "host" else 4200
 
 
@@ -40,14 +41,14 @@ def test_same_bits_in_each_precision():
 
 
 def test_same_bits_for_any_memory():
-    """Where one rank computes: on a GPU if there is one."""
+    """On one rank, which uses a GPU if there is one."""
     edge = several_tiles()
     check_bits("gemm", ["--gemm.m", edge, "--gemm.n", edge + 13, "--gemm.k", edge,
                         "--product.precision", "tf32"], [(1, 1), (1, 1.5)], None)
 
 
 def test_same_bits_in_each_decomposition():
-    """Of a C with some tiles in each direction; four ranks make a grid of two by two."""
+    """C has several tiles in each direction; four ranks form a grid of two by two."""
     folder = new_folder()
     a, b = normal(2100, 2170), normal(1700, 2170)
     files = inputs(folder, a=a, b=b)
@@ -61,7 +62,8 @@ def test_same_bits_in_each_decomposition():
 
 
 def test_same_bits_where_sums_are_split():
-    """Tall and skinny operands: K has segments, which any decomposition adds in one order."""
+    """For tall and skinny operands, K has segments, which every decomposition adds in the same
+    order."""
     def check(precision, m, n, k, transposes):
         a, b = ((bytes_of if precision == "int8" else normal)(*shape, seed=seed)
                 for shape, seed in (((m, k), 1), ((k, n), 2)))
@@ -81,7 +83,7 @@ def test_same_bits_where_sums_are_split():
 
 
 def test_same_bits_in_each_box():
-    """Some tiles in each direction, and of a C of few rows and of few columns; with idle ranks."""
+    """C has several tiles in each direction, or few rows, or few columns; some ranks are idle."""
     def check(precision, m, n, k, boxes):
         a, b = normal(m, k), normal(k, n)
         files = inputs(new_folder(), a=a, b=b)
@@ -96,7 +98,7 @@ def test_same_bits_in_each_box():
 
 
 def plan_of(*arguments, ranks, warning=()):
-    """The plan of a run with these, told with its result. It has warned of nothing else."""
+    """The plan in the result of a run with these options, which must give no other warning."""
     out = new_folder() / "c.h5"
     finished = product("gemm", out, *arguments, ranks=ranks, env=ON_HOST)
     if warning:
@@ -123,7 +125,8 @@ def test_the_plan_names_the_box():
 
 
 def test_the_result_names_the_decomposition():
-    """In the result and on standard output: what was asked for, or what was chosen."""
+    """The result and standard output name the requested decomposition, or the one that was
+    selected."""
     deep, flat = [["--gemm.m", edge, "--gemm.n", edge, "--gemm.k", k]
                   for edge, k in ((20, 9000), (300, 40))]
 

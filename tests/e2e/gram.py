@@ -1,23 +1,19 @@
 #!/usr/bin/python3
-"""`run gram` against numpy in double: of columns and rows, centred, scaled and divided, in every
-precision, any shapes and stored types; C's two halves and any ranks and memory have the same bits;
-bad input."""
+"""`run gram` compared with numpy in double precision: of columns and rows, centred, scaled and
+divided, in every precision, any shapes and stored types; bad input."""
 
 import itertools
 
 import h5py
 import numpy as np
 
-import harness
 import results
-from harness import (check_complaints, each, expect_complaint, expect_words, main, new_folder,
-                     run)
-from products import (FIRST_SAMPLES, FLOATS, ON_HOST, begins_shallow, bytes_of, check_bits,
-                      expect_within, inputs, min_memory, normal, output_type, product, rounded,
-                      skip_without_blas, stored, sum_bound, whole_numbers)
+from harness import check_complaints, each, expect_words, main, new_folder, run
+from products import (FIRST_SAMPLES, FLOATS, ON_HOST, begins_shallow, bytes_of, expect_within,
+                      inputs, normal, output_type, product, rounded, skip_without_blas, stored,
+                      sum_bound, whole_numbers)
 
 SIZES = [1, 13, 263, 1700]  # the last makes three tiles
-
 
 
 def normalization(x, precision, center):
@@ -35,9 +31,9 @@ def normalization(x, precision, center):
 
 
 def model(x, precision, alpha, center=False, scale=False):
-    """C of the variables in the columns of x, in float64, and how far each element can lie from it:
-    by another order of the sums, and where some values are rounded to a neighbour. What is scaled
-    lies between ones, with a diagonal of ones."""
+    """C of the variables in the columns of x in float64, and the maximum deviation of each element:
+    the sums may be added in another order, and some values may be rounded to a neighbour. Scaled
+    elements are between -1 and 1, with ones on the diagonal."""
     k, x = x.shape[0], x.astype("f8")
     unit = {"fp64": 2.0**-53, "int8": 0}.get(precision, 2.0**-23)
     if not (center or scale):
@@ -85,7 +81,8 @@ def model(x, precision, alpha, center=False, scale=False):
 
 def compare(x, precision="fp32", *more, of="columns", center=False, scale=False, divisor=None,
             ranks=1, exact=False, how=None):
-    """gram of the variables in the columns of x, which are stored so, or in rows."""
+    """Compares gram with the model, for variables that are stored in the columns of x or in
+    rows."""
     folder = new_folder()
     samples = x.shape[0]
     options = ["--product.precision", precision]
@@ -118,8 +115,8 @@ def compare(x, precision="fp32", *more, of="columns", center=False, scale=False,
 # ---------------------------------------------------------------- values
 
 def test_the_model_sees_what_is_left_out():
-    """Else the program might not centre or divide. What is scaled is the same by whatever it is
-    divided."""
+    """Otherwise a program that does not centre or divide could pass. Scaled results do not depend
+    on the divisor."""
     x = normal(60, 30, "f8") + 0.5
     for precision in FLOATS:
         ways = {(divisor, center, scale): model(x, precision, 1 / divisor, center, scale)
@@ -187,7 +184,7 @@ def test_divisors():
 
 
 def test_constant_variables():
-    """They have no deviation to be divided by, and count as 0; which the run says."""
+    """They have no deviation to divide by, and count as 0. The run reports them."""
     x = normal(70, 20, "f8")
     x[:, 3], x[:, 11] = 0.1, 1e6 / 3
 
@@ -207,7 +204,7 @@ def test_constant_variables():
 
 
 def expect_warning_of_transposed_data(finished, of, variables, samples, center):
-    """Once, if centred data have more variables than samples. It has the size of C."""
+    """One warning, with the size of C, if centred data have more variables than samples."""
     warns = center and variables > samples
     assert finished.err.count("--gram.of") == warns, finished
     if warns:
@@ -217,8 +214,8 @@ def expect_warning_of_transposed_data(finished, of, variables, samples, center):
 
 
 def test_correlations_lie_between_ones():
-    """Also of variables that depend on one another, whose products round to more; in any precision,
-    around the mean or 0, also where C is several tiles."""
+    """Also for linearly dependent variables, whose products round to more than 1; in every
+    precision, around the mean or 0, also if C has several tiles."""
     def check(precision, of, center, samples, ranks):
         x = normal(samples, 900, "f8") + 3
         x[:, 300:] = x[:, :300].repeat(2, axis=1) * np.arange(1, 601) * (-1)**np.arange(600)
@@ -234,7 +231,7 @@ def test_correlations_lie_between_ones():
 
 
 def test_deviations_whose_squares_doubles_do_not_hold():
-    """Are correlated like others, and their covariances are what doubles can hold."""
+    """Their correlations are as accurate as usual. Their covariances overflow or underflow."""
     x = normal(60, 5, "f8")
     expected = np.corrcoef(x.T)
     x[:, 2] *= 1e200
@@ -297,7 +294,7 @@ def test_first_rows():
 
 
 def test_a_data_set_of_one_dimension():
-    """Is a column: one variable, or one sample of many."""
+    """It is a column: one variable, or one sample of many variables."""
     folder = new_folder()
     x = whole_numbers(263, 1)[:, 0]
     files = inputs(folder, data=x)
@@ -308,7 +305,8 @@ def test_a_data_set_of_one_dimension():
 
 
 def test_not_stored():
-    """The same checksum and norm without C in the file, mirrored tiles or not; generated data."""
+    """Without C in the file, checksum and norm are the same, with or without mirrored tiles;
+    generated data."""
     folder = new_folder()
     size = ["--gram.rows", 150, "--gram.columns", 1700, "--gram.center", "true"]
     first = product("gram", folder / "stored.h5", *size, env=ON_HOST)
@@ -324,66 +322,6 @@ def test_not_stored():
             assert file.attrs["status"] == "complete"
             assert "C" not in file.get("/results", {}), list(file["/results"])
     each([(1,), (2,), (3,), (2, "--pipeline.mode", "pageable")], check)
-
-
-# ---------------------------------------------------------------- bits and memory
-
-def several_tiles():
-    """An edge of C that is cut into three tiles, and one that is cut into four."""
-    return (1700, 2500) if harness.BACKEND_OF_ONE_RANK == "host" else (8500, 13000)
-
-
-def test_same_bits_on_the_host():
-    """Any ranks, memory and way of the data; plainly summed and centred."""
-    def check(variables, samples, of, more, runs):
-        folder = new_folder()
-        x = normal(samples, variables) + 1
-        files = inputs(folder, data=x if of == "columns" else x.T)
-        result = check_bits("gram", [*files, "--gram.of", of, *more], runs, ON_HOST,
-                            shallow=samples == 2170)
-        assert result.tobytes() == result.T.tobytes()
-    pageable = ("--pipeline.mode", "pageable")
-    each([(1700, 2170, "columns", ["--gram.center", "true"],
-           [(1, 1), (2, 1), (3, 1), (3, 1.4), (2, None, *pageable)]),
-          (2500, 40, "rows", [], [(1, 1), (2, 1.2), (3, 1), (1, 1.5, *pageable)]),
-          (1600, 263, "rows", ["--gram.center", "true", "--gram.scale", "true",
-                               "--product.precision", "fp64"], [(2, 1), (3, None)]),
-          (1500, 200, "columns", ["--product.precision", "fp32x3"], [(1, 1), (3, 1)])], check,
-         workers=2)
-
-
-def test_same_bits_where_sums_are_split():
-    """Many more samples than variables."""
-    folder = new_folder()
-    files = inputs(folder, data=normal(17000, 40) + 1)
-    check_bits("gram", [*files, "--gram.center", "true"],
-               [(ranks, factor, "--product.decomposition", way) for ranks in (2, 3)
-                for factor, way in ((None, "rows"), (1, "split-k"))], ON_HOST)
-    files = inputs(new_folder(), data=normal(13000, 1600) + 1)
-    check_bits("gram", [*files, "--gram.center", "true"],
-               [(ranks, factor, "--product.box", box) for ranks, factor, box in
-                ((4, 1, "2x1x2"), (5, None, "2x1x2"), (6, None, "3x1x2"))], ON_HOST)
-
-
-def test_same_bits_for_any_memory():
-    """Where one rank computes: on a GPU if there is one."""
-    for edge in several_tiles():
-        check_bits("gram", ["--gram.rows", 99, "--gram.columns", edge, "--product.precision",
-                            "tf32",
-                            "--gram.center", "true"], [(1, 1), (1, 1.5)], None)
-
-
-def test_the_memory_that_is_named_is_enough():
-    def check(workload, rows, columns, *more):
-        sizes = ["--gram.rows", rows, "--gram.columns", columns, *more]
-        least = min_memory(workload, sizes, 2, ON_HOST)
-        cap = ["--pipeline.gpu-memory", f"{least}B", "--output.store", "false"]
-        product(workload, new_folder() / "c.h5", *sizes, *cap, ranks=2, env=ON_HOST)
-        refused = run("run", workload, *sizes, "--pipeline.gpu-memory", f"{least - 1}B", "-o",
-                      new_folder() / "c.h5", ranks=2, env=ON_HOST)
-        expect_complaint(refused, 2, [f"--pipeline.gpu-memory {least}B"])
-    each([("gram", 50, 900), ("covariance", 9000, 40), ("gram", 40, 1000, "--gram.scale", "true"),
-          ("gram", 9000, 40, "--gram.of", "rows", "--gram.divisor", "n")], check)
 
 
 # ---------------------------------------------------------------- bad input

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A rank that hangs or is killed: one error names it and its phase, the job ends soon with a
-non-zero code, and neither files nor processes are left. And no such error in any other case."""
+non-zero exit code, and neither files nor processes are left. In all other cases, there is no such
+error."""
 
 import contextlib
 import os
@@ -20,7 +21,8 @@ PATIENCE = 20  # seconds for the end of a job, on a busy machine
 
 @contextlib.contextmanager
 def long_run(out, ranks):
-    """A run of some minutes that has done some work; what is left of it afterwards is killed."""
+    """A run of some minutes that has done some work. Its remaining processes are killed at the
+    end."""
     process = start("run", "reduce", "--input.count", "2^22", "--measure.repeat", "1000000",
                     "--comm.timeout", f"{TIMEOUT}s", "-o", out / "out.h5", ranks=ranks)
     wait_until(lambda: part_files(out), process)
@@ -38,7 +40,7 @@ def long_run(out, ranks):
 
 
 def expect_named(finished, speaker, words):
-    """One error, by that rank (None: the only one), that names these."""
+    """One error, printed by `rank` (None: the only rank), that contains these words."""
     assert finished.code not in (0, None), finished
     errors = [line for line in finished.err.splitlines() if "error: " in line]
     prefix = "error: " if speaker is None else f"rank {speaker}: error: "
@@ -47,7 +49,7 @@ def expect_named(finished, speaker, words):
 
 
 def strike(number, victim, speaker, words):
-    """Sends the signal to one of three ranks. The error names that rank, its process and phase, and
+    """Sends the signal to one of three ranks. The error names that rank, its process, its phase and
     `words`."""
     out = new_folder()
     with long_run(out, 3) as (process, pids):
@@ -69,7 +71,7 @@ def test_killed_rank():
 
 
 def test_stopped_rank():
-    """It is named when the others have come to wait for it, and killed."""
+    """It is named once the others wait for it, and is killed."""
     def check(victim, speaker):
         finished = strike(signal.SIGSTOP, victim, speaker,
                           [f"{TIMEOUT} s", "comm.timeout", "hangs"])
@@ -78,7 +80,7 @@ def test_stopped_rank():
 
 
 def full_pipe():
-    """Both ends of a pipe that takes no more."""
+    """Both ends of a pipe that is full."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with contextlib.suppress(BlockingIOError):
@@ -92,8 +94,9 @@ def full_pipe():
 
 
 def test_hanging_main_thread():
-    """Rank 0 cannot print its result, since nobody reads it: its process is well, but hangs. On one
-    rank, and on two, of which the other waits and rank 0's shell leads it past the launcher."""
+    """Rank 0 cannot print its result, since the pipe has no reader: its process runs, but hangs. On
+    one rank, and on two, of which the other one waits, and a shell connects rank 0 directly to the
+    pipe."""
     def check(ranks):
         out = new_folder()
         reading, writing = full_pipe()
@@ -117,7 +120,7 @@ def test_hanging_main_thread():
 
 
 def test_whole_job_stopped():
-    """Time in which nobody ran counts for nobody."""
+    """Time during which no rank runs does not count."""
     out = new_folder()
     with long_run(out, 2) as (process, pids):
         for pid in pids.values():
@@ -132,7 +135,7 @@ def test_whole_job_stopped():
 
 
 def test_long_phase_that_moves():
-    """Longer than comm.timeout, without a word."""
+    """A phase of more than comm.timeout is no hang if the rank makes progress."""
     out = new_folder()
     passes, seconds = 100, 0.0
     while seconds < 2.5 * TIMEOUT:

@@ -1,5 +1,5 @@
-"""What the end-to-end tests share: starting the program, reading what it says, and the frame in
-which the functions test_*() of a script run. A script starts in an empty folder of its own.
+"""Shared code of the end-to-end tests: starts the program, reads its output, and calls the
+functions test_*() of a script. A script starts in an empty folder of its own.
 
 By hand: SHARDSTREAM_TEST_PROGRAM=build/host/shardstream tests/e2e/SCRIPT.py [test_name...]
 """
@@ -26,7 +26,7 @@ HANGS = 400  # seconds after which a run, or what it should bring about, hangs; 
 
 
 class Finished:
-    """How a run of the program ended: code, out, err and the seconds that it took."""
+    """The end of a run of the program: code, out, err and the time in seconds."""
 
     def __init__(self, command, code, out, err, seconds):
         self.command, self.code, self.out, self.seconds = command, code, out, seconds
@@ -43,13 +43,13 @@ class Finished:
 
     @property
     def values(self):
-        """What stands left and right of the = of each line of standard output, units left out."""
+        """{key: value} of standard output, without units."""
         return {key: text.split(" ")[0] for key, text in
                 (line.split("=", 1) for line in self.out.splitlines())}
 
 
 def ready_ini_files(workload):
-    """Those of inputs/ that name the workload."""
+    """The files of inputs/ that name the workload."""
     folder = pathlib.Path(__file__).resolve().parents[2] / "inputs"
     found = [path for path in sorted(folder.glob("*.ini"))
              if f"workload = {workload}\n" in path.read_text()
@@ -64,7 +64,8 @@ BACKEND_OF_ONE_RANK = "host"
 
 
 def environment(changes=None, ranks=1):
-    """This process's, without options of the program but the backend; a None removes a name."""
+    """The environment of this process without options of the program, except the backend. A change
+    to None removes a variable."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SHARDSTREAM_")}
     kept["SHARDSTREAM_DEVICE_BACKEND"] = BACKEND_OF_ONE_RANK if ranks == 1 else "host"
@@ -73,7 +74,8 @@ def environment(changes=None, ranks=1):
 
 
 def command_line(arguments, ranks):
-    """`ranks` 1 starts the program by itself, more under the launcher, quiet as scripts want it."""
+    """With one rank, starts the program itself; with more, under the launcher, which prints nothing
+    itself."""
     words = [PROGRAM, *map(str, arguments)]
     return words if ranks == 1 else [*LAUNCHER, "-q", "-n", str(ranks), *words]
 
@@ -86,7 +88,7 @@ def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
 
 
 def finish(process, timeout=HANGS):
-    """Waits for what start() started. One that hangs is ended and is a failure."""
+    """Waits for a process of start(). One that hangs is killed, and the test fails."""
     began = time.monotonic()
     try:
         out, err = process.communicate(timeout=timeout)
@@ -110,8 +112,8 @@ def reduce(source, result, *arguments, ranks=1, **how):
 
 
 def each(cases, check, workers=4):
-    """Calls check(*case) for all cases, some at a time; afterwards tells of all that failed.
-    Starting MPI is mostly waiting, so that there are more at a time than cores."""
+    """Calls check(*case) for all cases, several at a time, and then reports all that failed.
+    Starting MPI is mostly waiting, so there are more at a time than cores."""
     failures = []
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         futures = [(case, pool.submit(check, *case)) for case in cases]
@@ -126,17 +128,17 @@ def each(cases, check, workers=4):
 
 
 def expect_words(text, words, told=None):
-    """The text has each of `words`, and not only as a part of a longer word: `--gemm.k` isn't in
-    `--gemm.kk`, nor `1` in `16`. On failure `told` is shown, or the text."""
+    """Checks that the text contains each of `words`, not only as a part of a longer word:
+    `--gemm.k` is not in `--gemm.kk`, nor `1` in `16`. A failure shows `told`, or the text."""
     for word in map(str, words):
         whole = re.sub(r"^\b|\b$", r"\\b", re.escape(word))
         assert re.search(whole, text), f"'{word}' is missing:\n{told or text}"
 
 
 def expect_complaint(finished, code, words):
-    """One error from the program, in one line and by one rank, and nothing else. `words` are what
-    it must name, however it is phrased: options, files, values, and a standard term if another
-    error has the same code, option and value."""
+    """Checks that one rank has printed one error, in one line, and nothing else. `words` are the
+    words that it must contain: options, files, values, and a standard term if another error has the
+    same code, option and value."""
     finished.expect(code)
     assert finished.out == "", finished
     assert re.fullmatch(r"(rank \d+: )?error: [^\n]+\n", finished.err), finished
@@ -151,8 +153,8 @@ def expect_warning(finished, words):
 
 
 def check_complaint(arguments, code, words, ranks, env=None):
-    """Soon, without a result and without remains; {out} in `arguments` stands for an empty
-    folder."""
+    """The run ends soon, without a result and without other files. {out} in `arguments` stands for
+    an empty folder."""
     out = new_folder()
     arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
     if not any(argument in ("-o", "--help") for argument in arguments):
@@ -162,8 +164,8 @@ def check_complaint(arguments, code, words, ranks, env=None):
 
 
 def check_complaints(cases, ranks=(1, 2)):
-    """Cases of (arguments, exit code, what is named[, environment]), on several ranks. After
-    an error Open MPI's launcher sleeps for a second, so that there is time for many."""
+    """Checks cases of (arguments, exit code, words[, environment]) on several numbers of ranks.
+    After an error, Open MPI's launcher sleeps for a second, so many cases run at a time."""
     each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
          check_complaint, workers=8)
 
@@ -174,8 +176,8 @@ def new_folder():
 
 
 def write_sparse(path, dtype, count, values):
-    """A contiguous data set /x of zeros, but for `values` {index: value}, that takes next to no
-    room on disk."""
+    """Writes a contiguous data set /x of zeros, except for `values` {index: value}, that uses
+    hardly any disk space."""
     import h5py  # here, since it is large: memory.py must be small until then
     import numpy
     with h5py.File(path, "w") as file:
@@ -194,7 +196,7 @@ def part_files(folder):
 
 
 def wait_until(holds, process):
-    """For something that the process will bring about."""
+    """Waits until holds() is true; fails if `process` ends before."""
     end = time.monotonic() + HANGS
     while not holds():
         assert process.poll() is None, f"ended too soon:\n{finish(process)}"
@@ -226,7 +228,7 @@ def ranks_below(process):
 
 
 def expect_gone(pids):
-    """All of these processes end within some seconds, or have."""
+    """Checks that all of these processes end within some seconds."""
     def runs(pid):
         try:
             return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
@@ -239,7 +241,7 @@ def expect_gone(pids):
 
 
 def skip_part(why):
-    """For a part of a script; tests/run lists the line."""
+    """Prints that a part of a script is skipped; tests/run lists the line."""
     print(f"SKIP: {why}")
 
 
@@ -249,18 +251,18 @@ def skip_all(why):
 
 
 def why_no_gpu():
-    """The program's words if it can't compute on a GPU here, else nothing."""
+    """The program's message if it cannot compute on a GPU of this machine, else an empty text."""
     finished = run("run", "reduce", "--input.count", 1, "--device.backend", "cuda", "-o",
                    new_folder() / "out.h5")
     return "" if finished.code == 0 else finished.err.strip()
 
 
 def main(fixture=None, on_gpu=False, always=False):
-    """Calls the test_*() of the script, or those that are named; ends the process. With a
-    `fixture`, a context manager's class, each gets what that gives. In a build with CUDA a script
-    is skipped where there is no GPU, unless it is to run `always`: it would find there what it
-    finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and so are
-    compared with what the others give on the host."""
+    """Calls the functions test_*() of the script, or those that are named, and ends the process.
+    `fixture` is a context manager class whose value each test gets. In a build with CUDA, a script
+    without `always` is skipped if there is no GPU, since it would repeat the test of the host
+    build. With `on_gpu`, runs of one rank use the GPU, and are so compared with those on the
+    host."""
     import __main__ as script
     global BACKEND_OF_ONE_RANK
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" and not always:

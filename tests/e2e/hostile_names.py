@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Names and texts of files that act on a terminal, start a line or are not UTF-8: they are escaped
-wherever the program prints them, and JSON stays JSON. Results with tables in other files are
+"""Names and texts in files that control a terminal, start a line or are not UTF-8: they are escaped
+wherever the program prints them, and JSON stays valid. Results whose tables are in other files are
 rejected."""
 
 import json
@@ -22,7 +22,7 @@ ESCAPED_DATA_SET = r"x\x0a\x1b]0;y"
 
 
 def run_bytes(*arguments, ranks=1, cwd=None):
-    """As harness.run(), for arguments and output that are not UTF-8."""
+    """Like harness.run(), for arguments and output that are not UTF-8."""
     words = [os.fsencode(word) for word in command_line([], ranks)]
     words += [word if isinstance(word, bytes) else str(word).encode() for word in arguments]
     process = subprocess.Popen(
@@ -36,7 +36,7 @@ def run_bytes(*arguments, ranks=1, cwd=None):
 
 
 def evil_file(folder):
-    """A file with an evil name and a data set with another; returns FILE:/PATH."""
+    """A file and a data set with hostile names; returns FILE:/PATH."""
     path = os.path.join(os.fsencode(folder), EVIL + b".h5")
     with h5py.File(path, "w") as file:
         file.create_dataset(DATA_SET, data=np.ones((6, 4), "f4"))
@@ -44,7 +44,7 @@ def evil_file(folder):
 
 
 def expect_lines(finished, keys):
-    """Standard output is lines of KEY=, and these are among them."""
+    """Checks that standard output only has lines KEY=VALUE, and that these are among them."""
     found = [line.split("=", 1)[0] for line in finished.out.splitlines()]
     assert all("=" in line for line in finished.out.splitlines()), finished
     assert set(keys) <= set(found) and len(found) == len(set(found)), finished
@@ -75,7 +75,7 @@ def test_generate():
 
 
 def test_dry_run():
-    """It names the data, and the files of checkpoints."""
+    """It prints the names of the data and of the checkpoint's files."""
     folder = new_folder()
     checkpoints = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500,
                    "--pipeline.gpu-memory", "20MiB"]
@@ -177,7 +177,7 @@ def test_tables_in_other_files():
 
 
 def test_texts_of_results():
-    """Each text of a result, of the attempts and of study.ini has control characters."""
+    """Each text of a result, of the attempts and of study.ini contains control characters."""
     evil = b"\x1b]0;owned\x07\x9b2J\nforged=1\r\x7f\xc2\x9b"
     folder = new_folder() / "study"
     shutil.copytree(EXAMPLE, folder)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The command `info`, on the host backend: text and JSON agree, and what a run would be refused for
-is shown, with the run's exit code. GPUs are tested where there are any."""
+"""The command `info` on the host backend: text and JSON agree, and it shows the problems that a run
+would have, with the run's exit code. Tests of GPUs need GPUs."""
 
 import json
 import os
@@ -22,8 +22,8 @@ def tables_of(finished):
 
 
 def text_tables(finished):
-    """{table: [{column: text}]} of the text. Folded tables are put together again. No cell is
-    empty, and two blanks or more stand between them; the last may be a sentence."""
+    """{table: [{column: text}]} of the text. Folded tables are joined again. No cell is empty, and
+    columns are two blanks or more apart; the last one may be a sentence."""
     tables = {}
     for part in re.split(r"\n(?=[a-z]+:)", finished.out):
         name, _, body = part.partition(":")
@@ -91,7 +91,7 @@ def test_text_and_json_agree():
 
 
 def test_a_result_has_the_library_of_products():
-    """Which decides about their bits, by the processor that its kernels are for as well."""
+    """The library and the processor of its kernels determine the bits of products."""
     folder = new_folder()
     versions = {row["name"]: row["version"]
                 for row in tables_of(run("info", "--json").expect(0))["versions"]}
@@ -171,7 +171,7 @@ def test_shows_the_input_error_of_a_run():
 
 
 def test_what_a_run_accepts_has_no_problem():
-    """Data that must be resident has to fit, and does where the run says so."""
+    """Resident data must fit into the memory, and `info` agrees with the run."""
     small = ["--input.count", 1e6, "--pipeline.mode", "resident", "--pipeline.gpu-memory", "100MiB"]
     run("run", "reduce", *small, "-o", new_folder() / "out.h5").expect(0)
     run("info", *small).expect(0)
@@ -227,7 +227,7 @@ def test_nothing_is_sampled_on_the_host():
 
 
 def test_shows_the_error_of_a_run():
-    """Everything is shown all the same, and then the run's own sentence and code."""
+    """Everything is shown first, and then the run's own message and exit code."""
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON":
         hidden = {"CUDA_VISIBLE_DEVICES": ""}
     else:

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""An input is every file that its bytes come from: none is replaced, each is in the result, and a
-change during the run makes the result unverified. Data that the file does not have, or that it does
-not mean as stored, is an error or a warning. Files of other runs and users are left alone."""
+"""The files of an input are all files that contain its bytes: none is replaced, each is in the
+result, and a change during the run makes the result unverified. Data that a file does not have, or
+that mean something else than what is stored, give an error or a warning. Files of other runs and
+users are left alone."""
 
 import os
 import pathlib
@@ -26,7 +27,7 @@ def values(seed=1, rows=ROWS):
 
 
 def write_virtual(path, sources, dataset="v"):
-    """`sources`: pairs of a file and a data set, one below another."""
+    """Writes a virtual data set of `sources`, pairs of file and data set, one below another."""
     layout = h5py.VirtualLayout((ROWS * len(sources), COLUMNS), "f8")
     for i, (file, name) in enumerate(sources):
         layout[i * ROWS:(i + 1) * ROWS] = h5py.VirtualSource(file, name, (ROWS, COLUMNS))
@@ -44,7 +45,7 @@ def write_raw(path, raw):
 
 
 class Inputs:
-    """Data sets behind which there are other files: {how it is named: [files that it needs]}."""
+    """Data sets whose bytes are in other files: {argument: [files that it needs]}."""
 
     def __init__(self):
         self.folder = folder = new_folder()
@@ -152,7 +153,7 @@ def test_files_are_in_the_result():
 
 
 def test_a_change_during_the_run():
-    """Of a file behind the one that is named; the last look is after the last repetition."""
+    """A source file of the named one changes; the inputs are checked after the last repetition."""
     inputs = Inputs()
 
     def check(name, file, ranks):
@@ -196,7 +197,7 @@ def test_missing_files():
 
 
 def test_special_files_behind_a_file():
-    """An error at once: HDF5 would wait for somebody to write into the FIFO."""
+    """An error at once: HDF5 would wait for a writer of the FIFO."""
     folder = new_folder()
     for name in ("source0.h5", "target.h5", "raw.bin"):
         os.mkfifo(folder / name)
@@ -283,7 +284,7 @@ def write_unfilled(path, fill):
 
 
 def test_memory_that_hdf5_leaves():
-    """Memory that HDF5 does not write to has data of earlier reads, or a pattern. No result may
+    """Memory that HDF5 does not write contains data of earlier reads, or a pattern. No result may
     contain it."""
     poisoned = {"MALLOC_PERTURB_": "165"}
     folder = new_folder()
@@ -328,7 +329,7 @@ MEANINGS = {
 
 
 def test_attributes_that_are_not_applied():
-    """Every workload names them beside the numbers, in the result and in a warning."""
+    """Every workload names them in its output, in the result and in a warning."""
     path = new_folder() / "in.h5"
     with h5py.File(path, "w") as file:
         for name, (stored, attributes, _) in MEANINGS.items():
@@ -379,7 +380,8 @@ def test_only_results_are_replaced():
 
 
 def test_permissions():
-    """While it works a run's files are for its user alone; what it publishes is as umask says."""
+    """During a run, only its user can access its files; published files have the permissions of
+    umask."""
     out = new_folder() / "out.h5"
     process = start("run", "reduce", "--input.count", "2^22", "--measure.repeat", 200, "-o", out,
                     prefix=["sh", "-c", 'umask 027; exec "$@"', "sh"])
@@ -390,7 +392,7 @@ def test_permissions():
 
 
 def test_of_two_runs_of_one_result_one_leaves_it_and_the_other_nothing():
-    """Both begin while there is none."""
+    """Both runs start when there is no result."""
     folder = new_folder()
     arguments = ["run", "gemm", "--gemm.m", 1600, "--gemm.n", 1600, "--gemm.k", 800,
                  "--pipeline.gpu-memory", "24MiB", "-o", folder / "c.h5"]

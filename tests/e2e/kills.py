@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Products that are killed at random times, one rank, all or their launcher, by signals that can be
-handled and one that cannot, on changing numbers of ranks and in changing memory. Each sequence ends
-in the same bits and leaves nothing else. SHARDSTREAM_TEST_SEQUENCES says how many sequences there
-are, SHARDSTREAM_TEST_SEED which."""
+"""Products that are killed at random times: one rank, all ranks or their launcher, by signals that
+can be handled and by SIGKILL, on changing numbers of ranks and with changing memory. Each sequence
+ends in the same bits and leaves no other files. SHARDSTREAM_TEST_SEQUENCES is the number of
+sequences, SHARDSTREAM_TEST_SEED selects them."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def test_killed_at_random_times():
                        folder / "c.h5"]
 
     def end(process, ranks):
-        """Whoever is hit, all of them have ended before the next run is judged."""
+        """Sends a signal to the launcher, one rank or all ranks, and waits for the end of all."""
         pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
         number = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         hit = random.choice([[process.pid], pids, [random.choice(pids or [process.pid])]])
@@ -73,7 +73,7 @@ def test_killed_at_random_times():
 
 
 def test_a_study_keeps_no_checkpoint():
-    """A resumed launch would not count, so an interrupted one leaves nothing."""
+    """A resumed launch would not count, so an interrupted one leaves no files."""
     folder = new_folder() / "study"
     arguments = [*inputs(new_folder(), a=normal(2000, 1024), b=normal(2600, 1024, seed=2)), *GEMM]
     least = min_memory("gemm", arguments, 1, ON_HOST)

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Runs within limits of the system (ulimit): each succeeds, or ends soon with one sentence that
-names the limit and its value, and leaves nothing. MPI's own failures to start are not the
-program's."""
+names the limit and its value, and leaves no files. Failures of MPI itself to start do not count."""
 
 import os
 import pathlib
@@ -61,7 +60,8 @@ def test_result_that_fits():
 
 
 def test_tables_beyond_the_file_size():
-    """More than is reserved for them: HDF5 meets the limit, and must not crash when it ends."""
+    """The tables exceed the reserved size: HDF5 reaches the limit, and must not crash when it
+    ends."""
     def check(ranks):
         folder = new_folder()
         finished = run_within("ulimit -f 5000", [
@@ -113,7 +113,7 @@ GENERATE = ["generate", "--input.count", "2^20", "-o", "out.h5:/x"]
 
 
 def outcome_of(finished, folder, limit):
-    """"done", "error" that names `limit`, or "MPI" if that could not start."""
+    """"done", "error" that names `limit`, or "MPI" if MPI could not start."""
     left = sorted(path.name for path in folder.iterdir())
     errors = own_errors(finished)
     if finished.code == 0:
@@ -152,7 +152,7 @@ def test_address_space_of_one_rank():
 
 
 def test_commands_without_mpi_need_little():
-    """OpenBLAS, which would start threads with large buffers, is loaded for products only."""
+    """OpenBLAS, which would start threads with large buffers, is only loaded for products."""
     folder = new_folder()
     for words in (["--version"], ["run", "--help"]):
         run_within("ulimit -v 150000", words, 1, folder).expect(0)

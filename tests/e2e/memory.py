@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Host memory is what starting takes, and the rings, and 64 MB at the most, however large the data;
-and data of more than 2^31 elements. This process stays small: no numpy here."""
+"""The host memory of a run is that of its start, its rings and at most 64 MB more, however large
+the data are; and data of more than 2^31 elements. This process stays small: it does not load
+numpy."""
 
 import contextlib
 import fractions
@@ -24,7 +25,8 @@ SIZES = ["--pipeline.batch", BATCH, "--pipeline.batches", BATCHES, "--pipeline.s
 
 
 def peak(*arguments):
-    """Bytes at most in use by one rank, as the system counts them; the program says the same."""
+    """The maximum memory of one rank in bytes, as the system counts it; the program prints the
+    same."""
     output = new_folder() / "stdout"
     words = [PROGRAM, "run", "reduce", *map(str, arguments), "-o", str(output.with_name("out.h5"))]
     with open(output, "w", encoding="utf-8") as out:
@@ -42,7 +44,7 @@ def peak(*arguments):
 
 
 def bounded(small, large, *options):
-    """Peaks with little data and with much; none is over the bound."""
+    """Checks that the peaks with little data and with much data are within the bound."""
     start = peak("--input.count", 1, "--pipeline.mode", "resident")  # without the link's ceiling
     few, many = (peak(*arguments, *options) for arguments in (small, large))
     told = f"{start / MB:.0f} MB for one element, {few / MB:.0f} for few, {many / MB:.0f} for many"
@@ -60,13 +62,13 @@ def test_generator():
 
 
 def test_many_leaves():
-    """Elements of one byte: as many leaves as in 8 GiB of f32."""
+    """One-byte elements: as many leaves as in 8 GiB of f32."""
     u8 = ["--input.data", "ramp", "--input.type", "u8"]
     bounded(elements(64 * MIB, 1), elements(2048 * MIB, 1), *u8, *SIZES)
 
 
 def test_files():
-    """Contiguous and read by the threads; and read by HDF5, as it is converted to f64."""
+    """Contiguous data that the threads read, and data converted to f64, which HDF5 reads."""
     folder = new_folder()
     script = "import sys, harness; harness.write_sparse(sys.argv[1], 'f4', int(sys.argv[2]), {})"
 
@@ -81,14 +83,16 @@ def test_files():
 
 
 def test_default_sizes():
-    """Their rings: three batches of 64 MiB, and at most 2 slots of 4 MiB for each of 8 readers."""
+    """The default rings: three batches of 64 MiB, and at most 2 slots of 4 MiB for each of 8
+    readers."""
     start = peak("--input.count", 1, "--pipeline.mode", "resident")
     many = peak(*elements(2048 * MIB))
     assert many <= start + 3 * 64 * MIB + 16 * 4 * MIB + EXTRA, f"{start / MB} and {many / MB} MB"
 
 
 def test_what_is_said_is_its_own():
-    """Not what the process that starts it has in use, which getrusage would count."""
+    """The printed memory does not contain that of the parent process, which getrusage would
+    count."""
     large = bytearray(300 * MB)
     large[::4096] = bytes([1]) * len(large[::4096])
     finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5").expect(0)
@@ -141,8 +145,8 @@ def control_group(limit):
 
 
 def test_little_memory():
-    """A plan leaves room for the process itself: in a small control group, a run succeeds, or
-    is rejected with what it needs; the system never kills it."""
+    """A plan leaves room for the process itself: in a small control group, a run succeeds, or is
+    rejected with the memory that it needs; the system never kills it."""
     def run_in(group, *words):
         join = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
         return run("run", *words, "-o", new_folder() / "out.h5", prefix=join)
@@ -168,8 +172,9 @@ COUNT = 2**31 + 3
 
 
 def expect_moments(values, count, total, squares):
-    """Sum exactly, the others within the roundings of the order of adding: an element goes through
-    no more than 256 + 9 additions in its leaf, one a level of the tree, and a few more steps."""
+    """The sum is exact. The others are within the rounding errors of the order of additions: an
+    element takes part in at most 256 + 9 additions in its leaf, one per level of the tree, and a
+    few more."""
     assert int(values["count"]) == count and int(values["sum"]) == total, values
     mean = fractions.Fraction(total, count)
     variance = fractions.Fraction(squares, count) - mean**2
@@ -191,7 +196,7 @@ def test_ramp_of_more_than_2_31():
 
 
 def test_positions_beyond_2_31():
-    """A file of zeros, which takes no room on disk, but for two of its last elements."""
+    """A sparse file of zeros, except for two of its last elements."""
     path = new_folder() / "in.h5"
     places = {2**31 + 1: 200, 2**31 + 2: 7, 5: 9}
     write_sparse(path, "u1", COUNT, places)

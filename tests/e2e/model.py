@@ -1,10 +1,11 @@
-"""`reduce` written a second time, in numpy and Python: from its description, not from its code.
+"""`reduce` implemented a second time, in numpy and Python, from its description and not from its
+code.
 
 Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
-numbers: exactly); lane i takes lane i + width for width = 256, 128, ..., 1. Squared deviations from
-the leaf's mean are added the same way; large integers are subtracted before they are rounded.
-Leaves are joined pairwise, level by level, and a leaf without a neighbour rises as it is. So every
-value is to be met bit for bit.
+numbers exactly); lane i adds lane i + width for width = 256, 128, ..., 1. Squared deviations from
+the leaf's mean are added in the same way; large integers are subtracted before they are rounded.
+Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
+every value must be equal in every bit.
 """
 
 import itertools
@@ -29,7 +30,7 @@ def in_stored_order(array, chunks=None):
 
 
 def in_lanes(values):
-    """Adds a leaf's values (float64 or Python integers) in the lanes' order."""
+    """Adds the values of a leaf (float64 or Python integers) in the order of the lanes."""
     rows = np.zeros((-(-len(values) // LANES), LANES), dtype=values.dtype)
     rows.reshape(-1)[:len(values)] = values
     lanes = np.zeros(LANES, dtype=values.dtype)
@@ -42,7 +43,8 @@ def in_lanes(values):
 
 
 def to_double(total):
-    """A whole number's size in two halves of 64 bits, each rounded; then its sign."""
+    """The absolute value of a whole number in two halves of 64 bits, each rounded, with its
+    sign."""
     if isinstance(total, float):
         return total
     size = float(abs(total) >> 64) * 2.0**64 + float(abs(total) & (2**64 - 1))
@@ -60,14 +62,14 @@ def mean_of(total, count):
 
 
 class Node:
-    """count, sum and squared deviations of a stretch of elements."""
+    """The count, the sum and the squared deviations of a range of elements."""
 
     def __init__(self, count, total, squares):
         self.count, self.total, self.squares = count, total, squares
 
     @classmethod
     def leaf(cls, values, ignore):
-        """Of at most 65536 elements."""
+        """The node of at most 65536 elements."""
         if values.dtype.kind == "f":
             values = values.astype(np.float64)
             nans = np.isnan(values) if ignore else np.zeros(len(values), bool)
@@ -87,7 +89,7 @@ class Node:
         return cls(count, total, float(in_lanes(apart * apart)))
 
     def joined(self, right):
-        """Chan, Golub and LeVeque (1979)."""
+        """Joins two nodes by the formula of Chan, Golub and LeVeque (1979)."""
         both = Node(self.count + right.count, self.total + right.total, 0.0)
         if self.count == 0 or right.count == 0:
             both.squares = right.squares if self.count == 0 else self.squares
@@ -109,7 +111,7 @@ def fold(values, ignore):
 
 
 def extreme(values, pick):
-    """The value and the first index of the least or greatest; -0 is less than +0; no NaNs."""
+    """The minimum or maximum and its first index; -0 is less than +0; there is no NaN."""
     best = pick(values)
     places = np.flatnonzero(values == best)
     if best == 0 and values.dtype.kind == "f":

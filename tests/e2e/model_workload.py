@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`run model`: its prediction against the law in numpy, its time against the prediction, its noise,
-what it prints and stores, and bad input."""
+"""`run model`: its prediction compared with the law in numpy, its time compared with the
+prediction, its noise, its output and its result file, and bad input."""
 
 import h5py
 import numpy as np
@@ -31,7 +31,7 @@ def mix(z):
 
 
 def noise(deviation, seed, rank, repetition):
-    """What a part is multiplied by: log-normal, from two values of the generator `uniform`."""
+    """The factor of a part: log-normal, from two values of the generator `uniform`."""
     stream, index = mix(seed ^ 0x6a09e667f3bcc909), (repetition << 32) + 2 * rank
     uniform = [(mix(stream + i * 0x9e3779b97f4a7c15) >> 11) / 2**53 for i in (index, index + 1)]
     normal = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])
@@ -118,7 +118,7 @@ def test_noise():
 
 
 def test_long_parts_are_no_hang():
-    """Each of the parts in which a rank waits is longer than the watchdog's patience."""
+    """Each part during which a rank waits is longer than the watchdog's timeout."""
     finished, _ = model("--model.work", "3s", "--model.serial", 0.5, "--model.imbalance", 1,
                         "--model.spin", "sleep", "--comm.timeout", "1s", ranks=2)
     assert finished.values["verified"] == "true" and finished.err == "", finished

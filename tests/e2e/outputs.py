@@ -10,7 +10,7 @@ import subprocess
 import h5py
 import numpy as np
 
-from harness import (PROGRAM, Finished, each, environment, expect_complaint, expect_words, main,
+from harness import (PROGRAM, Finished, each, environment, expect_complaint, main,
                      new_folder, run)
 
 EXAMPLE = (pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/reduce-file-strong")
@@ -69,7 +69,7 @@ def test_outputs_of_report_replace_nothing_unasked():
 
 
 def test_outputs_of_report_are_no_inputs():
-    """They replace neither a result nor a file beside it, not even through a link."""
+    """They replace neither a result nor a file of its study, not even through a link."""
     folder = study()
     result = next(iter(sorted(folder.glob("p1-*.h5"))))
     before = contents_of(folder)

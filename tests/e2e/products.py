@@ -1,5 +1,5 @@
-"""What the tests of matrix products share: their model in numpy, matrices, files of them, and runs
-that must succeed."""
+"""Shared code of the tests of matrix products: their model in numpy, matrices, files of them, and
+runs that must succeed."""
 
 import re
 
@@ -14,7 +14,7 @@ ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
 def why_no_products():
-    """The program's words if the host can't multiply, else nothing."""
+    """The program's message if the host cannot multiply, else an empty text."""
     finished = run("run", "gemm", "--gemm.m", 1, "--gemm.n", 1, "--gemm.k", 1, "-o",
                    new_folder() / "out.h5", env=ON_HOST)
     return finished.err.strip() if finished.code == 2 and "CBLAS" in finished.err else ""
@@ -32,7 +32,7 @@ def output_type(precision):
 
 
 def rounded(values, precision):
-    """What the products are made of: values rounded to the precision's format, as float64."""
+    """The factors of the products: values rounded to the format of the precision, as float64."""
     if precision in ("fp64", "int8"):
         return values.astype("f8")
     bits = values.astype("f4").view("u4").astype("i8")
@@ -46,7 +46,8 @@ def rounded(values, precision):
 
 
 def sum_bound(precision, k):
-    """How far two sums of k products can lie apart, by the sum of their sizes."""
+    """The maximum difference of two sums of k products, relative to the sum of their absolute
+    values."""
     if precision == "int8":
         return 0  # doubles hold these sums
     if precision == "fp64":
@@ -57,8 +58,8 @@ def sum_bound(precision, k):
 
 
 def model(a, b, precision, alpha=1.0, beta=0.0, c=None):
-    """C in float64, and for each element how far another order of the sum can lie from it: two
-    sums of k products, each within k u |A||B|, and a few roundings of the end."""
+    """C in float64, and for each element the maximum difference of another order of additions: two
+    sums of k products, each within k u |A||B|, and a few final roundings."""
     a, b = rounded(a, precision), rounded(b, precision)
     values = alpha * (a @ b)
     if precision == "int8":
@@ -82,8 +83,8 @@ def expect_within(result, expected, bound, finished):
 # ---------------------------------------------------------------- matrices
 
 def whole_numbers(rows, columns, dtype="f4", seed=1):
-    """Whose products and sums of 1000 are exact in every precision. The same for the same shape and
-    seed, whichever thread asks."""
+    """Whole numbers whose products and sums of 1000 products are exact in every precision. They
+    depend only on shape and seed, not on the thread."""
     least = 0 if np.dtype(dtype).kind == "u" else -8
     random = np.random.default_rng([rows, columns, seed])
     return random.integers(least, 8, (rows, columns), endpoint=True).astype(dtype)
@@ -101,7 +102,8 @@ def normal(rows, columns, dtype="f4", seed=1):
 
 
 def inputs(folder, how=None, **matrices):
-    """A file with data sets of these names; returns the options that name those of a, b and c."""
+    """Writes a file with data sets of these names. Returns the options that name those of a, b and
+    c."""
     with h5py.File(folder / "in.h5", "w") as file:
         for name, values in matrices.items():
             file.create_dataset(name, data=values, **(how or {}))
@@ -111,7 +113,7 @@ def inputs(folder, how=None, **matrices):
 # ---------------------------------------------------------------- runs
 
 def product(workload, out, *arguments, ranks=1, env=None):
-    """A run that must succeed and say what every product says."""
+    """A run that must succeed and print the metrics of every product."""
     finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env).expect(0)
     values = finished.values
     assert values["verified"] == "true", finished
@@ -141,16 +143,16 @@ def begins_shallow(out):
 
 
 def min_memory(workload, arguments, ranks=1, env=None):
-    """What the program itself says would do, for a rank that may use next to nothing."""
+    """The minimum memory according to the program, for a rank with nearly no memory."""
     finished = run("run", workload, *arguments, "--pipeline.gpu-memory", "1KiB", "--dry-run",
                    "--ranks", ranks, env=env).expect(2)
     return int(re.search(r"--pipeline\.gpu-memory (\d+)B", finished.err)[1])
 
 
 def check_bits(workload, arguments, runs, env, shallow=False):
-    """The same bytes of C, and the same checksum, in all runs (ranks, by what the least memory is
-    multiplied or None for plenty, further options). Returns the C of a run with one rank. With
-    `shallow` K must begin with shallow blocks."""
+    """Checks that C has the same bytes and the same checksum in all runs (ranks, factor of the
+    minimum memory or None for plenty, further options). Returns C of a run with one rank. With
+    `shallow`, K must begin with shallow blocks."""
     folder = new_folder()
     first = product(workload, folder / "first.h5", *arguments, env=env)
     assert begins_shallow(folder / "first.h5") or not shallow, first

@@ -37,7 +37,7 @@ INTEGERS = ["i32", "i64", "i8", "u8"]
 
 
 def natural_type(drawn):
-    """The type that holds all values of the stored one, or most."""
+    """The type that can hold all values of the stored type, or most of them."""
     if drawn.dtype.kind == "f":
         return "f32" if drawn.dtype.itemsize <= 4 else "f64"
     bits, signed = drawn.stored.get_precision(), drawn.dtype.kind == "i"
@@ -290,7 +290,7 @@ class Case:
         return self.known
 
     def matrix(self):
-        """One variable a column."""
+        """One variable per column."""
         matrix = self.values.reshape(len(self.values), -1)
         return matrix.T if self.draw.said.get("gram.of") == "rows" else matrix
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Matrix products of numbers at the ends of the ranges of types: first samples unlike the rest,
-integers that doubles do not hold, products that overflow, values that are not finite. Every result
-is right, or is not verified and has a reason."""
+integers that doubles cannot represent, products that overflow, values that are not finite. Every
+result is right, or is not verified and has a reason."""
 
 import h5py
 import numpy as np
@@ -18,7 +18,7 @@ def results_of(out):
 # ---------------------------------------------------------------- first samples unlike the rest
 
 def begins_with(first, samples, variables=4, seed=1):
-    """Samples of a normal distribution that `first` precedes."""
+    """Samples of a normal distribution after the samples `first`."""
     x = normal(samples, variables, "f8", seed=seed)
     x[:FIRST_SAMPLES] = first
     return x
@@ -45,7 +45,7 @@ def expect_covariances(x, workload, precision, ranks, tolerance, passes="second"
 
 
 def test_first_samples_of_other_sizes():
-    """Their shift and scale bring all other values beyond the range of the precision, or to 0."""
+    """Their shift and scale move all other values beyond the range of the precision, or to 0."""
     noise = normal(FIRST_SAMPLES, 4, "f8", seed=9)
     small, tiny = begins_with(1e-100 * noise, 3000), begins_with(1e-200 * noise, 3000)
     floats = (begins_with(1e-30 * noise, 3000) * [[1e10]]).astype("f4")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Through the page cache or past it, from chunks and compressed: the same bits, and the result says
-which it was."""
+"""Data through the page cache or past it, from chunks and compressed: the same bits, and the result
+names the way of reading."""
 
 import os
 import time
@@ -17,8 +17,8 @@ RANDOM = np.random.default_rng(11)
 
 
 def can_read_direct(path):
-    """As the program finds it out; False on tmpfs before Linux 6.6 and on some network file
-    systems."""
+    """Whether direct reads work, tested as the program does; not on tmpfs before Linux 6.6 and on
+    some network file systems."""
     finished = run("run", "reduce", "--input.data", path, "--input.read", "direct", "-o",
                    new_folder() / "out.h5")
     if finished.code == 0:
@@ -28,7 +28,7 @@ def can_read_direct(path):
 
 
 def drop(path):
-    """Takes the file out of the page cache, where its file system lets it go."""
+    """Evicts the file from the page cache, if its file system allows that."""
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -46,7 +46,7 @@ def ceilings_of(path):
 
 
 def make_file(dtype="f4", leaves=9, rest=12345, user_block=0):
-    """The data begin at some offset that is no multiple of a block."""
+    """Writes a file whose data begin at an offset that is no multiple of a block."""
     path = new_folder() / "in.h5"
     with h5py.File(path, "w", userblock_size=user_block) as file:
         file["x"] = (RANDOM.standard_normal(leaves * LEAF + rest) * 100).astype(dtype)
@@ -84,7 +84,8 @@ def test_same_bits():
 
 
 def test_auto():
-    """Warm data through the page cache; cold data past it, which leaves them cold."""
+    """Cached data are read through the page cache; other data past it, so that they stay
+    uncached."""
     path = make_file(leaves=40)
     out = new_folder() / "out.h5"
     finished = reduce(path, out)
@@ -140,8 +141,8 @@ LAYOUTS = {"contiguous": {},
 
 
 def test_layouts_have_the_same_bits():
-    """Chunks change the order of elements, so that reduce gets whole numbers, whose sums are
-    exact, with one minimum and one maximum."""
+    """Chunks change the order of elements, so reduce gets whole numbers, whose sums are exact, with
+    one minimum and one maximum."""
     path = new_folder() / "in.h5"
     matrix = RANDOM.standard_normal((300, 263)).astype("f4")
     numbers = RANDOM.integers(-500, 500, (1500, 263), endpoint=True).astype("i4")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A file that others made, for other ends: the coastlines of GSHHG in netCDF-4, compressed, with
-16-bit and big-endian data sets. Every one of numbers against the model, h5py and numpy."""
+"""A file from another project: the coastlines of GSHHG in netCDF-4, compressed, with 16-bit and
+big-endian data sets. All data sets of numbers are compared with the model, h5py and numpy."""
 
 import pathlib
 
@@ -31,7 +31,7 @@ DATASETS = datasets()
 
 
 def test_it_is_what_it_is_for():
-    """Else this would test less than it says."""
+    """Checks that the file has the properties for which it was selected."""
     dtypes = {data.dtype for data, _ in DATASETS.values()}
     assert len(DATASETS) >= 15 and len(dtypes) >= 4, dtypes
     assert any(dtype.itemsize == 2 for dtype in dtypes), dtypes

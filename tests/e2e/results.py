@@ -1,17 +1,47 @@
-"""Result files of `reduce`, read with h5py, and their comparison with the model."""
+"""Inputs of `reduce`, its result files, read with h5py, and their comparison with the model."""
 
 import math
+import zlib
 
 import h5py
+import numpy as np
 
-# Options that this workload has nothing to choose for; `auto` of output.resume is no choice
-# between values.
+import model
+from harness import OPS
+
+# Options that the workload does not resolve. `auto` of output.resume is never replaced by a value.
 NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume"),
            "gemm": ("gram.", "pipeline.batch", "output.resume", "input.rows"),
            "gram": ("pipeline.batch", "output.resume")}
 
-import model
-from harness import OPS
+
+def seeded(*what):
+    """A random generator whose seed follows from the arguments."""
+    return np.random.default_rng(zlib.crc32(repr(what).encode()))
+
+
+def small_integers(count, dtype):
+    """Values whose sums are exact in every type."""
+    return seeded(count).integers(0, 100, count).astype(dtype)
+
+
+def spread_out(count, dtype):
+    """Values from most of the type's range; floats have many magnitudes and both signs."""
+    random, dtype = seeded(count, dtype), np.dtype(dtype)
+    if dtype.kind == "f":
+        most = 4 if dtype.itemsize == 2 else 20
+        return (random.standard_normal(count) * 10.0**random.integers(-most, most, count)).astype(
+            dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, count, dtype.newbyteorder("="),
+                           endpoint=True).astype(dtype)
+
+
+def write(array, path, **layout):
+    """Writes an input file and returns FILE:/PATH."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/data", data=array, **layout)
+    return f"{path}:/group/data"
 
 
 def stored_reduce(path):
@@ -24,7 +54,7 @@ def stored_reduce(path):
 
 
 def resolved(path, workload):
-    """{option: what it came to}, in which every `auto` of the workload is."""
+    """{option: resolved value}; it must have every `auto` of the workload."""
     with h5py.File(path) as file:
         found, asked = dict(file["config/resolved"].attrs), dict(file["config"].attrs)
     chosen = {key for key, value in asked.items()
@@ -35,13 +65,13 @@ def resolved(path, workload):
 
 
 def bits(path):
-    """All that must be the same for the same data, as text."""
+    """Everything that must be the same for the same data, as text."""
     return [(op, row["exact"], row["value"].hex(), row["index"], row["position"])
             for op, row in stored_reduce(path).items()]
 
 
 def same(exact, value):
-    """Does the text `exact` give back precisely `value`?"""
+    """Whether reading the text `exact` gives precisely `value`."""
     if isinstance(value, int):
         return int(exact) == value
     read = type(value)(exact)
@@ -51,7 +81,8 @@ def same(exact, value):
 
 
 def check(array, path, finished, chunks=None, nan="propagate", ops=None):
-    """The file and standard output hold what the model makes of `array`, bit for bit."""
+    """Checks that the file and standard output contain the model's results for `array`, bit for
+    bit."""
     expected = model.reduce(array, chunks, nan)
     rows, printed = stored_reduce(path), finished.values
     assert list(rows) == (ops or OPS), list(rows)

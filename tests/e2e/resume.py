@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Products that are interrupted go on when the same command is run again: the same bytes of C on
-any number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is
-seen."""
+"""Interrupted products resume when the same command runs again: C has the same bytes on any number
+of ranks, and no other files are left. Checkpoints of another product and damaged ones are
+detected."""
 
 import os
 import re
@@ -37,8 +37,8 @@ def cap(workload, arguments, ranks):
 
 
 def interrupt(workload, arguments, folder, ranks, groups, how):
-    """Starts a run with C in `folder` and ends it, by how(process), once all ranks have finished so
-    many super-tiles. Returns how it ended."""
+    """Starts a run with C in `folder` and ends it with how(process) once all ranks have finished
+    the given number of super-tiles. Returns how it ended."""
     older = hidden(folder, "checkpoint")
     process = start("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
                     folder / "c.h5", ranks=ranks, env=ON_HOST)
@@ -55,8 +55,8 @@ def interrupt(workload, arguments, folder, ranks, groups, how):
 
 
 def look(workload, arguments, folder, ranks):
-    """What a dry run says of going on, and about how many bytes of journals are told; nothing in
-    the folder changes."""
+    """The text of a dry run on resuming, and the bytes of journals that it predicts; no file in the
+    folder changes."""
     def state():
         return {path: (status.st_ino, status.st_size, status.st_mtime_ns)
                 for path in folder.iterdir() for status in [path.stat()]}
@@ -74,14 +74,14 @@ def kill(rank):
 
 
 def terminate(process):
-    """As a batch system does: all ranks at once."""
+    """Terminates all ranks at once, as a batch system does."""
     for pid in ranks_below(process).values() or [process.pid]:
         os.kill(pid, signal.SIGTERM)
 
 
 def go_on(workload, arguments, folder, ranks, restarts=1):
-    """The same command again, which must complete C, after so many others; how many tiles it took
-    over."""
+    """Runs the same command again, which must complete C after the given number of restarts.
+    Returns the run and the number of tiles that it took over."""
     finished = product(workload, folder / "c.h5", *arguments, *cap(workload, arguments, ranks),
                        ranks=ranks, env=ON_HOST)
     expect_only_result(folder)
@@ -93,8 +93,8 @@ def go_on(workload, arguments, folder, ranks, restarts=1):
 
 
 class Interrupted:
-    """A product of two files on two ranks, of which one was killed behind the middle, so that most
-    columns of tiles are whole; and what it would have come to. Made once."""
+    """A product of two files on two ranks, one of which was killed after half of the work, so that
+    most columns of tiles are complete; and the complete product. Made once."""
 
     made = None
 
@@ -117,13 +117,14 @@ class Interrupted:
         return cls.made
 
     def copy(self):
-        """What it left, in a folder of its own."""
+        """A copy of the interrupted run's files in a folder of its own."""
         folder = new_folder()
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return folder
 
     def check(self, folder, ranks, least, most, restarts=1):
-        """Goes on in `folder`, taking over at least and at most so many tiles."""
+        """Resumes in `folder`, and checks that the number of tiles taken over is within the
+        bounds."""
         finished, tiles = go_on("gemm", self.arguments, folder, ranks, restarts)
         said = f"{tiles} of {len(self.tiles)} tiles were taken over\n{finished}"
         assert stored(folder / "c.h5").tobytes() == self.expected, said
@@ -137,7 +138,8 @@ class Interrupted:
 # ---------------------------------------------------------------- going on
 
 def test_a_killed_rank():
-    """As many ranks have the same super-tiles and take all over; others those that they have."""
+    """The same number of ranks has the same super-tiles and takes all of them over; other numbers
+    take over the complete ones of theirs."""
     left = Interrupted.get()
     tiles = len(left.tiles)
     said, told = look("gemm", left.arguments, left.folder, 2)
@@ -153,7 +155,7 @@ def test_a_killed_rank():
 
 
 def test_terminated_twice():
-    """By the signal that batch systems send; the third run has the tiles of both."""
+    """By SIGTERM, as batch systems do; the third run takes over the tiles of both."""
     left = Interrupted.get()
     folder = new_folder()
     for _ in range(2):
@@ -175,7 +177,7 @@ def test_all_ranks_terminated():
 
 
 def test_terminated_before_anything_is_finished():
-    """All tiles in one super-tile: there is nothing to resume from, and nothing is left."""
+    """All tiles are in one super-tile: there is nothing to resume from, and no files are left."""
     left = Interrupted.get()
     folder = new_folder()
     process = start("run", "gemm", *left.arguments, "-o", folder / "c.h5", env=ON_HOST)
@@ -187,7 +189,7 @@ def test_terminated_before_anything_is_finished():
 
 
 def test_an_idle_rank():
-    """Says of all super-tiles that its panels are right, having none."""
+    """A rank without panels reports all super-tiles as verified."""
     left = Interrupted.get()
     folder = new_folder()
     arguments = [*left.arguments, "--product.box", "2x1x1"]
@@ -199,7 +201,7 @@ def test_an_idle_rank():
 
 
 def test_not_stored():
-    """Checksum and norm are gone on with."""
+    """A resumed run continues checksum and norm."""
     left = Interrupted.get()
     folder = new_folder()
     arguments = [*left.arguments, "--output.store", "false"]
@@ -238,9 +240,9 @@ def test_gram():
 
 
 def test_failed_verification():
-    """Is stored and marked, and the next run replaces it, taking over what was right. Here a sum
-    rises far and falls again, and its rounding errors exceed the bound of the check
-    (kernels/README.md): so they do in the next run."""
+    """The result is stored and marked, and the next run replaces it and takes over the right tiles.
+    In this test, a sum rises far and falls again, and its rounding errors exceed the bound of the
+    check (kernels/README.md), also in the next run."""
     a, b = normal(M, K), normal(N, K, seed=2)
     rises = 7 * K // 10
     a[0, :rises], a[0, rises:] = 1.1, -1.1 * rises / (K - rises)
@@ -284,7 +286,7 @@ def test_failed_verification():
 # ---------------------------------------------------------------- what is not resumed
 
 def test_resume_never_starts_over():
-    """With output.resume never the checkpoint is of no use any more, whatever it is of."""
+    """With output.resume never, any checkpoint is discarded."""
     left = Interrupted.get()
 
     for arguments in (left.arguments, ["--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 20]):
@@ -301,7 +303,7 @@ def test_resume_never_starts_over():
 
 
 def test_another_product():
-    """Is refused, and what was left stays as it was."""
+    """It is rejected, and the checkpoint is not changed."""
     left = Interrupted.get()
     folder = left.copy()
     before = {path: path.read_bytes() for path in hidden(folder, "checkpoint")}
@@ -349,7 +351,7 @@ def test_input_that_has_changed_since():
 
 
 def test_a_file_behind_an_input_that_has_changed_since():
-    """The source of a virtual data set; the file that is named stays as it was."""
+    """The source of a virtual data set changes; the named file does not."""
     left = Interrupted.get()
     files, folder = new_folder(), new_folder()
     source = files / "source.h5"
@@ -369,7 +371,7 @@ def test_a_file_behind_an_input_that_has_changed_since():
 
 
 def test_damaged_tiles_are_computed_again():
-    """A bit of C, a part file that has lost its end, a group without one rank's word."""
+    """A changed bit of C, a shortened part file, a group that one rank has not verified."""
     left = Interrupted.get()
     tiles = len(left.tiles)
 
@@ -385,11 +387,11 @@ def test_damaged_tiles_are_computed_again():
             part.write(bytes([byte ^ 1]))
 
     def cut(folder):
-        """Within the last row of tiles, the second one of the second rank."""
+        """Cuts the part file within the last row of tiles, the second one of the second rank."""
         os.truncate(hidden(folder, "part")[0], offset(folder) + 4 * N * (M - M // 8))
 
     def lose_a_word(folder):
-        """And so all that follows in that journal."""
+        """Removes one group from a journal, which invalidates all following lines."""
         path = hidden(folder, "checkpoint")[1]
         lines = path.read_text().split("\n")
         path.write_text("\n".join(line for line in lines if not line.endswith('{"group":1}')))
@@ -404,7 +406,7 @@ def test_damaged_tiles_are_computed_again():
 
 
 def test_nothing_that_is_whole():
-    """Without one rank's journal a checkpoint is none: it is removed."""
+    """Without one rank's journal there is no checkpoint: its files are removed."""
     left = Interrupted.get()
     folder = left.copy()
     hidden(folder, "checkpoint")[1].unlink()

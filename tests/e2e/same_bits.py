@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A result is a function of the data alone: the same bits, exact texts and positions for any number
-of ranks, any sizes of batches and slots, any readers and modes, from a file or a generator."""
+"""A result only depends on the data: the same bits, exact texts and positions for any number of
+ranks, any sizes of batches and slots, any readers and modes, from a file or a generator."""
 
 import itertools
 
@@ -16,8 +16,8 @@ MODES = ["stream", "pageable", "pinned", "mapped", "resident"]
 
 
 def schedules(element, many):
-    """(ranks, options): every number of ranks in every mode (or, if not `many`, in two of them),
-    each with sizes that differ from the others' in some way, the finest cuts among them."""
+    """(ranks, options): every number of ranks in every mode (or, without `many`, in two of them),
+    each with other sizes, including the smallest ones."""
     leaf = LEAF * element
     sizes = itertools.cycle([
         {},
@@ -41,7 +41,7 @@ def as_arguments(options):
 
 
 def check_schedules(source, element, many):
-    """All schedules give one and the same result, which is returned."""
+    """Checks that all schedules give the same result, and returns it."""
     folder = new_folder()
 
     def check(number, ranks, options):
@@ -58,7 +58,8 @@ def check_schedules(source, element, many):
 
 
 def values_of(name, count):
-    """Of many magnitudes: another order of adding would show. The maximum in several places."""
+    """Values of many magnitudes, so that another order of additions changes the sum. The maximum
+    occurs several times."""
     dtype = np.dtype(TYPES[name])
     if dtype.kind == "f":
         magnitudes = 10.0**RANDOM.integers(-12, 12, count)
@@ -71,7 +72,7 @@ def values_of(name, count):
 
 
 def test_order_shows():
-    """The data would tell on a program that adds in another order."""
+    """The data would detect a program that adds in another order."""
     values = values_of("f32", 5 * LEAF)
     folds = [model.fold(order, False) for order in (values, values[::-1], np.roll(values, 1))]
     assert len({(fold.total, fold.squares) for fold in folds}) == 3
@@ -115,7 +116,7 @@ def test_u8():
 
 
 def test_generators_and_their_files():
-    """`generate` and then `reduce` gives what `reduce` of the generator gives."""
+    """`generate` and then `reduce` gives the same as `reduce` of the generator."""
     count = 4 * LEAF + 99
 
     def check(generator, name, ranks):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""measure.timeline: the spans in the result file and in the trace are the same, they are where they
-must be, and their sums are the timings."""
+"""measure.timeline: the spans in the result file and in the trace are the same, they are at the
+right places, and their sums are the timings."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def rows(file, name):
 
 
 def timed(folder, *arguments, ranks=RANKS):
-    """A run with a timeline: what it printed, its spans, its timings, its trace."""
+    """A run with a timeline: its output, its spans, its timings and its trace."""
     finished = reduce("uniform", folder / "out.h5", "--measure.timeline", "true", *SIZES,
                       *arguments, ranks=ranks)
     with h5py.File(folder / "out.h5") as file:
@@ -47,7 +47,7 @@ def end(span):
 
 
 def by_batch(spans):
-    """Batch -> its spans, one a repetition, in the order of time."""
+    """{batch: spans}, one per repetition, in the order of time."""
     found = {}
     for span in sorted(spans, key=lambda span: span["start_ns"]):
         found.setdefault(span["batch"], []).append(span)
@@ -170,8 +170,8 @@ def test_the_trace_is_kept_as_results_are():
 
 
 def test_a_trace_that_meets_a_full_disk():
-    """Is left out with a warning; the result is complete. A limit on the sizes of files stands in
-    for the disk's."""
+    """The trace is omitted with a warning, and the result is complete. A limit of the file size
+    takes the place of the full disk."""
     arguments = ["run", "reduce", "--input.count", ELEMENTS, "--pipeline.slot", 1,
                  "--pipeline.batch", 1, "--measure.repeat", 300, "--measure.timeline", "true"]
     whole = new_folder()

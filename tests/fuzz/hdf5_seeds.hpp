@@ -14,7 +14,7 @@ struct Seed {
   Files files;
 };
 
-/// Made in `folder`, which becomes the current one.
+/// Creates them in `folder`, which becomes the current folder.
 std::vector<Seed> hdf5_seeds(const std::filesystem::path& folder);
 
 }  // namespace shardstream::fuzz

@@ -1,6 +1,7 @@
 // Opens damaged HDF5 files as inputs and reads them.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 
 #include "cli/commands.hpp"

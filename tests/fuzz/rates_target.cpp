@@ -1,14 +1,16 @@
 // Files for `--rates`: results with changed bytes, and files with other tables and attributes than
 // results.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <variant>
 
 #include "cli/commands.hpp"
 #include "core/text.hpp"
-#include "execution/run.hpp"
+#include "execution/dry_run.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "support/hdf5_inputs.hpp"
@@ -99,7 +101,7 @@ hdf5::Type any_type(Random& random) {
   }
 }
 
-/// A column as results have it, or not quite.
+/// A column of a result, possibly changed.
 struct StoredColumn {
   std::string name;
   hdf5::Type type;
@@ -219,7 +221,7 @@ void put_table(hid_t file, const char* path, const std::vector<Column>& usual, R
       fill(bytes.data() + row * size + column.offset, column.type, random);
     }
   }
-  // Fails where the records are none.
+  // Fails for other types than records.
   static_cast<void>(
       H5Dwrite(table.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()));
 }
@@ -265,7 +267,7 @@ void put_all(const hdf5::File& file, Random& random) {
   put_attribute(id, "/", "schema_version", std::int64_t{1}, random);
   put_attribute(id, "/", "status", Text("complete"), random);
   put_attribute(id, "/config", "run.workload", Text(random.pick(workloads)), random);
-  put_attribute(id, "/topology", "type", Text("f32"), random);  // makes the group
+  put_attribute(id, "/topology", "type", Text("f32"), random);  // creates the group
   put_table(id, "/ceilings",
             {{"ceiling", ColumnType::text},
              {"per_rank_min", ColumnType::real},

@@ -1,5 +1,5 @@
-// Blocks of an HDF5 file that end in a checksum of their own, as the newer formats have them. A
-// changed byte in one is found by its checksum and gets no further, unless it is sealed again.
+// Blocks of an HDF5 file that end in a checksum, as in the newer formats. HDF5 rejects a block with
+// a changed byte, unless its checksum is corrected (the block is sealed again).
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ struct Sealed {
   std::size_t begin, length;  ///< the checksum's four bytes come behind
 };
 
-/// All of a file's, found by their signatures.
+/// All blocks of a file, found by their signatures.
 std::vector<Sealed> sealed_blocks(const std::string& bytes);
 
-/// Makes the checksums right, where the blocks still are.
+/// Corrects the checksums of blocks that still have their signature.
 void seal(std::string& bytes, const std::vector<Sealed>& blocks);
 
 }  // namespace shardstream::fuzz

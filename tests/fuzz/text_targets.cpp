@@ -36,7 +36,7 @@ std::string any_text(Random& random) {
   return text;
 }
 
-/// Calls that are to end each in its own way. The first UsageError is thrown at the end, or one
+/// Calls, each of which may end in its own way. The first UsageError is thrown at the end, or one
 /// whose message has several lines.
 class Attempts {
  public:

@@ -1,5 +1,5 @@
-"""Two hosts on this machine, for tests: network namespaces with addresses, host names, /etc/hosts
-and /dev/shm of their own, joined by a virtual cable. Nothing of the machine itself is changed."""
+"""Two hosts on this machine, for tests: network namespaces with their own addresses, host names,
+/etc/hosts and /dev/shm, connected by a virtual cable. The machine itself is not changed."""
 
 import contextlib
 import os
@@ -76,7 +76,7 @@ exec ip netns exec "$name" unshare --uts --ipc --mount bash -c '
             self.ip("netns", "del", name)
 
     def remove_stale(self):
-        """Hosts of tests that were killed."""
+        """Removes hosts of killed tests."""
         for line in self.ip("netns", "list").splitlines():
             found = NAME.match(line)
             if found and not os.path.exists(f"/proc/{found[1]}"):
@@ -88,14 +88,14 @@ exec ip netns exec "$name" unshare --uts --ipc --mount bash -c '
                               timeout=30).stdout
 
     def cut(self, name):
-        """Takes the host off the network."""
+        """Disconnects the host from the network."""
         self.ip("-n", name, "link", "set", "cable", "down")
 
     def pids(self, name):
         return [int(pid) for pid in self.ip("netns", "pids", name).split()]
 
     def launcher(self, ranks):
-        """mpirun on host a, for ranks on both, two on each."""
+        """mpirun on host a, for ranks on both hosts, two on each."""
         a, b = self.names
         return ["mpirun", "-q", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(self.on_host),
                 "--mca", "oob_tcp_if_include", self.network, "--mca", "btl_tcp_if_include",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Ranks on two hosts: info is right, results have the bits of one host, a lost host is named, and a
-study runs over both."""
+"""Ranks on two hosts: info is right, results have the bits of one host, the error names a lost
+host, and a study runs on both."""
 
 import json
 import pathlib
@@ -61,7 +61,7 @@ def test_a_study_over_both(hosts):
 
 
 def test_a_lost_host_is_named(hosts):
-    """The last test: the cable stays down."""
+    """The last test, since the cable stays down."""
     process = hosts.start(*hosts.launcher(4), "shardstream", "run", "model", "--model.work", "300s",
                           "--model.spin", "sleep", "--comm.timeout", "3s", "-o", "never.h5")
     a, b = hosts.names

@@ -1,6 +1,7 @@
 // What ranks gather of their GPUs, played by a library: tables, energy, throttling, warnings.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <thread>
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <new>
 
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"

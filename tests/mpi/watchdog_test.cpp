@@ -1,5 +1,4 @@
-// The watchdog where nothing is wrong: what it does when something is, tests/e2e/hanging_rank.py
-// sees.
+// The watchdog while nothing is wrong. tests/e2e/hanging_rank.py tests hanging and dead ranks.
 #include "watchdog/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@ namespace {
 using test::session;
 using namespace std::chrono_literals;
 
-/// What was written to a log so far.
+/// The text written to a log so far.
 std::string text_of(std::FILE* file) {
   std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
   std::rewind(file);

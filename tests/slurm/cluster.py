@@ -1,5 +1,5 @@
 """A private Slurm of two virtual nodes on this machine, with its own folder, munge key and ports.
-Nothing else on the machine changes, and all its processes end with the test, however that ends."""
+Nothing else on the machine changes, and all its processes end with the test in any case."""
 
 import contextlib
 import json
@@ -150,7 +150,7 @@ class Cluster:
         return self.call("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 2
 
     def wait_for(self, holds, what):
-        """For something that the daemons or a job will bring about."""
+        """Waits until a condition holds that the daemons or a job are to bring about."""
         end = time.monotonic() + HANGS
         while not holds():
             dead = [name for pid, name in self.daemons.items()
@@ -163,8 +163,8 @@ class Cluster:
             time.sleep(0.1)
 
     def call(self, *words, code=0, cwd=None, **variables):
-        """The output of one of Slurm's commands, or of a script that calls them, in `work` or
-        `cwd`. With another `code` its errors."""
+        """The output of a Slurm command, or of a script that calls such commands, in `work` or
+        `cwd`. With another `code`, its errors."""
         done = subprocess.run([str(word) for word in words], cwd=cwd or self.work, text=True,
                               env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=HANGS, check=False)

@@ -28,7 +28,8 @@ SIZES = ["--gemm.m", "2900", "--gemm.n", "4600", "--gemm.k", "3000"]  # of e2e/r
 
 
 def ends(cluster, job, code=0, words=()):
-    """The job ends with this exit code, and its output has `words`. Returns its state."""
+    """Checks that the job ends with this exit code and that its output has `words`. Returns its
+    state."""
     ended = cluster.finish(job)
     assert ended["ExitCode"] == f"{code}:0", (ended, ended["log"])
     expect_words(ended["log"], words)
@@ -36,7 +37,7 @@ def ends(cluster, job, code=0, words=()):
 
 
 def expect_study(folder, ranks, launches):
-    """A report of the folder has these sizes and launches of each, and nothing went wrong."""
+    """Checks that a report of the folder has these sizes and launches, and reports no problem."""
     study = only_study(folder)
     assert [point["ranks"] for point in study["points"]] == ranks, study
     assert {point["launches"] for point in study["points"]} == {launches}, study
@@ -51,7 +52,8 @@ def skips_products():
 
 
 def test_shown_commands(cluster):
-    """Those of jobs/README.md, with small inputs. Of the studies, which are large, --list."""
+    """The commands of jobs/README.md, with small inputs. Studies, which are large, only with
+    --list."""
     text = (JOBS / "README.md").read_text()
     runs = re.findall(r"^(sbatch .*?run.sbatch .*? -o \S+) +#", text, re.MULTILINE)
     studies = re.findall(r"^(?:sbatch .*study.sbatch|jobs/submit-study) (.*?) +#", text,
@@ -115,7 +117,7 @@ def test_benches(cluster):
 
 
 def test_a_run_on_two_nodes(cluster):
-    """Also SITE_MODULES, GPUs that the job asks for, and a folder with a space."""
+    """Also SITE_MODULES, GPUs that the job requests, and a folder with a space."""
     cluster.environment["BASH_FUNC_module%%"] = '() { echo "module was called: $*"; }'
     folder = cluster.work / "a folder"
     folder.mkdir()
@@ -152,7 +154,8 @@ def test_a_study_in_one_allocation(cluster):
 
 
 def test_a_warning_requeues_a_study(cluster):
-    """The next start does what is missing, and its runs count. A canceled job stays canceled."""
+    """The next start runs the missing points, and its runs count. A cancelled job stays
+    cancelled."""
     job = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--scale.ranks", "1,2",
                          "--scale.replicates", "2", "-o", "warned")
     folder = cluster.work / "warned"
@@ -171,7 +174,7 @@ def test_a_warning_requeues_a_study(cluster):
 
 
 def test_a_study_of_many_jobs(cluster):
-    """If a job is lost the report names its launch, and the same command submits it again."""
+    """If a job is lost, the report names its launch, and the same command submits it again."""
     def submit():
         said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2,4", "--scale.replicates",
                             "2", "-o", "many", SITE_RANKS_PER_NODE="2", SITE_GPUS_PER_NODE="0",

@@ -1,4 +1,4 @@
-// The catalogue of experiments and what is said of their results, without running one.
+// The catalogue of experiments and the description of their results, without running one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -311,7 +311,7 @@ TEST(Results, AreCountedByState) {
   EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 failed, 1 wrong");
 }
 
-TEST(Figures, HaveTheTextsOnceAndALineForEachColumnBeside) {
+TEST(Figures, HaveTheTextsOnceAndALineForEachOtherColumn) {
   report::BenchFile bench;
   bench.ranks = 2;
   bench.experiments = {result()};

@@ -1,4 +1,4 @@
-// The filters of chunks, against those of HDF5 and against plain arithmetic; and the chunks that
+// The filters of chunks, compared with those of HDF5 and with plain arithmetic; and chunks that
 // several reads share.
 #include "io/source/chunks/filters.hpp"
 
@@ -97,7 +97,7 @@ TEST(ChunkFilters, BytesAreReversed) {
 TEST(ChunkFilters, DamagedDataAreNamed) {
   const auto filters = filters_of([](hid_t p) {
     const unsigned element = 4;
-    H5Pset_filter(p, H5Z_FILTER_SHUFFLE, 0, 1, &element);  // H5Pset_shuffle() leaves it out
+    H5Pset_filter(p, H5Z_FILTER_SHUFFLE, 0, 1, &element);  // H5Pset_shuffle() sets no element size
     H5Pset_deflate(p, 4);
   });
   DecodingRoom room;

@@ -52,9 +52,8 @@ const std::map<std::string, Filters> all_filters = {
      }}};
 
 std::unique_ptr<Source> open(const std::string& file, ReadWay way,
-                             std::optional<ElementType> type = {},
-                             ReadOrder order = ReadOrder::elements, const std::string& path = "x",
-                             std::uint64_t rows = 0) {
+                             std::optional<ElementType> type = {}, ReadOrder order = {},
+                             const std::string& path = "x", std::uint64_t rows = 0) {
   return open_hdf5_source(file, "/" + path, type, way, order, Unwritten::fill, {}, rows);
 }
 
@@ -68,7 +67,7 @@ Bytes read(const Source& source, Range elements) {
   return bytes;
 }
 
-/// Memory between the rows stays as it was.
+/// Memory between the rows is not changed.
 Bytes read(const Source& source, Range rows, Range columns, std::uint64_t gap) {
   const std::uint64_t pitch = (columns.count + gap) * size_of(source.type());
   Bytes bytes(rows.count * pitch, std::byte{77});
@@ -76,7 +75,7 @@ Bytes read(const Source& source, Range rows, Range columns, std::uint64_t gap) {
   return bytes;
 }
 
-/// The whole, ranges that cut chunks, and rectangles are those of H5Dread.
+/// The whole data set, ranges that divide chunks, and rectangles are equal to those of H5Dread.
 void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> type = {},
                          const std::string& path = "x", std::uint64_t rows = 0) {
   const auto ours = open(file, ReadWay::automatic, type, ReadOrder::elements, path, rows);
@@ -110,7 +109,7 @@ void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> typ
 
 class ChunkedSources : public testing::Test {
  protected:
-  /// Small values that compress but differ, so that all types hold them.
+  /// Small values, which all types can hold, that differ and can be compressed.
   void make(hid_t stored, const test::Storage& storage) {
     std::uint64_t count = 1;
     for (const auto extent : storage.shape) count *= extent;
@@ -145,7 +144,7 @@ TEST_F(ChunkedSources, EveryTypeAndFilterHasTheBitsOfHdf5) {
       {"f64be", H5T_IEEE_F64BE}, {"f80", H5T_NATIVE_LDOUBLE}};
   for (const auto& [name, type] : types) {
     for (const auto& [filter, set] : all_filters) {
-      // Checksums know no types.
+      // Checksums do not depend on the type.
       if (name != "f32be" && filter.find("fletcher32") != filter.npos) continue;
       SCOPED_TRACE(name + ", " + filter);
       make(type, {{37, 53}, {8, 10}, set});
@@ -348,10 +347,10 @@ TEST_F(ChunkedSources, DamagedChunksAreNamed) {
   for (const auto& [filters, bytes, mask] :
        std::vector<Damage>{{"deflate", 100, 0},                         // no deflate stream
                            {"shuffle, deflate, fletcher32", 100, 0},    // a wrong checksum
-                           {"fletcher32", 8 * 10 * 4 + 4, 0},           // as well
+                           {"fletcher32", 8 * 10 * 4 + 4, 0},           // also a wrong checksum
                            {"fletcher32", 3, 0},                        // too short for one
                            {"shuffle", 8 * 10 * 4 - 4, 0},              // too few bytes
-                           {"shuffle, deflate", 8 * 10 * 4 + 4, 3}}) {  // too many
+                           {"shuffle, deflate", 8 * 10 * 4 + 4, 3}}) {  // too many bytes
     SCOPED_TRACE(filters);
     make(H5T_NATIVE_FLOAT, {{37, 53}, {8, 10}, all_filters.at(filters)});
     const Bytes rubbish(bytes, std::byte{1});

@@ -1,4 +1,4 @@
-// The two ways to read a contiguous data set give the same bytes, from any offset, to any place.
+// Both ways to read a contiguous data set give the same bytes, from any offset to any address.
 #include "io/source/contiguous_source.hpp"
 
 #include <fcntl.h>
@@ -58,7 +58,7 @@ class ContiguousSources : public testing::Test {
     std::vector<std::byte> out(elements.count * size);
     source.read(elements.first, elements.count, out.data());
     EXPECT_EQ(std::memcmp(out.data(), wanted, out.size()), 0) << "read";
-    // What lies behind the slot stays as it is.
+    // Memory after the slot is not changed.
     const std::uint64_t slot_bytes = source.slot_bytes(elements.count), page = DirectFile::block();
     const AlignedBytes slot(page, DirectFile::room(slot_bytes));
     slot.data()[slot_bytes] = std::byte{42};
@@ -140,7 +140,7 @@ TEST_F(ContiguousSources, AutomaticReadsColdDataDirect) {
   EXPECT_EQ(source.access(), direct_access);
   EXPECT_TRUE(source.stored({0, half})->past_cache);
   expect_same_bytes(source, 0, {0, half});
-  // Reading so has not made it warm; reading through the cache does, of what is read alone.
+  // Direct reads do not fill the page cache; reads through it do, with the bytes that are read.
   source.prepare({0, half});
   EXPECT_EQ(source.access(), direct_access);
   const auto through = open(ElementType::u8, 0, ReadWay::cached);
@@ -163,7 +163,7 @@ TEST_F(ContiguousSources, TheRequestedWayIsKept) {
   EXPECT_EQ(cached.access(), cached_access);
 }
 
-/// A file of /proc is one that no system reads past its cache.
+/// No system supports direct reads of a file of /proc.
 TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
   const ElementOrder order({10}, {10});
   const auto proc = [] { return Descriptor("/proc/self/status", O_RDONLY); };

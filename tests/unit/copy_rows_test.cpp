@@ -1,4 +1,4 @@
-// How readers cut the rows of a matrix into pieces.
+// The division of the rows of a matrix into pieces for readers.
 #include "workloads/product/engine/copy_rows.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(Pieces, AreWholeWords) {
   EXPECT_EQ(whole_word_rows(262'148), 8U);
 }
 
-/// A row of 256 KiB, which may be uploaded as 128 KiB, alone fills a slot that is no larger.
+/// A row of 256 KiB fills a slot of this size, although only 128 KiB of it may be uploaded.
 TEST(Pieces, FillTheirSlots) {
   constexpr std::size_t KiB = 1024;
   EXPECT_EQ(rows_per_piece(1024 * KiB, 256 * KiB, 128 * KiB), 4U);
@@ -22,7 +22,7 @@ TEST(Pieces, FillTheirSlots) {
   EXPECT_EQ(rows_per_piece(64 * KiB, 256 * KiB, 128 * KiB), 1U);
   EXPECT_EQ(rows_per_piece(1000, 12, 12), 80U);  // eight at a time
   EXPECT_EQ(rows_per_piece(10, 12, 12), 8U);
-  EXPECT_EQ(rows_per_piece(1000, 0, 0), 1000U);  // of nothing
+  EXPECT_EQ(rows_per_piece(1000, 0, 0), 1000U);  // empty rows
 }
 
 }  // namespace

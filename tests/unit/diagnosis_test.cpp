@@ -1,4 +1,4 @@
-// Who is said to hang, from what the ranks have told.
+// The diagnosis of hanging ranks from their latest reports.
 #include "watchdog/diagnosis.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using test::names;
 
 constexpr double timeout = 300, interval = 1;
 
-/// Ranks of one host each that have told something just now and have not moved for `still` seconds.
+/// Ranks on one host each that have just reported and have made no progress for `still` seconds.
 std::vector<RankState> ranks(int count, double still = timeout) {
   std::vector<RankState> all;
   for (int rank = 0; rank < count; ++rank) {
@@ -51,7 +51,7 @@ TEST(Diagnosis, TheRankThatDoesNotWaitHangs) {
   EXPECT_TRUE(diagnose_hang(all, timeout, interval)->silent.empty());
 }
 
-TEST(Diagnosis, TheSilentComeBeforeThoseThatDoNotWait) {
+TEST(Diagnosis, SilentRanksAreNamedBeforeRanksThatDoNotWait) {
   auto all = ranks(4);
   all[1].silent = 12;
   all[1].pulse.waiting = false;
@@ -60,7 +60,7 @@ TEST(Diagnosis, TheSilentComeBeforeThoseThatDoNotWait) {
   ASSERT_TRUE(diagnosis);
   EXPECT_TRUE(names(diagnosis->sentence, "300 s", "comm.timeout", "rank 1", "node1", "pid 4001",
                     "hangs", "combine", "12 s"));
-  // And nothing of the others, of which one does not wait.
+  // No other rank is named, although one of them does not wait.
   EXPECT_EQ(diagnosis->sentence.find("rank"), diagnosis->sentence.rfind("rank"))
       << diagnosis->sentence;
   EXPECT_EQ(diagnosis->silent, std::vector<int>{1});
@@ -76,7 +76,7 @@ TEST(Diagnosis, ABlockedNetworkIsNamedIfAllWaitOnSeveralHosts) {
   EXPECT_FALSE(names(sentence(all), "NCCL_SOCKET_IFNAME"));
 }
 
-TEST(Diagnosis, ABeatThatIsLateIsNoSilence) {
+TEST(Diagnosis, ALateReportIsNoSilence) {
   auto all = ranks(2);
   all[1].silent = 4.9 * interval;
   EXPECT_TRUE(diagnose_hang(all, timeout, interval)->silent.empty());

@@ -1,4 +1,4 @@
-// ElementOrder against the plainest implementation of the same order, element by element.
+// ElementOrder compared with the simplest implementation of the same order, element by element.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,6 @@
 
 namespace shardstream::io {
 namespace {
-
-using Extents = std::vector<std::uint64_t>;
 
 /// Calls f with every coordinate in [0, extent), row-major.
 template <class F>
@@ -23,7 +21,7 @@ void for_each(const Extents& extent, F&& f) {
   }
 }
 
-/// All coordinates in the order that the class promises.
+/// All coordinates in the documented order of the class.
 std::vector<Extents> in_order(const Extents& shape, const Extents& box) {
   Extents grid(shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) grid[d] = (shape[d] + box[d] - 1) / box[d];
@@ -112,7 +110,7 @@ TEST(ElementOrder, CountsBeyond32Bits) {
   EXPECT_EQ(blocks[1].extent, (Extents{1, 8}));
 }
 
-TEST(ElementOrder, RejectsWhatItCannotNumber) {
+TEST(ElementOrder, RejectsTooManyElements) {
   EXPECT_THROW(ElementOrder({}, {}), ContractError);
   EXPECT_THROW(ElementOrder({4}, {4, 4}), ContractError);
   EXPECT_THROW(ElementOrder({4, 0}, {4, 1}), ContractError);

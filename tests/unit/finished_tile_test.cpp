@@ -1,4 +1,4 @@
-// What a journal and a part file hold of a finished tile, read back.
+// The records of finished tiles in journals and part files.
 #include "workloads/product/checkpoint/finished_tiles.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(FinishedTiles, WithImpossibleValuesDoNotCount) {
     piece.record[value] = std::bit_cast<std::uint64_t>(x);
     return tile_of(piece).has_value();
   };
-  EXPECT_TRUE(with(1, nan));  // C may hold what is not finite
+  EXPECT_TRUE(with(1, nan));  // C may contain values that are not finite
   EXPECT_FALSE(with(1, -1));
   EXPECT_FALSE(with(3, -1));
   for (const double worst : {-1.0, 2.0, nan}) EXPECT_FALSE(with(2, worst)) << worst;

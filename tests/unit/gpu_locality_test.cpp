@@ -1,4 +1,4 @@
-// Where hwloc says that a GPU is, on a machine that is described in a file.
+// The locality of GPUs according to hwloc, on a machine described in a file.
 #include "ranks/gpu_locality.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ std::string object(const char* type, int index, unsigned cpus, unsigned nodes,
       type, index, cpus, cpus, nodes, nodes, unique++, children);
 }
 
-/// A bridge with one display controller behind it.
+/// A bridge with one display controller.
 std::string gpu(const char* domain, const char* bus) {
   static int unique = 1;
   const int bridge = unique++, device = unique++;
@@ -36,7 +36,7 @@ std::string gpu(const char* domain, const char* bus) {
       bridge, domain, bus, bus, device, domain, bus);
 }
 
-/// With two threads, CPUs `index` and `index` + 4.
+/// A core with two threads, CPUs `index` and `index` + 4.
 std::string core(int index, unsigned nodes) {
   const unsigned first = 1U << index, second = 16U << index;
   const std::string threads =
@@ -63,7 +63,7 @@ std::string machine() {
 
 class GpuLocality : public ::testing::Test {
  protected:
-  /// Before the first call, which loads the topology once for all.
+  /// Call it before the first call of the tested functions, which loads the topology.
   static void SetUpTestSuite() {
     const test::TemporaryFolder folder;
     const auto path = folder / "machine.xml";
@@ -98,7 +98,7 @@ TEST_F(GpuLocality, MissingGpusAreUnknown) {
 TEST_F(GpuLocality, ThreadsOfACoreAreAdjacent) {
   EXPECT_EQ(neighbours_together(cpus_of("0-7")), (Cpus{0, 4, 1, 5, 2, 6, 3, 7}));
   EXPECT_EQ(neighbours_together(cpus_of("1,3-5")), (Cpus{4, 1, 5, 3}));
-  EXPECT_EQ(neighbours_together(cpus_of("6-9")), cpus_of("6-9"));  // some that are unheard of
+  EXPECT_EQ(neighbours_together(cpus_of("6-9")), cpus_of("6-9"));  // some are unknown
 }
 
 TEST(MemoryNodes, CountTouchedPages) {

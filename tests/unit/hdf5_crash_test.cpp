@@ -1,4 +1,4 @@
-// How crashes end: inside HDF5 on a named file with one sentence, elsewhere as they always did.
+// Crashes inside HDF5 on a named file end with one sentence; other crashes end as usual.
 #include "io/hdf5/crash.hpp"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -27,13 +28,13 @@ namespace {
 
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-/// What earlier handlers do here: HDF5's crash must not reach them, all others must.
+/// An earlier handler: crashes inside HDF5 must not reach it, all others must.
 constexpr int by_earlier_handler = 77;
 void earlier_handler(int, siginfo_t*, void*) {
   _exit(by_earlier_handler);
 }
 
-/// Reads what no page is at; not optimised away.
+/// Reads an address without a page, in a way that is not optimised away.
 void fault() {
   volatile const int* const nowhere = reinterpret_cast<const int*>(std::uintptr_t{8});
   static_cast<void>(*nowhere);
@@ -50,7 +51,7 @@ class Hdf5Crash : public testing::Test {
     bool dies_by(int number) const { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
   };
 
-  /// How a child that does `work` ends. Its handlers are the default ones, but for earlier ones
+  /// The end of a child process that does `work`. Its handlers are the default ones, except those
   /// that `prepare` installs before HDF5 is used.
   template <class Prepare, class Work>
   End in_child(const Prepare& prepare, const Work& work) {
@@ -119,8 +120,7 @@ TEST_F(Hdf5Crash, InAReadingThreadEndsWithExitCodeOne) {
   expect_sentence(end.said, "SIGSEGV");
 }
 
-/// A group's header in the newest format that says that its links are in a heap, at an address that
-/// is none.
+/// In the newest format, the header of a group whose links are in a heap at an invalid address.
 TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
   const std::string path = folder_ / "data.h5";
   in_child([&] {
@@ -150,7 +150,7 @@ TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
   if (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10) expect_sentence(end.said, "SIGSEGV", path);
 }
 
-/// Needs a stack of its own.
+/// The handler needs its own stack.
 TEST_F(Hdf5Crash, MayBeAnOverflowOfTheStack) {
   struct Recursion {
     static int deeper(int depth) {
@@ -170,8 +170,8 @@ TEST_F(Hdf5Crash, MayBeAnOverflowOfTheStack) {
   expect_sentence(end.said, "SIGSEGV");
 }
 
-/// The sentence escapes what a terminal would act on, and says its rank; the process ends as it is
-/// told to.
+/// The sentence has no control characters and begins with the rank. The process ends by the given
+/// function.
 TEST_F(Hdf5Crash, EndsAsTheProgramSays) {
   const End end = in_child([] {
     set_crash_end({.prefix = "rank 3: ",
@@ -186,7 +186,7 @@ TEST_F(Hdf5Crash, EndsAsTheProgramSays) {
   EXPECT_EQ(end.said.find("ending\nrank 3: error: 'a\\x0ab\\x1b.h5'"), 0U) << end.said;
 }
 
-/// Outside HDF5, or inside but not on a file that is being read.
+/// The crash is outside HDF5, or inside without a file that is being read.
 TEST_F(Hdf5Crash, ElsewhereKillsTheProcessByItsSignal) {
   for (const int number : signals) {
     const End after = in_child([&] {
@@ -227,7 +227,7 @@ TEST_F(Hdf5Crash, ElsewhereGoesToTheEarlierHandler) {
   for (const int number : signals) {
     EXPECT_EQ(ends([&] { ::raise(number); }), by_earlier_handler) << number;
   }
-  // A crash of another thread is none of HDF5's either.
+  // A crash of another thread is not in HDF5 either.
   const End other = in_child(install_earlier, [] {
     const AtWork at_work("data.h5", Stage::opening);
     const Lock lock;
@@ -237,7 +237,7 @@ TEST_F(Hdf5Crash, ElsewhereGoesToTheEarlierHandler) {
       << other.status;
 }
 
-/// An earlier handler that returns leaves the next crash inside HDF5 to this one.
+/// After an earlier handler has returned, the next crash inside HDF5 is still handled.
 TEST_F(Hdf5Crash, IsStillHandledAfterAnEarlierHandlerHasReturned) {
   const End end = in_child([] { ::signal(SIGSEGV, [](int) {}); },
                            [] {

@@ -1,4 +1,4 @@
-// What a rank tells of itself.
+// The progress that a rank reports.
 #include "ranks/heartbeat.hpp"
 
 #include <gtest/gtest.h>

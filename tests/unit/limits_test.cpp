@@ -6,14 +6,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <new>
-#include <stdexcept>
 #include <system_error>
 #include <vector>
 
 #include "core/descriptor.hpp"
-#include "core/error.hpp"
 #include "core/failure.hpp"
 #include "support/errors.hpp"
 
@@ -22,7 +19,7 @@ namespace {
 
 using test::names;
 
-/// Lowers one soft limit of this process for a while.
+/// Lowers one soft limit of this process during its lifetime.
 class Lowered {
  public:
   Lowered(decltype(RLIMIT_AS) resource, rlim_t value) : resource_(resource) {
@@ -64,37 +61,13 @@ TEST(Limits, AWriteBeyondTheFileSizeIsAnError) {
 }
 
 TEST(Limits, OfMemoryAndThreadsAreInTheMessage) {
-  // Far above what this process has, so that it goes on.
+  // Far above the use of this process, so that nothing fails.
   const Lowered space(RLIMIT_AS, rlim_t{1} << 60), threads(RLIMIT_NPROC, 10'000);
   const std::string memory = message_of(std::bad_alloc(), "use --pipeline.gpu-memory");
   EXPECT_TRUE(names(memory, "ulimit -v", "1125899906842624 KiB"));
   const std::string thread =
       message_of(std::system_error(EAGAIN, std::generic_category(), "thread"));
   EXPECT_TRUE(names(thread, "ulimit -v", "1125899906842624 KiB", "ulimit -u", 10000));
-}
-
-TEST(Limits, OtherErrorsKeepTheirText) {
-  EXPECT_EQ(message_of(UsageError("give -o")), "give -o");
-  EXPECT_EQ(message_of(std::runtime_error("no")), "no");
-}
-
-TEST(Failures, OfTheStandardLibraryBecomeSentences) {
-  const std::string memory = message_of(std::bad_alloc());
-  EXPECT_EQ(memory.find("--pipeline"), memory.npos) << memory;
-  EXPECT_TRUE(names(message_of(std::bad_alloc(), "use --x"), "--x"));
-  EXPECT_EQ(message_of(std::length_error("vector::_M_default_append")), memory);
-  const auto file = [](std::errc code) {
-    return std::filesystem::filesystem_error("status", "/a/b", std::make_error_code(code));
-  };
-  const auto denied = file(std::errc::permission_denied),
-             full = file(std::errc::no_space_on_device);
-  EXPECT_TRUE(names(message_of(denied), "'/a/b'", "Permission denied"));
-  EXPECT_EQ(message_of(denied).find("filesystem error"), std::string::npos);
-  EXPECT_EQ(code_of(denied), ExitCode::usage);
-  EXPECT_EQ(code_of(full), ExitCode::failed);
-  EXPECT_EQ(code_of(std::bad_alloc()), ExitCode::failed);
-  EXPECT_EQ(code_of(UsageError("give -o")), ExitCode::usage);
-  EXPECT_TRUE(names(message_of(std::invalid_argument("stod")), "internal error", "stod"));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace shardstream {
 namespace {
 
-/// A stream that is read back from its file, so that what was not flushed is missed.
+/// A stream that is read back from its file, so that text that was not flushed is missing.
 class LogFile {
  public:
   LogFile() : file_(std::tmpfile()) { setvbuf(file_, nullptr, _IOFBF, 1 << 20); }
@@ -64,7 +64,7 @@ TEST(Log, EscapesControlCharacters) {
   EXPECT_EQ(file.text(), "error: file '\\x1b[31m\\x0aerror: \\xff'\n");
 }
 
-TEST(Log, WritesTheDetailsOfAWarningBehindIt) {
+TEST(Log, WritesTheDetailsOfAWarningAfterIt) {
   LogFile file;
   Log log("rank 3", file.get());
   log.warn("slow", {"link: 1 GB/s", "a\nb"});

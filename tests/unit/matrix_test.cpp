@@ -1,5 +1,5 @@
-// Matrices by rectangles: whatever way a data set is stored, each rectangle is what numpy's slice
-// would be, and what lies beside it in memory is left alone.
+// Matrices, read by rectangles: for each layout of a data set, every rectangle is equal to numpy's
+// slice, and other memory is not changed.
 #include "io/source/matrix.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ std::string refusal(const Values& values, const std::string& key = "input.a") {
   return error_of([&] { open(values, key); });
 }
 
-/// Reads a rectangle into memory whose rows have `gap` elements more, and compares it with
-/// `expected`, which holds the whole matrix; the gaps must stay as they were.
+/// Reads a rectangle into rows with `gap` additional elements, and compares it with `expected`,
+/// which has the whole matrix. The gaps must not change.
 template <class T>
 void expect_rectangle(const Matrix& matrix, const std::vector<T>& expected, Range rows,
                       Range columns, std::uint64_t gap) {
@@ -58,7 +58,7 @@ void expect_rectangle(const Matrix& matrix, const std::vector<T>& expected, Rang
   }
 }
 
-/// Rectangles at every edge, single elements, rows, columns and the whole.
+/// Rectangles at every edge, single elements, rows, columns and the whole matrix.
 template <class T>
 void expect_all_rectangles(const Matrix& matrix, const std::vector<T>& expected) {
   const std::uint64_t m = matrix.rows(), n = matrix.columns();
@@ -151,7 +151,7 @@ TEST_F(Matrices, CompressedOnesAreDecoded) {
 /// A filter that changes nothing and counts how often a chunk is decoded.
 class CountingFilter {
  public:
-  static constexpr H5Z_filter_t id = 300;  // of those for tests
+  static constexpr H5Z_filter_t id = 300;  // from the range for tests
   CountingFilter() {
     const hdf5::Lock lock;
     decoded() = 0;
@@ -196,7 +196,7 @@ TEST_F(Matrices, ForeignTypesAreConverted) {
   expect_all_rectangles(*open({{"input.a", file_}}), counting<double>(m * n));
   make(H5T_STD_U16LE);
   expect_all_rectangles(*open({{"input.a", file_}}), counting<std::int32_t>(m * n));
-  make(H5T_STD_U32BE, {{m, n}, {10, 20}});  // swapped and of the other signedness
+  make(H5T_STD_U32BE, {{m, n}, {10, 20}});  // other byte order and signedness
   expect_all_rectangles(*open({{"input.a", file_}, {"input.type", "i32"}}),
                         counting<std::int32_t>(m * n));
   make(H5T_NATIVE_DOUBLE);

@@ -1,5 +1,5 @@
-// The law of `model` against values worked out by hand, its noise, its kernel on the host backend,
-// and what its verification reports.
+// The law of `model` compared with values computed by hand, its noise, its kernel on the host
+// backend, and its verification.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -135,7 +135,7 @@ TEST(ModelVerification, AcceptsPartsThatLastedLongEnough) {
   EXPECT_EQ(fault({reported(100, 100), reported(100, 105)}, std::nullopt), "");
 }
 
-/// Not even if the other parts make up for it.
+/// Longer other parts do not compensate for it.
 TEST(ModelVerification, ReportsAPartThatEndedEarly) {
   RankReport report = reported(100, 98);
   report.spent.add(100, 500);

@@ -1,83 +1,19 @@
-#include "core/options.hpp"
-
+// Options: the command line, precedence, values, declarations and help.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
+#include <span>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "core/error.hpp"
 #include "support/errors.hpp"
+#include "support/option_rows.hpp"
 
 namespace shardstream {
 namespace {
 
-constexpr std::array pipeline_rows = {
-    OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096", "Pinned slots a rank."},
-    OptionRow{"pipeline.slot-size", OptionKind::size, "4MiB", "4KiB..1GiB", "Bytes in one slot."},
-    OptionRow{"comm.timeout", OptionKind::duration, "300s", "1s..", "Patience with a peer."},
-};
-constexpr std::array other_rows = {
-    OptionRow{"reduce.ops", OptionKind::list, "sum", "sum|min|max|mean",
-              "The reductions; all of them are computed in one pass over the data, and each of "
-              "them is verified by itself."},
-    OptionRow{"reduce.nan", OptionKind::choice, "propagate", "propagate|ignore|error",
-              "What a NaN does."},
-    OptionRow{"device.backend", OptionKind::choice, "auto", "auto|cuda|host", "Where to compute."},
-    OptionRow{"output.file", OptionKind::text, "{workload}.h5", "", "The result file."},
-    OptionRow{"output.note", OptionKind::text, "", "", "A line for the result file."},
-    OptionRow{"scale.ranks", OptionKind::list, "auto", "auto|1..64", "Ranks of a study."},
-    OptionRow{"scale.names", OptionKind::list, "a", "", "Names of a study."},
-    OptionRow{"verify.enabled", OptionKind::flag, "true", "", "Whether to verify."},
-    OptionRow{"verify.samples", OptionKind::count, "16", "..1e6", "Leaves to sample."},
-    OptionRow{"verify.factor", OptionKind::number, "1.5", "0.5..1e3", "A factor."},
-    OptionRow{"verify.seed", OptionKind::count, "auto", "", "Where sampling starts."},
-};
-
-OptionTable option_table() {
-  return OptionTable{pipeline_rows, other_rows};
-}
-
 using test::error_of;
 using test::names;
-using Words = std::vector<std::string>;
-
-CommandLine parse(const Words& arguments) {
-  return option_table().parse_command_line(arguments);
-}
-
-Options resolve(const Words& arguments, const Words& environment = {},
-                const std::optional<std::filesystem::path>& ini = {}) {
-  std::vector<const char*> entries;
-  for (const std::string& entry : environment) entries.push_back(entry.c_str());
-  entries.push_back(nullptr);
-  return option_table().resolve(parse(arguments), entries.data(), ini);
-}
-
-/// A file of this test's own, gone with it.
-class IniFile {
- public:
-  explicit IniFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              ("shardstream_options_" + std::to_string(getpid()) + ".ini")) {
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  ~IniFile() { std::filesystem::remove(path_); }
-  IniFile(const IniFile&) = delete;
-  IniFile(IniFile&&) = delete;
-  IniFile& operator=(const IniFile&) = delete;
-  IniFile& operator=(IniFile&&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string at(int line) const { return path_.string() + ":" + std::to_string(line); }
-
- private:
-  std::filesystem::path path_;
-};
 
 // ---------------------------------------------------------------- command line
 
@@ -199,7 +135,7 @@ TEST(CommandLine, FlagsMayStandAlone) {
   EXPECT_TRUE(flag({"--verify.enabled", "--reduce.ops", "sum"}));
   EXPECT_TRUE(flag({"--verify.enabled", "true"}));
   EXPECT_FALSE(flag({"--verify.enabled", "false"}));
-  // Only true and false are taken for its value: any other word is one of the command's.
+  // Only true and false are values of a flag; any other word is a word of the command.
   for (const char* word : {"yes", "0", "gram", "a.ini"}) {
     const CommandLine line = parse({"--verify.enabled", word});
     EXPECT_EQ(line.values.at("verify.enabled"), "true") << word;
@@ -275,7 +211,8 @@ TEST(Resolve, NamesTheOriginOfABadValue) {
   const IniFile ini("\n\n[pipeline]\nslots = 0\n");
   EXPECT_TRUE(
       names(error_of([&] { resolve({}, {}, ini.path()); }), ini.at(4), "pipeline.slots", "'0'"));
-  EXPECT_NO_THROW(resolve({"--pipeline.slots", "2"}, {}, ini.path()));  // not effective: not judged
+  EXPECT_NO_THROW(
+      resolve({"--pipeline.slots", "2"}, {}, ini.path()));  // not effective, so not checked
 }
 
 TEST(Resolve, RejectsUnknownKeys) {
@@ -283,136 +220,6 @@ TEST(Resolve, RejectsUnknownKeys) {
   line.values["reduce.opps"] = "sum";
   EXPECT_TRUE(names(error_of([&] { option_table().resolve(line, nullptr, {}); }), "reduce.opps",
                     "--reduce.ops"));
-}
-
-// ---------------------------------------------------------------- environment
-
-TEST(Environment, HasAVariableForEachKey) {
-  const Options options =
-      resolve({}, {"SHARDSTREAM_PIPELINE_SLOT_SIZE=8MiB", "PATH=/bin", "XSHARDSTREAM_FOO=1",
-                   "SHARDSTREAM=1", "SHARDSTREAM_OUTPUT_NOTE=a=b"});
-  EXPECT_EQ(options.bytes("pipeline.slot-size"), 8u << 20);
-  EXPECT_EQ(options.text("output.note"), "a=b");
-}
-
-TEST(Environment, IgnoresTheVariablesOfTests) {
-  EXPECT_NO_THROW(resolve({}, {"SHARDSTREAM_TEST_DROP_WAIT=3"}));
-}
-
-TEST(Environment, UnknownNamesAreWarnings) {
-  const auto warnings = [](const char* variable) { return resolve({}, {variable}).warnings(); };
-  const auto misspelt = warnings("SHARDSTREAM_REDUCE_OPPS=sum");
-  ASSERT_EQ(misspelt.size(), 1U);
-  EXPECT_TRUE(names(misspelt[0], "SHARDSTREAM_REDUCE_OPPS", "SHARDSTREAM_REDUCE_OPS"));
-  const auto lower = warnings("SHARDSTREAM_reduce_ops=sum");
-  ASSERT_EQ(lower.size(), 1U);
-  EXPECT_TRUE(names(lower[0], "SHARDSTREAM_reduce_ops", "SHARDSTREAM_REDUCE_OPS"));
-  const auto of_site = warnings("SHARDSTREAM_ROOT=/opt");
-  ASSERT_EQ(of_site.size(), 1U);
-  EXPECT_TRUE(names(of_site[0], "SHARDSTREAM_ROOT"));
-  EXPECT_EQ(of_site[0].find("SHARDSTREAM_"), of_site[0].rfind("SHARDSTREAM_")) << of_site[0];
-  EXPECT_TRUE(warnings("SHARDSTREAM_REDUCE_OPS=sum").empty());
-}
-
-// ---------------------------------------------------------------- INI file
-
-TEST(Ini, ReadsCommentsQuotesAndByteOrderMarks) {
-  const IniFile ini(
-      "\xEF\xBB\xBF# a byte-order mark before this comment\r\n"
-      "; and a comment of the other kind\r\n"
-      "  ; indented\n"
-      "[reduce]   # behind a section\r\n"
-      "ops = sum, min ; behind a value\r\n"
-      "nan=error\t# behind a tab\n"
-      "\n"
-      "[ output ]\n"
-      "file = data#1;v2.h5\n"
-      "note = \"a # b ; c\"   # quoted\n");
-  const Options options = resolve({}, {}, ini.path());
-  EXPECT_EQ(options.list("reduce.ops"), (Words{"sum", "min"}));
-  EXPECT_EQ(options.all().at("reduce.ops").origin, ini.at(5));
-  EXPECT_EQ(options.text("reduce.nan"), "error");
-  EXPECT_EQ(options.text("output.file"), "data#1;v2.h5");
-  EXPECT_EQ(options.text("output.note"), "a # b ; c");
-}
-
-TEST(Ini, StripsOnlyMatchingQuotes) {
-  struct Case {
-    std::string written;
-    std::string value;
-  };
-  for (const auto& [written, value] : std::vector<Case>{
-           {"'single'", "single"},
-           {"\" padded \"", " padded "},
-           {"\"\"", ""},
-           {"", ""},
-           {"# nothing but a comment", ""},
-           {"it's # fine", "it's"},
-           {"\"a\" \"b\"", "\"a\" \"b\""},
-           {"\"it's\"", "it's"},
-           {"a=b", "a=b"},
-           {"ends with \"", "ends with \""},
-       }) {
-    const IniFile ini("[output]\nnote = " + written + "\n");
-    EXPECT_EQ(resolve({}, {}, ini.path()).text("output.note"), value) << written;
-  }
-}
-
-TEST(Ini, AcceptsWholeKeysBeforeAnySection) {
-  const IniFile ini("reduce.ops = max");  // and no newline at the end
-  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.ops"), "max");
-}
-
-TEST(Ini, AcceptsASectionInTwoPieces) {
-  const IniFile ini("[reduce]\nops = max\n[output]\n[reduce]\nnan = error\n");
-  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.nan"), "error");
-}
-
-TEST(Ini, ErrorsNameFileAndLine) {
-  struct Bad {
-    std::string text;
-    int line;
-    Words named;
-  };
-  for (const Bad& bad : std::vector<Bad>{
-           {"[reduce]\nopps = sum\n", 2, {"'reduce.opps'", "reduce.ops"}},
-           {"[reduse]\nops = sum\n", 2, {"'reduse.ops'", "reduce.ops"}},
-           {"[reduce]\nop = sum\n", 2, {"'reduce.op'"}},  // prefixes are not guessed
-           {"ops = sum\n", 1, {"'ops'", "reduce.ops"}},
-           {"[reduce]\n= sum\n", 2, {"'reduce.'"}},
-           {"[reduce]\nops#x = sum\n", 2, {"'reduce.ops#x'"}},
-           {"[reduce]\n\nops = sum\nops = min\n", 4, {"reduce.ops", "'sum'", "line 3", "'min'"}},
-           {"[reduce]\nops = sum\n[x\n", 3, {"'[x'"}},
-           {"[]\nops = sum\n", 1, {"'[]'"}},
-           {"[reduce]\nops sum#1\n", 2, {"'ops sum#1'"}},
-           {"[output]\nnote = \"open # comment\n", 2, {"'\"open # comment'", "quote"}},
-           {"[output]\nnote = a\x01\n", 2, {"text"}},
-           {"[output]\r\nnote = a\rb\r\n", 2, {"text"}},
-           {"\x89HDF\r\n\x1a\n", 1, {"[section]", "key = value"}},
-           {"[reduce]\nops = sum,\n", 2, {"reduce.ops", "'sum,'"}},
-           {"\xff\x9b[31m\n", 1, {R"('\xff\x9b[31m')"}},
-           {"[\xc2\x9b]\nops = sum\n", 2, {R"('\xc2\x9b.ops')"}},
-           {"[reduce]\nnan = \xfe\n", 2, {"reduce.nan", R"('\xfe')"}},
-           {std::string(100, '\xfe') + "\n", 1, {"100 bytes"}},
-       }) {
-    const IniFile ini(bad.text);
-    const std::string message = error_of([&] { resolve({}, {}, ini.path()); });
-    EXPECT_TRUE(names(message, ini.at(bad.line))) << bad.text;
-    EXPECT_TRUE(names(message, bad.named)) << bad.text;
-  }
-}
-
-TEST(Ini, RejectsADataFile) {
-  const IniFile ini("");
-  std::filesystem::resize_file(ini.path(), (1 << 20) + 1);
-  EXPECT_TRUE(names(error_of([&] { resolve({}, {}, ini.path()); }), ini.path().string(), "INI"));
-  std::filesystem::resize_file(ini.path(), 0);
-  EXPECT_NO_THROW(resolve({}, {}, ini.path()));
-}
-
-TEST(Ini, RejectsAMissingFile) {
-  EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/no/such/file.ini"); }), "/no/such/file.ini"));
-  EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/tmp"); }), "'/tmp'", "directory"));
 }
 
 // ---------------------------------------------------------------- declarations
@@ -436,7 +243,7 @@ TEST(Switches, AreWordsWithoutValues) {
   EXPECT_TRUE(names(error({"--mesure"}), "--mesure", "--measure"));
   EXPECT_TRUE(names(error({"--redce.ops", "sum"}), "--redce.ops", "--reduce.ops"));
   EXPECT_TRUE(names(error({"--jso"}), "--jso"));
-  // A switch is no value of the option before it.
+  // A switch is not the value of the previous option.
   EXPECT_TRUE(names(error({"-o", "--json"}), "-o", "text"));
   EXPECT_TRUE(names(error({"--output.file", "--json"}), "--output.file", "text"));
   // Other commands do not know it.
@@ -520,7 +327,7 @@ TEST(OptionTable, RejectsTwoRowsOfOneName) {
 
 // ---------------------------------------------------------------- help
 
-// The last line is 100 characters long: no word more, and no word less, fits.
+// The last line has exactly 100 characters.
 TEST(Help, WritesOneSection) {
   constexpr std::array wanted = {std::string_view("reduce")};
   EXPECT_EQ(

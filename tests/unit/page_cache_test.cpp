@@ -1,4 +1,4 @@
-// What is said of a file's pages, on real files: written ones are cached, dropped ones are not.
+// The cached share of real files: written pages are cached, dropped pages are not.
 #include "io/source/direct_file.hpp"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ class PageCache : public testing::Test {
  protected:
   PageCache() { EXPECT_TRUE(file_.write_at(0, std::vector<std::byte>(8 * MiB, std::byte{7}))); }
 
-  /// False where the file system does not give pages back, tmpfs for one.
+  /// False if the file system does not drop pages, such as tmpfs.
   bool drop(Range bytes) {
     EXPECT_EQ(::fsync(file_.get()), 0);
     EXPECT_EQ(::posix_fadvise(file_.get(), static_cast<off_t>(bytes.first),
@@ -51,7 +51,7 @@ TEST_F(PageCache, WrittenPagesAreCached) {
 TEST_F(PageCache, DroppedPagesAreNotCached) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (const Ask ask : ways) {
-    // A thread that loses its CPU in the middle of a look may find that the page has come in.
+    // If the thread loses its CPU between two calls, the page may have been loaded meanwhile.
     std::optional<double> min;
     for (int attempt = 0; attempt < 20 && min.value_or(1) > 0; ++attempt) {
       EXPECT_TRUE(drop({0, 8 * MiB}));
@@ -77,7 +77,7 @@ TEST_F(PageCache, HalfOfItIsPartly) {
   EXPECT_EQ(cached_share(file_, {0, 4 * MiB}), 0.0);
 }
 
-/// A look must not make warm what it looks at: another would then find it so.
+/// Otherwise the next call would find the sampled file cached.
 TEST_F(PageCache, SamplingLoadsOnlyTheSampledPages) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (int i = 0; i < 10; ++i) cached_share_by_mapping(file_, {0, 8 * MiB}, 100);

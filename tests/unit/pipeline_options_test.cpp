@@ -1,4 +1,4 @@
-// What the [pipeline] options come to.
+// The resolved values of the [pipeline] options.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -86,7 +86,7 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
   }
   granted.threads = 64;
   EXPECT_EQ(staging_sizes(options_of({}), granted, ReaderWork::decoding).readers, 56U);
-  granted.threads = 0;  // not known
+  granted.threads = 0;  // unknown
   EXPECT_EQ(staging_sizes(options_of({}), granted, ReaderWork::computing).readers, 1U);
 }
 

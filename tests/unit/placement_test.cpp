@@ -1,4 +1,4 @@
-// Which GPU and which CPUs each rank takes, from recorded situations: pure arithmetic.
+// The GPU and the CPUs of each rank in recorded situations: pure arithmetic.
 #include "ranks/placement.hpp"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@ using test::names;
 constexpr auto a100 = "NVIDIA A100-SXM4-80GB";
 constexpr auto h100 = "NVIDIA H100 80GB HBM3";
 
-/// A host with two sockets of 16 cores, two threads a core (CPU c and c + 32), four GPUs, two near
-/// each socket.
+/// A host with two sockets of 16 cores with two threads each (CPUs c and c + 32) and four GPUs, two
+/// near each socket.
 const Cpus first_socket = cpus_of("0-15,32-47"), second_socket = cpus_of("16-31,48-63");
-/// As the topology has it: the threads of a core beside each other.
+/// In the order of the topology, in which the threads of a core are adjacent.
 Cpus all_cpus() {
   Cpus cpus;
   for (int core = 0; core < 32; ++core) cpus.insert(cpus.end(), {core, core + 32});
@@ -140,7 +140,7 @@ TEST(Placement, SharersAreNamed) {
   EXPECT_EQ(plan.places[5].sharers, (Ints{5}));
 }
 
-/// Several devices of one GPU, with its pci; CUDA shows a process one.
+/// MIG devices of one GPU have its PCI address; CUDA shows one to each process.
 TEST(Placement, MigDevicesAreDevices) {
   VisibleGpu first = gpu("a", 0, "NVIDIA A100-SXM4-80GB MIG 3g.40gb"), second = first;
   first.uuid = "MIG-1";
@@ -168,7 +168,7 @@ TEST(Placement, ErrorsNameTheRemedy) {
   EXPECT_TRUE(names(refusal(like("a", 3, 2)), "3 ranks on a", "2 GPUs", "-np 2", host, share));
   EXPECT_TRUE(names(refusal(joined(like("a", 2, 2), like("b", 3, 2))), "3 ranks on b", "2 GPUs",
                     "ppr:2:node"));
-  // There is a second one, but of these two each sees one and the same.
+  // There is a second GPU, but both ranks only see the first one.
   EXPECT_TRUE(names(refusal({rank_on("a", {gpu("a", 0)}), rank_on("a", {gpu("a", 0)}),
                              rank_on("a", {gpu("a", 1), gpu("a", 2)})}),
                     "ranks 0 and 1 on a", "GPU-a0", share));
@@ -212,7 +212,7 @@ TEST(Placement, DifferentModelsAreNamed) {
   const Placement plan = place(ranks, {});
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "1 of NVIDIA A100-SXM4-80GB", "2 of NVIDIA H100"));
-  // What nobody takes is nobody's business.
+  // GPUs that no rank takes do not count.
   auto spare = rank_on("a", {gpu("a", 0), gpu("a", 1, a100)});
   EXPECT_EQ(place(std::vector{spare}, {}).warnings, Texts{});
 }
@@ -232,11 +232,11 @@ TEST(Placement, HiddenPeersAreWarnedAbout) {
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_TRUE(names(plan.warnings[0], "NVLink", "CUDA_VISIBLE_DEVICES=0", "SLURM_GPUS_PER_TASK=1",
                     "--gpus-per-node=4 --ntasks-per-node=4 --gpu-bind=none"));
-  // One rank a host, with the one GPU that it has, hides nothing.
+  // A single rank with the only GPU of its host hides nothing.
   EXPECT_EQ(place(joined(like("a", 1, 1), like("b", 1, 1)), {}).warnings, Texts{});
 }
 
-TEST(Placement, IdleGpusAreNotedAndUnevenRanksAreWarnedOf) {
+TEST(Placement, IdleGpusGiveANoteAndUnevenRanksAWarning) {
   Placement plan = place(like("a", 1, 4), {});
   EXPECT_EQ(plan.warnings, Texts{});
   ASSERT_EQ(plan.notes.size(), 1U);
@@ -345,7 +345,7 @@ TEST(Placement, CpusNearTheGpuAndApartFromOthers) {
     EXPECT_EQ(lists(plan), sharing.cpus) << sharing.what;
     for (std::size_t r = 0; r < sharing.ranks.size(); ++r) {
       EXPECT_EQ(plan.places[r].threads, sharing.threads[r]) << sharing.what;
-      const Cpus& given = sharing.ranks[r].cpus;  // and never others
+      const Cpus& given = sharing.ranks[r].cpus;  // and no others
       EXPECT_EQ(common(plan.places[r].cpus, given), plan.places[r].cpus) << sharing.what;
     }
   }

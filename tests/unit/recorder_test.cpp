@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "measure/clock.hpp"
@@ -33,7 +34,7 @@ TEST(Recorder, APhaseIsTheSumOfItsSpans) {
   EXPECT_EQ(phases[1].name, "nothing");
   EXPECT_EQ(phases[1].calls, 1U);
   EXPECT_LT(phases[1].seconds, phases[0].seconds);
-  EXPECT_TRUE(recorder.main().spans().empty());  // it was not told to keep them
+  EXPECT_TRUE(recorder.main().spans().empty());  // it does not keep them
 }
 
 TEST(Recorder, PhasesDifferByKind) {
@@ -110,7 +111,7 @@ TEST(ClockAlignment, WithoutDriftIsTheOffset) {
   EXPECT_EQ(same.on_rank0(1000), 700);
   EXPECT_EQ(same.on_rank0(0), -300);
   EXPECT_EQ(same.error(), 5);
-  EXPECT_EQ(ClockAlignment({}, {.at_ns = 99}).on_rank0(42), 42);  // rank 0's own
+  EXPECT_EQ(ClockAlignment({}, {.at_ns = 99}).on_rank0(42), 42);  // on rank 0
 }
 
 TEST(ClockAlignment, DriftsEvenlyBetweenTheComparisons) {

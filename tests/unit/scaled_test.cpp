@@ -56,7 +56,7 @@ TEST(Scaled, GramGrowsSamples) {
       UsageError);
 }
 
-/// m and n are whole tiles of the base; k makes up for what they miss.
+/// m and n are whole tiles of the base; k is adapted to keep the work.
 TEST(Scaled, GemmKeepsTheWorkOfARank) {
   const Words sizes = {"--gemm.m", "32768", "--gemm.n",         "32768",
                        "--gemm.k", "32768", "--device.backend", "cuda"};

@@ -1,4 +1,4 @@
-// What signals remove and leave, and how the process then ends.
+// The files that signals remove and keep, and the end of the process.
 #include "ranks/signals.hpp"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 class Signals : public testing::Test {
  protected:
-  /// Three files, which a signal removes, and whatever `work` does then; how the process ends.
+  /// Does `work` in a child process with three files that a signal removes. Returns how it ended.
   template <class Work>
   int in_process(const Work& work) {
     for (const char* name : {"part", "journal", "trace"}) std::ofstream(folder_ / name) << name;
@@ -39,7 +39,7 @@ class Signals : public testing::Test {
   void keep(RemoveOnSignal& remove) {
     remove.keep({folder_ / "part", folder_ / "journal"}, "kept{}\n");
   }
-  /// And what the process said.
+  /// The same with the output of the process.
   std::set<std::string> left() {
     std::ifstream file(folder_ / "stderr");
     std::set<std::string> names{std::string(std::istreambuf_iterator<char>(file), {})};
@@ -86,7 +86,7 @@ TEST_F(Signals, KeepItWhenTheWatchdogEndsTheProcess) {
   EXPECT_EQ(left(), (Names{"kept\n", "part", "journal"}));
 }
 
-/// Another rank, which had nothing to keep, has removed the part: then there is no checkpoint.
+/// Another rank without a checkpoint has removed the part file, so there is no checkpoint.
 TEST_F(Signals, DoNotReportAMissingCheckpoint) {
   const int status = in_process([&](RemoveOnSignal& remove) {
     keep(remove);

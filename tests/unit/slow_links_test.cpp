@@ -1,4 +1,4 @@
-// Which measured links are warned of, and what is said of them.
+// The warnings about measured links.
 #include "runtime/slow_links.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using test::names;
 
-/// Of a GPU whose PCIe 5 x16 carries 63.0 GB/s, as it should.
+/// The link of a GPU with PCIe 5 x16, whose rate is 63.0 GB/s.
 HostLink link(double rate, int ranks_on_host = 1) {
   HostLink link{.rank = 2, .rate = rate, .ranks_on_host = ranks_on_host, .gpu = {}};
   link.gpu.pci = "0000:1b:00.0";
@@ -37,7 +37,7 @@ TEST(SlowLinks, ThatRunBelowTheirBestSaySo) {
   EXPECT_TRUE(names(slow_link(generation, 0.2), "generation 3 x16"));
 }
 
-/// Ranks of one host may have to share what no link is to blame for.
+/// Ranks of one host may share a switch or memory, which is no fault of a link.
 TEST(SlowLinks, OfSeveralRanksOnlyTheOddOnesOut) {
   EXPECT_EQ(slow_link(link(31, 4), 0.5), "");
   EXPECT_EQ(slow_link(link(41, 4), 0.8), "");  // 0.65, more than 0.8 * 0.8
@@ -50,7 +50,7 @@ TEST(SlowLinks, OfSeveralRanksOnlyTheOddOnesOut) {
 
 TEST(SlowLinks, ALinkAtRestIsNoWarning) {
   HostLink fast = link(55);
-  fast.gpu.pcie_generation = 1;  // it rests again
+  fast.gpu.pcie_generation = 1;  // idle again
   EXPECT_EQ(slow_link(fast, 0.87), "");
 }
 

@@ -44,7 +44,7 @@ TEST(Summary, Quartiles) {
 }
 
 /// For n alternating values with mean 0 the n - 1 products are all -1 and the n squares 1.
-TEST(Autocorrelation, OfSeriesWithAKnownOne) {
+TEST(Autocorrelation, OfKnownSeries) {
   EXPECT_DOUBLE_EQ(autocorrelation(std::vector{1.0, -1.0, 1.0, -1.0}), -0.75);
   EXPECT_DOUBLE_EQ(autocorrelation(std::vector{1.0, 1.0, -1.0, -1.0}), 0.25);
   // Deviations -2 -1 0 1 2: products 2 + 0 + 0 + 2, squares 10.

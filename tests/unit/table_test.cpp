@@ -112,7 +112,7 @@ TEST(TableText, IsFoldedToAWidth) {
   EXPECT_EQ(to_text(table), one_line);
   EXPECT_EQ(to_text(table, 20), one_line);
   EXPECT_EQ(to_text(table, 19), "id  name   n\n 7  seven  1\n\nid  remark\n 7  odd\n");
-  // Where a column alone is too wide it stands alone, beside the first.
+  // A column that is too wide has its own block with the first column.
   EXPECT_EQ(to_text(table, 1), "id  name\n 7  seven\n\nid  n\n 7  1\n\nid  remark\n 7  odd\n");
   EXPECT_EQ(to_text(Table("t", {{"only", ColumnType::text}}), 1), "only\n");
 }

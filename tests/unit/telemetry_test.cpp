@@ -1,9 +1,11 @@
-// Arithmetic on samples, and the thread that takes them from a library that plays NVML.
+// Arithmetic on samples, and the thread that takes them from a fake NVML library.
 #include "measure/telemetry.hpp"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "support/fake_nvml.hpp"
 
@@ -29,7 +31,7 @@ TelemetrySample sample(int ms, double watts, double joules = device::unknown,
 }
 
 TEST(Energy, UsesTheCounterIfThereIsOne) {
-  // The power would say something else.
+  // The power would give another value.
   const std::vector samples = {sample(0, 1, 500), sample(100, 1, 510), sample(200, 1, 530),
                                sample(300, 1, 560)};
   const Energy all = energy_between(samples, at(0), at(300));
@@ -45,7 +47,7 @@ TEST(Energy, WithoutACounterIsTheIntegralOfPower) {
   EXPECT_FALSE(all.counted);
   EXPECT_NEAR(all.joules, 20 + 60, 1e-9);
   EXPECT_NEAR(energy_between(samples, at(50), at(300)).joules, 10 + 60, 1e-9);
-  // A counter that fails once counts nothing.
+  // A counter that fails once is not used.
   const std::vector gap = {sample(0, 100, 5), sample(100, 100), sample(200, 100, 900)};
   EXPECT_FALSE(energy_between(gap, at(0), at(200)).counted);
   EXPECT_NEAR(energy_between(gap, at(0), at(200)).joules, 20, 1e-9);
@@ -57,10 +59,10 @@ TEST(Energy, OfWorkThatSamplesMissIsUnknown) {
     return std::isnan(energy_between(samples, at(from), at(to)).joules);
   };
   EXPECT_FALSE(unknown(50, 200));
-  EXPECT_TRUE(unknown(110, 190));  // no sample within
-  EXPECT_TRUE(unknown(50, 150));   // one
-  EXPECT_TRUE(unknown(-1, 200));   // before the first
-  EXPECT_TRUE(unknown(0, 201));    // after the last
+  EXPECT_TRUE(unknown(110, 190));  // no sample in between
+  EXPECT_TRUE(unknown(50, 150));   // one sample
+  EXPECT_TRUE(unknown(-1, 200));   // begins before the first sample
+  EXPECT_TRUE(unknown(0, 201));    // ends after the last sample
   EXPECT_TRUE(std::isnan(energy_between({}, at(0), at(1)).joules));
   const std::vector nothing = {sample(0, device::unknown), sample(100, device::unknown)};
   EXPECT_TRUE(std::isnan(energy_between(nothing, at(0), at(100)).joules));
@@ -73,11 +75,12 @@ TEST(Throttled, IsSetByAnySampleInBetween) {
                                sample(300, 1, 1, 0x21), sample(400, 1, 1)};
   EXPECT_EQ(throttled_between(samples, at(50), at(150)), 0U);  // idle is no throttling
   EXPECT_EQ(throttled_between(samples, at(100), at(300)), 0x28U);
-  EXPECT_EQ(throttled_between(samples, at(350), at(450)), std::nullopt);  // it does not know
-  EXPECT_EQ(throttled_between(samples, at(110), at(190)), std::nullopt);  // none
+  EXPECT_EQ(throttled_between(samples, at(350), at(450)),
+            std::nullopt);  // the sample does not know
+  EXPECT_EQ(throttled_between(samples, at(110), at(190)), std::nullopt);  // no sample
 }
 
-/// Runs the sampler until `count` samples were taken (a look at the GPU counts one joule).
+/// Runs the sampler until it has taken `count` samples (each reading counts one joule).
 void sample_for(Telemetry& telemetry, const FakeNvml& knobs, unsigned long long count) {
   telemetry.start();
   while (knobs.millijoules < 1000 * count) std::this_thread::sleep_for(milliseconds(1));
@@ -93,7 +96,7 @@ TEST(Telemetry, SamplesBetweenStartAndStop) {
   sample_for(telemetry, knobs, 5);
   const auto after = Clock::now();
   const auto& samples = telemetry.samples();
-  ASSERT_GE(samples.size(), 6U);  // the last by stop()
+  ASSERT_GE(samples.size(), 6U);  // stop() takes the last one
   EXPECT_EQ(knobs.millijoules, 1000 * samples.size());
   EXPECT_GE(samples.front().time, before);
   EXPECT_LE(samples.back().time, after);
@@ -103,7 +106,7 @@ TEST(Telemetry, SamplesBetweenStartAndStop) {
     EXPECT_EQ(samples[i].reading.temperature, 41);
     if (i == 0) continue;
     EXPECT_GT(samples[i].time, samples[i - 1].time);
-    // The last may come early.
+    // The last sample may be early.
     if (i + 1 < samples.size()) {
       EXPECT_GE(samples[i].time - samples[i - 1].time, milliseconds(2));
     }
@@ -140,7 +143,7 @@ TEST(Telemetry, KeepsAtMostMaxSamples) {
   for (std::size_t i = 1; i < samples.size(); ++i) {
     EXPECT_GT(samples[i].reading.energy, samples[i - 1].reading.energy);
   }
-  // Seen in the beginning alone; merging has kept it, and has not spread it over all.
+  // Only the first samples have it. Merging has kept it, but not for all samples.
   EXPECT_EQ(throttled_between(samples, samples.front().time, samples.back().time), 0x8U);
   EXPECT_EQ(throttled_between(samples, samples.back().time, samples.back().time), 0U);
 }
@@ -157,7 +160,7 @@ TEST(Telemetry, RecordsTheTimeOfASample) {
   telemetry.stop();
   const auto& samples = telemetry.samples();
   EXPECT_GE(samples[0].took, 0.02);
-  EXPECT_GE(samples[1].took, 0.02);  // also of those that are merged into it
+  EXPECT_GE(samples[1].took, 0.02);  // the maximum of the merged samples
 }
 
 TEST(Telemetry, CountsNewMemoryErrors) {

@@ -22,9 +22,9 @@ TEST(Printable, EscapesEveryOtherByte) {
            {"a\0b"s, R"(a\x00b)"},
            {"\x1b[31m\t\r\n\x7f", R"(\x1b[31m\x09\x0d\x0a\x7f)"},
            {"\xc2\x9b", R"(\xc2\x9b)"},                  // a control character, U+009B
-           {"\xc3", R"(\xc3)"},                          // cut short
+           {"\xc3", R"(\xc3)"},                          // incomplete
            {"\xc3(", R"(\xc3()"},                        // not continued
-           {"\xbc", R"(\xbc)"},                          // no beginning
+           {"\xbc", R"(\xbc)"},                          // no first byte
            {"\xc0\xaf", R"(\xc0\xaf)"},                  // a longer form of '/'
            {"\xe0\x9f\xbf", R"(\xe0\x9f\xbf)"},          // a longer form of U+07FF
            {"\xf0\x8f\xbf\xbf", R"(\xf0\x8f\xbf\xbf)"},  // a longer form of U+FFFF
@@ -56,6 +56,28 @@ TEST(Text, JoinsWordsAsChoices) {
   EXPECT_EQ(join_or({"a"}), "a");
   EXPECT_EQ(join_or({"a", "b"}), "a or b");
   EXPECT_EQ(join_or({"a", "b", "c"}), "a, b or c");
+}
+
+TEST(Nearest, FindsATypingError) {
+  const std::vector<std::string_view> words = {"sum", "min", "max", "variance", "host"};
+  EXPECT_EQ(nearest("sum", words), "sum");
+  EXPECT_EQ(nearest("smu", words), "sum");  // two neighbours swapped are one edit
+  EXPECT_EQ(nearest("mx", words), "max");
+  EXPECT_EQ(nearest("varience", words), "variance");
+  EXPECT_EQ(nearest("hots", words), "host");
+  EXPECT_EQ(nearest("MAX", words), "max");
+}
+
+TEST(Nearest, IgnoresOtherWords) {
+  const std::vector<std::string_view> words = {"sum", "min", "max"};
+  EXPECT_EQ(nearest("cuda", words), "");
+  EXPECT_EQ(nearest("x", words), "");
+  EXPECT_EQ(nearest("", words), "");
+  EXPECT_EQ(nearest("sum", {}), "");
+}
+
+TEST(Nearest, ChoosesTheNearest) {
+  EXPECT_EQ(nearest("reduce.opps", {"reduce.op", "reduce.ops"}), "reduce.ops");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The trace as text. That it is JSON throughout, tests/e2e/timeline.py asks a parser.
+// The trace as text. tests/e2e/timeline.py checks with a parser that all of it is JSON.
 #include "report/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(Trace, TextIsEscaped) {
   EXPECT_EQ(json_string("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"");
   EXPECT_EQ(json_string(std::string_view("\n\t\0\x1f", 4)), "\"\\n\\t\\u0000\\u001f\"");
   EXPECT_EQ(json_string("µs"), "\"µs\"");
-  EXPECT_EQ(json_string("a\xff"), "\"a\xef\xbf\xbd\"");  // U+FFFD: a parser takes it
+  EXPECT_EQ(json_string("a\xff"), "\"a\xef\xbf\xbd\"");  // U+FFFD, which parsers accept
 }
 
 TEST(Trace, FollowsTheFormat) {

@@ -223,7 +223,7 @@ TEST(ParseDuration, ErrorsNameTheTextAndTheReason) {
   }
 }
 
-/// A decimal comma and grouping, as a German user's locale has them; no such locale need exist.
+/// A locale with a decimal comma and grouping, which need not be installed.
 struct CommaPunctuation : std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
   char do_thousands_sep() const override { return '.'; }
@@ -232,7 +232,7 @@ struct CommaPunctuation : std::numpunct<char> {
 
 TEST(Units, IgnoreTheLocale) {
   const std::locale before = std::locale::global(std::locale(std::locale(), new CommaPunctuation));
-  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // null where it is missing
+  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // null if it is missing
   EXPECT_EQ(parse_size("1.5GB"), 1500000000u);
   EXPECT_EQ(parse_count("1.5e6"), 1500000u);
   EXPECT_DOUBLE_EQ(parse_duration("1.5s"), 1.5);
@@ -275,28 +275,6 @@ TEST(FormatDuration, CarriesIntoTheNextUnit) {
   EXPECT_EQ(format_duration(119.6), "2 min 0 s");
   EXPECT_EQ(format_duration(3599.6), "1 h 0 min");
   EXPECT_EQ(format_duration(7199.9), "2 h 0 min");
-}
-
-TEST(Nearest, FindsATypingError) {
-  const std::vector<std::string_view> words = {"sum", "min", "max", "variance", "host"};
-  EXPECT_EQ(nearest("sum", words), "sum");
-  EXPECT_EQ(nearest("smu", words), "sum");  // two neighbours swapped are one edit
-  EXPECT_EQ(nearest("mx", words), "max");
-  EXPECT_EQ(nearest("varience", words), "variance");
-  EXPECT_EQ(nearest("hots", words), "host");
-  EXPECT_EQ(nearest("MAX", words), "max");
-}
-
-TEST(Nearest, IgnoresOtherWords) {
-  const std::vector<std::string_view> words = {"sum", "min", "max"};
-  EXPECT_EQ(nearest("cuda", words), "");
-  EXPECT_EQ(nearest("x", words), "");
-  EXPECT_EQ(nearest("", words), "");
-  EXPECT_EQ(nearest("sum", {}), "");
-}
-
-TEST(Nearest, ChoosesTheNearest) {
-  EXPECT_EQ(nearest("reduce.opps", {"reduce.op", "reduce.ops"}), "reduce.ops");
 }
 
 }  // namespace

@@ -18,19 +18,19 @@ def gib(count):
 
 
 def gflops(rate):
-    """Of Tflop/s."""
+    """Gflop/s from Tflop/s."""
     return f"{rate * 1000:.4g} Gflop/s"
 
 
 def expect_memory(count, what):
-    """`count` bytes of the host's."""
+    """Skips the row unless the host has `count` bytes of free memory."""
     if count > memory_left():
         raise Skipped(f"{what} takes {gib(count)} of host memory, of which {gib(memory_left())} "
                       "are left: name a smaller --size")
 
 
 def in_core_rate(out):
-    """Tflop/s, as `gemm_parts PRECISION incore N` prints them."""
+    """The Tflop/s that `gemm_parts PRECISION incore N` prints."""
     found = re.findall(r"in core: .* ([\d.]+) Tflop/s", out)
     if len(found) != 1:
         raise Failed("gemm_parts did not print one line of a product in core")
@@ -38,7 +38,7 @@ def in_core_rate(out):
 
 
 def best_of_blocks(out):
-    """Tflop/s and block, of what `gemm_parts PRECISION xt N` prints for each block."""
+    """The best Tflop/s and its block, from the lines of `gemm_parts PRECISION xt N`."""
     found = re.findall(r"blocks of (\d+): .* ([\d.]+) Tflop/s", out)
     if not found:
         raise Failed("gemm_parts did not print a line of cuBLASXt")
@@ -46,7 +46,7 @@ def best_of_blocks(out):
 
 
 def visible_gpus(count):
-    """CUDA_VISIBLE_DEVICES for the first of those that this process sees."""
+    """CUDA_VISIBLE_DEVICES for the first GPUs that this process sees."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     return ",".join(seen.split(",")[:count] if seen else map(str, range(count)))
 
@@ -63,7 +63,7 @@ class GemmRows:
         self.uploads = {}  # by ranks: the greatest share of the least possible
 
     def once(self, key, measure):
-        """measure()'s result, or error, for all rows that want it."""
+        """The result or the error of measure(), which all rows share."""
         if key not in self.known:
             try:
                 self.known[key] = measure()
@@ -105,7 +105,7 @@ class GemmRows:
         return number(self.product(ranks, "gemm", precision, n), "rate_aggregate")
 
     def in_core(self, precision):
-        """Of one GPU, (Tflop/s, n): that of the rows, or what its memory holds in halves of it."""
+        """(Tflop/s, n) of one GPU: the n of the rows, or halved until its memory suffices."""
         def measure():
             factor, product = ELEMENT.get(precision, (4, 4))
             n, memory = self.n, self.machine.info["gpus"][0]["memory"]
@@ -155,7 +155,7 @@ class GemmRows:
                                 whole / seconds, 1.85)
 
     def file(self):
-        """A and B of the same elements as in memory."""
+        """A and B with the same elements as in memory."""
         what = f"gemm, fp32, n = {self.n}, HDF5, page cache, time"
         made = False
         with self.report.part(what, 1):
@@ -189,7 +189,7 @@ class GemmRows:
             (self.folder / f"{name}.h5").unlink(missing_ok=True)
 
     def out_of_core(self, precision, n, goal):
-        """Against cuBLASXt on as many GPUs, at its best block."""
+        """Compared with cuBLASXt on the same number of GPUs, with its best block."""
         what = f"gemm, {precision}, n = {n}"
         with self.report.part(what, self.all):
             rate = self.rate(self.all, precision, n)
@@ -200,7 +200,7 @@ class GemmRows:
             self.report.rate(what, self.all, rate, f"cuBLASXt, {block},", limit, goal, tflops)
 
     def large(self):
-        """More than most hosts hold, by one rank with all their memory."""
+        """More data than most hosts have memory, by one rank with all the memory."""
         n = 2 * self.n
         what = f"gemm, fp32, n = {n}"
         with self.report.part(what, 1):
@@ -230,7 +230,7 @@ class GemmRows:
                                  number(call, precision) / 1000, 0.9, gflops)
 
     def print(self):
-        """All that the machine has something for."""
+        """Prints all rows that this machine supports."""
         if self.all:
             for precision in self.precisions:
                 if precision == "fp32x3":

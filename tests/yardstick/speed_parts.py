@@ -1,4 +1,4 @@
-"""What the rows of `speed` share: the machine, programs and what they say, the table."""
+"""Shared code of the rows of `speed`: the machine, programs and their output, the table."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ PATIENCE = 600  # seconds for one program
 
 
 class Failed(Exception):
-    """A program failed, or did not say what was asked of it."""
+    """A program failed, or did not print the expected values."""
 
 
 class Skipped(Exception):
-    """Why something cannot be measured on this machine."""
+    """The reason why something cannot be measured on this machine."""
 
 
 def cores():
-    """Those that this process may use; two hardware threads of one core count once."""
+    """The number of cores that this process may use; two hardware threads of a core count once."""
     found = set()
     for cpu in os.sched_getaffinity(0):
         siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
@@ -42,7 +42,7 @@ def default_launcher():
 
 
 def memory_left():
-    """Bytes that this process may still take, of the host's memory and of its control groups'."""
+    """The bytes that this process can still allocate, from the host and its control groups."""
     lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
     left = int(dict(line.split(":") for line in lines)["MemAvailable"].split()[0]) << 10
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
@@ -53,7 +53,8 @@ def memory_left():
 
 
 def environment():
-    """This process's, without options of the program. Open MPI refuses root unless told."""
+    """The environment of this process without options of the program. Open MPI rejects root by
+    default."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SHARDSTREAM_")}
     if os.geteuid() == 0:
@@ -62,7 +63,7 @@ def environment():
 
 
 def start(words, **more_environment):
-    """What the command printed, and the seconds that it took."""
+    """The output of the command, and its time in seconds."""
     began = time.monotonic()
     try:
         process = subprocess.Popen(words, env={**environment(), **more_environment},
@@ -87,7 +88,7 @@ def start(words, **more_environment):
 
 
 def values_of(out):
-    """What stands left and right of the = of each line, units left out."""
+    """{key: value} of the lines KEY=VALUE, without units."""
     return {key: text.split(" ")[0] for key, text in
             (line.split("=", 1) for line in out.splitlines() if "=" in line)}
 
@@ -103,7 +104,7 @@ def tflops(rate):
 
 
 class Report:
-    """The table, row by row as it becomes known."""
+    """The table, printed row by row."""
 
     def __init__(self):
         self.failures = 0
@@ -114,7 +115,7 @@ class Report:
         print(COLUMNS.format(*cells).rstrip(), flush=True)
 
     def row(self, what, ranks, measured, ceiling="-", share=None, goal=None, at_most=False):
-        """`goal` is the least share, or the greatest."""
+        """`goal` is the minimum share, or the maximum."""
         goals, met = "-", "-"
         if goal is not None:
             goals = f"{'<=' if at_most else '>='} {goal}"
@@ -123,12 +124,12 @@ class Report:
                   met)
 
     def rate(self, what, ranks, rate, ceiling, limit, goal, show):
-        """Both rates as `show` takes them."""
+        """Both rates in the form of `show`."""
         self.row(what, ranks, show(rate), f"{ceiling} {show(limit)}", rate / limit, goal)
 
     @contextlib.contextmanager
     def part(self, what, ranks):
-        """Rows that a failure ends, or a lack, which is then told in their place."""
+        """Rows that a failure or a missing requirement ends; the message takes their place."""
         try:
             yield
         except (Failed, Skipped) as error:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <system_error>
 

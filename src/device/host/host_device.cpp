@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
 #include "core/error.hpp"
 #include "core/text.hpp"

@@ -5,6 +5,7 @@
 #include <cooperative_groups/reduce.h>
 #include <cub/device/device_reduce.cuh>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>

@@ -1,6 +1,8 @@
 // The width of loads and the alignment of rows. One instruction loads 1, 2, 4, 8 or 16 bytes that
 // are aligned to their size; a record of another size needs several. If the length of a row is not
 // a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
+#include <algorithm>
+
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"

@@ -65,10 +65,11 @@ Space scalar() {
 Lock::Lock() : guard_(the_one_lock()) {}
 
 Lock::Silence::Silence() {
-  // Everything is closed by its owner. HDF5's own closing at exit would add nothing, but crashes
-  // when a file could not be closed because its disk was full. Only heeded before any other call.
+  // Owners close everything. Closing by HDF5 at exit would be useless, and it crashes if a file
+  // could not be closed because its disk was full. The call only has an effect before all other
+  // calls.
   [[maybe_unused]] static const herr_t no_closing_at_exit = H5dont_atexit();
-  // A thread-safe build keeps an error stack a thread, hence not once for the process.
+  // Not only once per process, since a thread-safe build has one error stack per thread.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
@@ -93,12 +94,12 @@ void fail(std::string_view what, std::source_location where) {
   throw Error(fmt::format("{}: HDF5: {}", what, Reasons().innermost()), where);
 }
 
-Properties posix_access(bool locking) {
+Properties posix_access(FileLocking locking) {
   Properties access(H5Pcreate(H5P_FILE_ACCESS), "cannot make file access properties");
   check(H5Pset_fapl_sec2(access.get()), "cannot choose the POSIX driver");
-  // With the semi degree a handle left open makes closing fail instead of silently wait for it.
+  // With this degree, closing fails if a handle is still open. Otherwise it would be postponed.
   check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_SEMI), "cannot set how files are closed");
-  if (!locking) {
+  if (locking == FileLocking::off) {
     check(H5Pset_file_locking(access.get(), false, true), "cannot turn file locking off");
   }
   return access;
@@ -121,7 +122,7 @@ void write_attribute(hid_t object, const std::string& name,
                      const std::vector<std::int64_t>& value) {
   const hsize_t extent = value.size();
   const Space space(H5Screate_simple(1, &extent, nullptr), "cannot make the space of a list");
-  const std::int64_t nothing = 0;  // HDF5 takes no null pointer, not even for an empty list
+  const std::int64_t nothing = 0;  // HDF5 accepts no null pointer, even for an empty list
   write_attribute(object, name, H5T_NATIVE_INT64, space, value.empty() ? &nothing : value.data());
 }
 

@@ -104,9 +104,11 @@ using Type = Owner<H5Tclose>;
 using Attribute = Owner<H5Aclose>;
 using Properties = Owner<H5Pclose>;
 
-/// File access with the POSIX driver. If `locking` is false, HDF5 does not lock the file, unless
+enum class FileLocking { off, on };
+
+/// File access with the POSIX driver. With FileLocking::off, HDF5 does not lock the file, unless
 /// the variable HDF5_USE_FILE_LOCKING requires it.
-Properties posix_access(bool locking);
+Properties posix_access(FileLocking locking);
 
 /// These functions replace existing attributes. Strings are UTF-8 of variable length: any length
 /// fits, and h5py returns a str.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/units.hpp"
+#include "core/text.hpp"
 #include "io/hdf5/catalogue.hpp"
 #include "io/hdf5/unreadable_file.hpp"
 
@@ -114,7 +114,7 @@ hdf5::Object open_again(hid_t file, hid_t object) {
 hdf5::File open_input_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   expect_readable_file(name);
-  const auto access = hdf5::posix_access(true);
+  const auto access = hdf5::posix_access(hdf5::FileLocking::on);
   // HDF5 opens the files of external links and virtual data sets with this degree. If these lead
   // back to this file and the degrees differ, HDF5 treats the file as missing.
   hdf5::check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK),

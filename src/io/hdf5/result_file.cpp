@@ -61,7 +61,7 @@ hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
 /// On a full disk, HDF5 may report success although it did not write the whole file.
 void expect_whole(const std::filesystem::path& path, const std::string& status,
                   const std::string& what) {
-  const auto access = hdf5::posix_access(false);
+  const auto access = hdf5::posix_access(hdf5::FileLocking::off);
   const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
   const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), what);
   if (hdf5::read_text_attribute(root.get(), "status") == status) return;
@@ -105,7 +105,7 @@ hdf5::File open_result(const std::string& name, ResultStatus wanted) {
   struct stat status {};
   if (::stat(name.c_str(), &status) != 0) fail_as_no_result(name, errno_text(errno));
   if (!S_ISREG(status.st_mode)) fail_as_no_result(name, "it is no regular file");
-  const auto access = hdf5::posix_access(true);
+  const auto access = hdf5::posix_access(hdf5::FileLocking::on);
   hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!opened.valid()) fail_as_no_result(name, "HDF5 cannot open it");
   expect_status(opened, name, wanted);

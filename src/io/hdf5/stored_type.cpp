@@ -29,10 +29,11 @@ bool is_integer(ElementType type) {
   return type != ElementType::f32 && type != ElementType::f64;
 }
 
-/// Converts until the first value that is no `To`, and returns its place or `count`.
+/// Converts until the first value that `To` cannot hold. Returns the index of that value, or
+/// `count`.
 template <class From, class To>
 std::uint64_t convert(const From* in, To* out, std::uint64_t count) {
-  // Both bounds are powers of two (or 0), hence exact in From, unlike To's greatest value.
+  // Both bounds are powers of two or 0, so they are exact in From, unlike To's maximum.
   constexpr From min = static_cast<From>(std::numeric_limits<To>::min());
   constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -95,7 +96,7 @@ bool bits_fit(hid_t stored) {
   const auto lies_in = [](std::size_t begin, std::size_t length, std::size_t end) {
     return length > 0 && length <= end && begin <= end - length;
   };
-  constexpr std::size_t max_size = 8 * 64;  // bits; no format has as many
+  constexpr std::size_t max_size = 8 * 64;  // bits; every format has fewer
   if (size > max_size || offset < 0 || !lies_in(static_cast<std::size_t>(offset), precision, size))
     return false;
   if (H5Tget_class(stored) != H5T_FLOAT) return true;
@@ -133,20 +134,20 @@ ElementType delivered_type(hid_t stored, ElementType wanted) {
 CheckedConversion::CheckedConversion(hid_t stored, ElementType delivered)
     : delivered_(delivered),
       properties_(H5Pcreate(H5P_DATASET_XFER), "cannot make data transfer properties") {
-  if (H5Tequal(stored, H5T_NATIVE_DOUBLE) > 0) source_ = Source::f64;
-  if (H5Tequal(stored, H5T_NATIVE_LDOUBLE) > 0) source_ = Source::f80;
+  if (H5Tequal(stored, H5T_NATIVE_DOUBLE) > 0) format_ = Format::f64;
+  if (H5Tequal(stored, H5T_NATIVE_LDOUBLE) > 0) format_ = Format::f80;
   check(H5Pset_type_conv_cb(properties_.get(), judge, this),
         "cannot watch over the conversion of values");
 }
 
 bool CheckedConversion::is_infinite(const void* value) const {
-  if (source_ == Source::f64) return infinite<double>(value);
-  return source_ == Source::f80 && infinite<long double>(value);
+  if (format_ == Format::f64) return infinite<double>(value);
+  return format_ == Format::f80 && infinite<long double>(value);
 }
 
-/// Called by HDF5 for each value that its conversion would alter. Between integers, and from
-/// integers or floats to floats, only the range matters; else HDF5's own way is right: it rounds,
-/// and keeps infinities and NaN.
+/// HDF5 calls this function for each value that its conversion would change. Only values outside
+/// the range are rejected. Otherwise, HDF5's conversion is right: it rounds, and keeps infinities
+/// and NaN.
 H5T_conv_ret_t CheckedConversion::judge(H5T_conv_except_t what, hid_t, hid_t, void* value, void*,
                                         void* self) {
   auto& conversion = *static_cast<CheckedConversion*>(self);

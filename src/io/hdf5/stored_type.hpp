@@ -50,13 +50,13 @@ class CheckedConversion {
 
  private:
   /// Types that HDF5 converts with the compiler's casts, which treat infinity as "too large".
-  enum class Source { f64, f80, other };
+  enum class Format { f64, f80, other };
 
   static H5T_conv_ret_t judge(H5T_conv_except_t what, hid_t, hid_t, void* value, void*, void* self);
   bool is_infinite(const void* value) const;
 
   ElementType delivered_;
-  Source source_ = Source::other;
+  Format format_ = Format::other;
   std::optional<H5T_conv_except_t> misfit_;
   hdf5::Properties properties_;
 };

@@ -118,7 +118,7 @@ class JournalReader {
       if (entry) {
         take_entry(Json::parse(*entry));
       } else {
-        journal_ = nullptr;  // until the next one's head
+        journal_ = nullptr;  // until the first line of the next journal
       }
     }
   }
@@ -150,7 +150,7 @@ class JournalReader {
 
   fs::path result_;
   std::map<std::string, RunJournals> runs_;
-  RunJournals* journal_ = nullptr;  // the one that lines belong to; none behind a damaged line
+  RunJournals* journal_ = nullptr;  // that of the current line; null after a damaged line
   JournalChecksum checksum_;        // of its lines so far
   std::uint64_t rank_ = 0;
 };
@@ -246,7 +246,7 @@ std::uint64_t JournalChecksum::add(std::string_view json) {
   return crc_.checksum();
 }
 
-// ---------------------------------------------------------------- written
+// ---------------------------------------------------------------- writing
 
 Journal::Journal(const fs::path& result, const std::string& uuid, int rank, int ranks,
                  const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint)
@@ -343,7 +343,7 @@ void Journal::tell() {
   on_checkpoint_();
 }
 
-// ---------------------------------------------------------------- read
+// ---------------------------------------------------------------- reading
 
 EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
   for (const auto& [uuid, files] : files_by_run(result)) inspect(files);

@@ -16,7 +16,7 @@ namespace {
 
 using hdf5::check;
 
-/// Lays the file out and returns where the data set's bytes begin.
+/// Creates the file with its data set and returns the offset of the data set's bytes.
 std::uint64_t make_file(const std::filesystem::path& part, const std::string& dataset,
                         ElementType type, const std::vector<std::uint64_t>& shape) {
   const auto what = fmt::format("cannot create '{}'", part.string());
@@ -32,7 +32,7 @@ std::uint64_t make_file(const std::filesystem::path& part, const std::string& da
   return offset;
 }
 
-/// A data set's path must name something below the root.
+/// Throws UsageError unless the path names an object below the root.
 void expect_data_set_path(const std::string& dataset) {
   if (dataset.size() > 1 && dataset.front() == '/' && dataset.back() != '/') return;
   throw UsageError(
@@ -41,7 +41,7 @@ void expect_data_set_path(const std::string& dataset) {
 
 constexpr hsize_t alignment = 4096;
 
-/// Storage is allocated in the file now and never filled: others write it.
+/// HDF5 allocates the storage at creation and never fills it, since RangeWriter writes it.
 hdf5::Properties preallocated() {
   hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "cannot make data set properties");
   check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY),
@@ -64,7 +64,8 @@ DatasetFile::DatasetFile(const std::filesystem::path& path, Overwrite overwrite,
     : part_({path, Contents::generated, overwrite}, uuid) {
   expect_data_set_path(dataset);
   const std::uint64_t bytes = bytes_of(type, shape);
-  part_.reserve(bytes);  // before HDF5 can meet a full disk; its cutting ends it
+  part_.reserve(
+      bytes);  // reports a full disk before HDF5 does; HDF5 truncates the file, which ends it
   offset_ = make_file(part_.part_path(), dataset, type, shape);
   part_.reserve(offset_ + bytes);
 }
@@ -116,7 +117,7 @@ std::uint64_t bytes_of(ElementType type, const std::vector<std::uint64_t>& shape
 }
 
 hdf5::Properties aligned_access() {
-  auto access = hdf5::posix_access(false);
+  auto access = hdf5::posix_access(hdf5::FileLocking::off);
   check(H5Pset_alignment(access.get(), alignment, alignment), "cannot align a data set");
   return access;
 }

@@ -25,7 +25,7 @@ struct Mark {
 std::optional<Mark> mark_of_hdf5(const fs::path& path) {
   const hdf5::AtWork at_work(path.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
-  const auto access = hdf5::posix_access(false);
+  const auto access = hdf5::posix_access(hdf5::FileLocking::off);
   const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!file.valid()) return std::nullopt;
   const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
@@ -96,26 +96,6 @@ std::optional<std::string> objection_to_link(const Destination& destination) {
 }
 
 }  // namespace
-
-std::string_view name_of(Contents contents) {
-  switch (contents) {
-    case Contents::result:
-      return "a result of a run";
-    case Contents::generated:
-      return "a file of generate";
-    case Contents::trace:
-      return "a trace of a run";
-    case Contents::page:
-      return "a page of report";
-    case Contents::figure:
-      return "a figure of report";
-    case Contents::table:
-      return "a table of report";
-    case Contents::extra_p:
-      return "a file of report for Extra-P";
-  }
-  throw ContractError("unknown contents of an output");
-}
 
 Overwrite overwrite_of(const Options& options) {
   const std::string& text = options.text("output.overwrite");

@@ -100,7 +100,7 @@ OpenedTemporaryFile::Writer look_at_lock(const Descriptor& file) {
   return range.l_type == F_UNLCK ? Writer::gone : Writer::alive;
 }
 
-// ---------------------------------------------------------------- whose file it is
+// ---------------------------------------------------------------- the owner
 
 /// A part file begins like HDF5 or a text file of this program. After a killed writer, it may also
 /// be empty or begin with a hole.
@@ -165,7 +165,7 @@ std::string journal_start(const std::string& uuid, std::uint64_t rank) {
 std::vector<TemporaryFile> temporary_files_of(const fs::path& path) {
   const std::string start = fmt::format(".{}.", path.filename().string());
   std::vector<TemporaryFile> files;
-  std::error_code ignored;  // of a folder that cannot be read nothing is known
+  std::error_code ignored;  // a folder that cannot be read counts as empty
   for (fs::directory_iterator it(beside(path, "."), ignored), last; !ignored && it != last;
        it.increment(ignored)) {
     const std::string name = it->path().filename().string();

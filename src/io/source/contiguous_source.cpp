@@ -56,7 +56,7 @@ std::optional<StoredBytes> ContiguousSource::stored(Range elements) const {
 void ContiguousSource::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const Range all = bytes_of({first, count});
   if (!direct_.valid()) return expect_all(file_.read_at(all.first, out, all.count), {first, count});
-  constexpr std::uint64_t max = std::uint64_t{4} << 20;  // any type's elements are whole in it
+  constexpr std::uint64_t max = std::uint64_t{4} << 20;  // a multiple of every element size
   const AlignedBytes buffer(DirectFile::block(), DirectFile::room(std::min(all.count, max)));
   const std::uint64_t piece = max / size_of(type_);
   for (std::uint64_t done = 0; done < count; done += piece) {
@@ -88,7 +88,7 @@ Range ContiguousSource::bytes_of(Range elements) const {
   return {offset_ + elements.first * size_of(type_), elements.count * size_of(type_)};
 }
 
-/// `got` is how many bytes a read of the elements found, or -1 with errno.
+/// `got` is the number of bytes that a read of the elements has returned, or -1 with errno.
 void ContiguousSource::expect_all(std::int64_t got, Range elements) const {
   if (got == static_cast<std::int64_t>(elements.count * size_of(type_))) return;
   const std::string reason =

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
+#include "io/source/element_order.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::io {
-
-using Extents = std::vector<std::uint64_t>;
 
 /// How many elements of a data set have storage in its file.
 enum class Allocation { none, partly, whole };

@@ -134,7 +134,7 @@ std::optional<double> cached_share_by_reading(const Descriptor& file, Range byte
     while (true) {
       const ssize_t got =
           ::preadv2(own.get(), &to, 1, static_cast<off_t>(page * page_size()), RWF_NOWAIT);
-      if (got >= 0) return got == 1;  // 0: behind the file's end
+      if (got >= 0) return got == 1;  // 0: after the end of the file
       if (errno == EAGAIN) return false;
       if (errno != EINTR) return std::nullopt;
     }

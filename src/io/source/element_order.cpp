@@ -1,16 +1,13 @@
-// Elements are numbered box by box. Only the last box along a dimension can be clipped, so all
-// boxes before a box are full, and its position follows from one division per dimension.
+#include "io/source/element_order.hpp"
 
 #include <algorithm>
 #include <limits>
 
 #include "core/error.hpp"
-#include "io/source/source.hpp"
+#include "core/shard.hpp"
 
 namespace shardstream::io {
 namespace {
-
-using Extents = std::vector<std::uint64_t>;
 
 /// The box that contains an element, and the row-major position of the element inside it.
 struct Place {

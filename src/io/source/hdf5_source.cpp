@@ -77,7 +77,7 @@ ChunkLayout chunks_of(const DatasetDescription& about, ReadOrder read_order) {
           .stored = std::move(stored),
           .chunk = about.box,
           .element = about.stored_size,
-          .by_bands = read_order == ReadOrder::rectangles};
+          .read_order = read_order};
 }
 
 /// The warning that HDF5 decodes the chunks in one thread.
@@ -126,9 +126,9 @@ class Hdf5Source final : public Source {
   const ElementOrder& order() const override { return order_; }
   const std::string& access() const override { return access_; }
   std::uint64_t stored_bytes() const override {
-    return static_cast<std::uint64_t>(static_cast<double>(about_.stored_bytes) *
-                                      static_cast<double>(about_.shape[0]) /
-                                      static_cast<double>(about_.stored_rows));
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>(Wide{about_.stored_bytes} * about_.shape[0] /
+                                      about_.stored_rows);
   }
   std::optional<Decoding> decoding() const override {
     return chunks_ ? chunks_->decoding() : std::nullopt;

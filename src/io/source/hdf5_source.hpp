@@ -12,12 +12,6 @@
 
 namespace shardstream::io {
 
-/// The order in which a source will be read.
-enum class ReadOrder {
-  elements,    ///< ranges of elements, chunk by chunk
-  rectangles,  ///< rectangles, which may share chunks
-};
-
 /// Opens the data set at `path` of `file`, or the file's only data set if `path` is empty. Without
 /// `type`, the elements have the type that fits the stored one. `way` applies to contiguous data
 /// sets. `misfit_remedy` is the remedy in the message for a value that does not fit `type`; if it

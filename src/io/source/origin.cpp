@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using hdf5::check;
-using Extents = std::vector<hsize_t>;
+using Hdf5Extents = std::vector<hsize_t>;
 
 std::int64_t modified_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -84,7 +84,7 @@ class Tracer {
  public:
   /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets that
   /// lead to it.
-  Extents visit(const fs::path& file, const std::string& path);
+  Hdf5Extents visit(const fs::path& file, const std::string& path);
 
   Origin finish(const std::string& name, Unwritten unwritten) &&;
 
@@ -104,8 +104,8 @@ class Tracer {
   static constexpr std::size_t max_depth = 16;
 
   Origin origin_;
-  std::vector<std::string> way_;            // FILE:/PATH of the data sets that are being visited
-  std::map<std::string, Extents> visited_;  // many mappings can share a source
+  std::vector<std::string> path_;  // FILE:/PATH of the data sets that are being visited
+  std::map<std::string, Hdf5Extents> visited_;  // many mappings can share a source
   std::set<std::string> not_applied_;
   std::vector<std::string> gaps_;  // descriptions of elements that were never written
   std::optional<Number> fill_;     // the fill value of the data set whose files are traced
@@ -119,7 +119,7 @@ void Tracer::add(const fs::path& file, const std::string& dataset) {
   if (!known) origin_.files.push_back(now);
 }
 
-Extents Tracer::visit(const fs::path& file, const std::string& path) {
+Hdf5Extents Tracer::visit(const fs::path& file, const std::string& path) {
   const std::string name = file.string() + ":" + path;
   if (const auto known = visited_.find(name); known != visited_.end()) return known->second;
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
@@ -132,21 +132,21 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
   const std::string object = path_of(dataset);
   add(holder, object);
   const std::string identity = fs::absolute(holder).string() + ":" + object;
-  if (std::ranges::find(way_, identity) != way_.end()) {
+  if (std::ranges::find(path_, identity) != path_.end()) {
     throw UsageError(
         fmt::format("the virtual data set {} takes data from itself: name another one", name));
   }
-  if (way_.size() == max_depth) {
+  if (path_.size() == max_depth) {
     throw UsageError(fmt::format(
         "{} refers to data through {} nested virtual data sets: name one that is closer "
         "to the data",
         name, max_depth));
   }
-  way_.push_back(identity);
-  if (way_.size() == 1) fill_ = fill_number(dataset);
+  path_.push_back(identity);
+  if (path_.size() == 1) fill_ = fill_number(dataset);
   visit_attributes(dataset, name);
   visit_storage(dataset, holder, name);
-  way_.pop_back();
+  path_.pop_back();
   return visited_[name] = extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
 }
 
@@ -191,7 +191,7 @@ void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
         note_gap(dataset, name, name + " was never written");
       }
   }
-  if (way_.size() > 1) return;
+  if (path_.size() > 1) return;
   const int filters = H5Pget_nfilters(creation.get());
   origin_.layout =
       fmt::format("{}{}, {}", layout, filters > 0 ? ", filtered" : "", describe_type(type.get()));
@@ -200,7 +200,7 @@ void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
 void Tracer::count_chunks(const hdf5::Dataset& dataset, const std::string& name) {
   const auto what = "cannot count the chunks of " + name;
   const hdf5::Space space(H5Dget_space(dataset.get()), what);
-  const Extents shape = extents_of(space.get());
+  const Hdf5Extents shape = extents_of(space.get());
   const std::vector<std::uint64_t> chunk = chunk_of(dataset, name);
   hsize_t all = 1, written = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -218,7 +218,7 @@ void Tracer::count_chunks(const hdf5::Dataset& dataset, const std::string& name)
 void Tracer::note_gap(const hdf5::Dataset& dataset, const std::string& name, std::string gap) {
   gaps_.push_back(std::move(gap));
   origin_.may_have_gaps = true;
-  if (way_.size() == 1 || is_fill_value_read(dataset)) return;
+  if (path_.size() == 1 || is_fill_value_read(dataset)) return;
   const Number fill = fill_number(dataset);
   if (fill == fill_ || (std::isnan(fill) && std::isnan(fill_.value()))) return;
   throw UsageError(
@@ -307,7 +307,7 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
                     "missing or not HDF5: restore that file",
                     name, path, source));
   }
-  Extents extents;
+  Hdf5Extents extents;
   try {
     extents = visit(*found, path);
   } catch (const UsageError& error) {
@@ -395,7 +395,7 @@ std::string change_of(const InputFile& file) {
 
 namespace {
 
-/// HDF5 keeps all files behind a virtual data set open. If it cannot open a file, it treats the
+/// HDF5 keeps all source files of a virtual data set open. If it cannot open a file, it treats the
 /// file as missing and uses the fill value, without an error.
 void expect_openable(const Origin& origin, const std::string& name) {
   constexpr std::uint64_t others = 128;  // results, connections of MPI, descriptors of readers

@@ -15,8 +15,6 @@
 namespace shardstream::io {
 namespace {
 
-using Extents = std::vector<std::uint64_t>;
-
 /// For a data set in an HDF5 file.
 constexpr std::size_t max_dimensions = 32;
 
@@ -87,14 +85,14 @@ Extents parse_shape(const std::string& text) {
   return shape;
 }
 
-/// `said_by` is the option with the shape.
+/// `option` is the option with the shape.
 std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
-                                       std::string_view said_by, std::uint64_t seed) {
+                                       std::string_view option, std::uint64_t seed) {
   const std::uint64_t count = saturating_product(shape);
   const std::uint64_t max = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
   if (count == 0 || count > max) {
     throw UsageError(
-        fmt::format("{}: {} elements of {} cannot be generated: choose 1 to {} of them", said_by,
+        fmt::format("{}: {} elements of {} cannot be generated: choose 1 to {} of them", option,
                     join(shape, "x"), name_of(type), max));
   }
   return std::make_unique<GeneratorSource>(generator, type, shape, seed);

@@ -14,6 +14,7 @@
 #include "core/descriptor.hpp"
 #include "core/options.hpp"
 #include "core/shard.hpp"
+#include "io/source/element_order.hpp"
 #include "io/source/origin.hpp"
 #include "kernels/data/element.hpp"
 
@@ -21,38 +22,6 @@ namespace shardstream::io {
 
 /// The rows of [input], without those of matrices.
 std::span<const OptionRow> input_options();
-
-/// The number of elements per step along each dimension of a row-major block with at least one
-/// dimension.
-std::vector<std::uint64_t> row_major_strides(const std::vector<std::uint64_t>& extent);
-
-/// The numbering of the elements of a data set: box by box in row-major order of the boxes, and
-/// row-major inside a box. Boxes at the upper edges are clipped. A contiguous data set and a
-/// generator have one box; the boxes of a chunked data set are its chunks.
-class ElementOrder {
- public:
-  /// `shape` and `box` have the same rank >= 1; every extent >= 1.
-  ElementOrder(std::vector<std::uint64_t> shape, std::vector<std::uint64_t> box);
-
-  const std::vector<std::uint64_t>& shape() const { return shape_; }
-  const std::vector<std::uint64_t>& box() const { return box_; }
-  std::uint64_t count() const { return count_; }
-
-  /// Coordinates of element `index` in the data set's shape.
-  std::vector<std::uint64_t> coordinates(std::uint64_t index) const;
-
-  /// A run of consecutive elements that is a block of the data set.
-  struct Block {
-    std::vector<std::uint64_t> start, extent;
-    std::uint64_t count;
-  };
-  /// The elements [first, first+count) as blocks, in order, with at most 2*rank-1 blocks per box.
-  std::vector<Block> blocks(std::uint64_t first, std::uint64_t count) const;
-
- private:
-  std::vector<std::uint64_t> shape_, box_;
-  std::uint64_t count_;
-};
 
 /// The location of elements in a file. Valid as long as their source.
 struct StoredBytes {

@@ -7,7 +7,7 @@ namespace shardstream::io {
 namespace {
 
 using hdf5::check;
-using Extents = std::vector<hsize_t>;
+using Hdf5Extents = std::vector<hsize_t>;
 
 template <class Get>
 std::string text_of(const Get& get, const char* what) {
@@ -20,9 +20,9 @@ std::string text_of(const Get& get, const char* what) {
 
 }  // namespace
 
-Extents extents_of(hid_t space) {
+Hdf5Extents extents_of(hid_t space) {
   const int rank = H5Sget_simple_extent_ndims(space);
-  Extents extents(static_cast<std::size_t>(std::max(rank, 0)));
+  Hdf5Extents extents(static_cast<std::size_t>(std::max(rank, 0)));
   if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
   return extents;
 }
@@ -60,10 +60,10 @@ std::optional<std::uint64_t> Mapping::elements() const {
   return endless ? std::nullopt : std::optional(static_cast<std::uint64_t>(count));
 }
 
-bool Mapping::fits(const Extents& source) const {
+bool Mapping::fits(const Hdf5Extents& source) const {
   const hid_t space = in_source.get();
   if (H5Sget_select_type(space) != H5S_SEL_HYPERSLABS || !elements()) return true;
-  Extents start(source.size()), end(source.size());
+  Hdf5Extents start(source.size()), end(source.size());
   if (H5Sget_simple_extent_ndims(space) != static_cast<int>(source.size())) return false;
   if (source.empty() || H5Sget_select_bounds(space, start.data(), end.data()) < 0) return true;
   return std::ranges::equal(end, source, std::less<>());

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <tuple>
 
 #include "core/error.hpp"
 #include "core/text.hpp"

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "core/text.hpp"
 

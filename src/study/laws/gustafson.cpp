@@ -1,5 +1,6 @@
 #include "study/laws/gustafson.hpp"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 

@@ -14,7 +14,7 @@ DecodedChunks::Found DecodedChunks::find(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto known = entries_.find(number);
   if (known == entries_.end()) {
-    make_room(true);  // else all are being decoded: as many as there are threads
+    make_room(true);  // if it fails, each thread is decoding a chunk, so there are few
     entries_[number].last_use = ++clock_;
     return {nullptr, std::optional<Claim>(std::in_place, *this, number)};
   }
@@ -42,9 +42,9 @@ void DecodedChunks::wait(std::uint64_t number) {
 
 void DecodedChunks::used(std::uint64_t number, std::uint64_t elements, Bytes bytes) {
   const std::lock_guard lock(mutex_);
-  bytes.reset();  // with the lock: memory() then sees that nobody reads it any more
+  bytes.reset();  // under the lock, so that memory() sees that no thread reads it any more
   const auto entry = entries_.find(number);
-  if (entry == entries_.end() || !entry->second.bytes) return;  // given up meanwhile
+  if (entry == entries_.end() || !entry->second.bytes) return;  // released meanwhile
   if (entry->second.elements <= elements) return erase(entry);
   entry->second.elements -= elements;
 }
@@ -81,7 +81,8 @@ void DecodedChunks::erase(std::map<std::uint64_t, Entry>::iterator entry) {
   entries_.erase(entry);
 }
 
-/// Gives up the chunk that was not used for the longest time if there is no room for another one.
+/// If there is no room for another chunk, releases the least recently used one. Returns false if
+/// all chunks are needed.
 bool DecodedChunks::make_room(bool also_ahead) {
   if (entries_.size() < room_) return true;
   auto oldest = entries_.end();

@@ -1,5 +1,5 @@
-// Decoded chunks that several reads share: each is decoded once, by one thread, and given up when
-// all of its elements were handed out.
+// Decoded chunks that several reads share. Each chunk is decoded once, by one thread, and released
+// when all of its elements have been read.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +18,8 @@ namespace shardstream::io {
 
 class DecodedChunks {
  public:
-  /// Keeps up to `room` chunks of `chunk_bytes` bytes, beyond those that are being decoded or
-  /// read.
+  /// Keeps up to `room` chunks of `chunk_bytes` bytes, in addition to those that are being decoded
+  /// or read.
   DecodedChunks(std::uint64_t room, std::uint64_t chunk_bytes)
       : room_(room), chunk_bytes_(chunk_bytes) {}
 
@@ -27,8 +27,8 @@ class DecodedChunks {
 
   using Bytes = std::shared_ptr<AlignedBytes>;
 
-  /// The right and the duty to decode a chunk, which other threads wait for. Destroyed without
-  /// keep(), it leaves the chunk to the next one that asks for it.
+  /// The right and the duty to decode a chunk for which other threads wait. If a claim is destroyed
+  /// without keep(), the next thread that calls find() gets a claim to the chunk.
   class Claim {
    public:
     Claim(DecodedChunks& owner, std::uint64_t number) : owner_(&owner), number_(number) {}
@@ -37,7 +37,7 @@ class DecodedChunks {
     Claim& operator=(Claim&&) = delete;
     ~Claim();
 
-    /// Shares the decoded chunk, of which `elements` elements are still to be handed out.
+    /// Shares the decoded chunk, of which `elements` elements have not been read yet.
     void keep(Bytes bytes, std::uint64_t elements) &&;
 
    private:
@@ -45,28 +45,28 @@ class DecodedChunks {
     std::uint64_t number_;
   };
 
-  /// The bytes of a decoded chunk. Without bytes, a claim means that the caller decodes the chunk,
-  /// and no claim that another thread is decoding it.
+  /// The bytes of a decoded chunk. If there are no bytes, the caller must decode the chunk if it
+  /// has got a claim; otherwise another thread is decoding it.
   struct Found {
     Bytes bytes;
     std::optional<Claim> claim;
   };
   Found find(std::uint64_t number);
-  /// The claim to a chunk that nobody has asked for yet, if there is room for it.
+  /// The claim to a chunk that is neither decoded nor being decoded, if there is room for it.
   std::optional<Claim> find_ahead(std::uint64_t number);
-  /// Returns when no thread is decoding the chunk.
+  /// Waits while a thread is decoding the chunk.
   void wait(std::uint64_t number);
-  /// `elements` elements of a chunk that find() gave were handed out; gives its memory back.
+  /// Reports that `elements` elements of a chunk from find() have been read, and returns `bytes`.
   void used(std::uint64_t number, std::uint64_t elements, Bytes bytes);
 
-  /// Memory for one chunk; it comes from chunks that were given up.
+  /// Memory for one chunk, reused from released chunks if possible.
   Bytes memory();
 
  private:
   struct Entry {
     Bytes bytes;  // null while it is being decoded
     std::uint64_t elements = 0, last_use = 0;
-    bool ahead = false;  // nobody has asked for it yet
+    bool ahead = false;  // no read has asked for it yet
   };
 
   void finish(std::uint64_t number, Bytes bytes, std::uint64_t elements);

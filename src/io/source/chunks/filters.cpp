@@ -92,7 +92,7 @@ std::optional<ChunkFilters> ChunkFilters::of(hid_t creation) {
     const bool known =
         id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
     if (!known || (id == H5Z_FILTER_SHUFFLE && (size < 1 || values[0] == 0))) return std::nullopt;
-    // Between two of them the size of a chunk is in neither.
+    // After the first deflate of two, the size of the data would be unknown.
     if (id == H5Z_FILTER_DEFLATE &&
         std::ranges::find(filters.filters_, id, &Filter::id) != filters.filters_.end()) {
       return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<ChunkFilters> ChunkFilters::of(hid_t creation) {
   return filters;
 }
 
-bool ChunkFilters::leave_as_is(std::uint32_t mask) const {
+bool ChunkFilters::skips_all(std::uint32_t mask) const {
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     if ((mask >> i & 1U) == 0) return false;
   }
@@ -111,18 +111,18 @@ bool ChunkFilters::leave_as_is(std::uint32_t mask) const {
 
 void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask, std::byte* out,
                           std::uint64_t bytes, DecodingRoom& room) const {
-  // Checksums that are still inside the data; shuffle and deflate after them have them as data.
+  // Checksums that the data still contains: later shuffle and deflate filters treat them as data.
   std::uint64_t checksums = 0;
-  std::vector<Filter> left;  // to be undone, the last one first
+  std::vector<Filter> remaining;  // reversed from the last one to the first
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     if ((mask >> i & 1U) != 0) continue;
-    left.push_back(filters_[i]);
+    remaining.push_back(filters_[i]);
     if (filters_[i].id == H5Z_FILTER_FLETCHER32) ++checksums;
   }
   std::span<const std::byte> data = stored;
-  for (std::size_t step = 0; !left.empty(); ++step) {
-    const Filter filter = left.back();
-    left.pop_back();
+  for (std::size_t step = 0; !remaining.empty(); ++step) {
+    const Filter filter = remaining.back();
+    remaining.pop_back();
     if (filter.id == H5Z_FILTER_FLETCHER32) {
       data = checked(data);
       --checksums;
@@ -130,7 +130,7 @@ void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask,
     }
     const bool inflates = filter.id == H5Z_FILTER_DEFLATE;
     const std::uint64_t size = inflates ? bytes + checksums * checksum_bytes : data.size();
-    const bool is_last = size == bytes && std::ranges::all_of(left, [](const Filter& each) {
+    const bool is_last = size == bytes && std::ranges::all_of(remaining, [](const Filter& each) {
                            return each.id == H5Z_FILTER_FLETCHER32;
                          });
     std::byte* const to = is_last ? out : room.bytes(step % 2, size);

@@ -1,5 +1,6 @@
-// Undoes the filters of one chunk in memory, without HDF5 and by any number of threads at once:
-// deflate (by libdeflate), shuffle and fletcher32, with the same bytes as from HDF5's own filters.
+// Decodes one chunk in memory without HDF5, in any number of threads at once. It knows the filters
+// deflate (with libdeflate), shuffle and fletcher32, and gives the same bytes as HDF5's own
+// filters.
 #pragma once
 
 #include <hdf5.h>
@@ -48,12 +49,12 @@ class ChunkFilters {
   /// neither deflate, shuffle nor fletcher32, or if deflate is applied twice. Needs the lock.
   static std::optional<ChunkFilters> of(hid_t creation);
 
-  /// Whether a chunk with this mask of left-out filters (bit i: filter i) is stored as it is.
-  bool leave_as_is(std::uint32_t mask) const;
+  /// Whether a chunk with this mask of skipped filters (bit i: filter i) is stored unfiltered.
+  bool skips_all(std::uint32_t mask) const;
 
-  /// Writes the `bytes` bytes of a chunk to `out`. `stored` has the chunk as it is in the file and
-  /// must not be in places 0 and 1 of `room`. Throws Error with the reason alone if the chunk is
-  /// damaged.
+  /// Writes the `bytes` bytes of a chunk to `out`. `stored` has the chunk as it is in the file, and
+  /// must not be in places 0 and 1 of `room`. Throws Error if the chunk is damaged; the message has
+  /// only the reason.
   void decode(std::span<const std::byte> stored, std::uint32_t mask, std::byte* out,
               std::uint64_t bytes, DecodingRoom& room) const;
 
@@ -69,8 +70,8 @@ class ChunkFilters {
 /// The checksum of HDF5's filter fletcher32.
 std::uint32_t fletcher32(std::span<const std::byte> data);
 
-/// Undoes HDF5's filter shuffle for elements of `element` bytes; bytes beyond the last whole
-/// element stay where they are.
+/// Reverses HDF5's filter shuffle for elements of `element` bytes. Bytes after the last whole
+/// element keep their positions.
 void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* out);
 
 }  // namespace shardstream::io

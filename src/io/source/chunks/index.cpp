@@ -14,7 +14,8 @@
 
 namespace shardstream::io {
 
-/// Records the reads that H5Dread_chunk asks the driver for. It is armed only during that call.
+/// Records the reads that H5Dread_chunk requests from the driver. It is armed only during that
+/// call.
 struct ChunkIndex::Probe {
   bool armed = false;
   unsigned reads = 0;
@@ -22,8 +23,7 @@ struct ChunkIndex::Probe {
 };
 
 /// A driver that reads like HDF5's own POSIX driver, except that it reads no raw data while its
-/// probe is armed.
-/// Its functions are called by HDF5, hence with the lock held, and must not throw.
+/// probe is armed. HDF5 calls its functions under the lock; they must not throw.
 struct ChunkIndex::Driver {
   struct Access {
     Probe* probe;
@@ -108,7 +108,7 @@ ChunkIndex::ChunkIndex(const std::filesystem::path& file, const std::string& pat
                        std::uint64_t chunks)
     : name_(std::move(name)), probe_(std::make_unique<Probe>()) {
   constexpr std::uint64_t max_known = std::uint64_t{1} << 18;
-  lately_.resize(std::min(chunks, max_known), {UINT64_MAX, {}});
+  recent_.resize(std::min(chunks, max_known), {UINT64_MAX, {}});
   const auto what = "cannot look up the chunks of " + name_;
   const hdf5::Lock lock;
   const H5FD_class_t about = Driver::about();
@@ -120,7 +120,7 @@ ChunkIndex::ChunkIndex(const std::filesystem::path& file, const std::string& pat
   dataset_ = hdf5::Dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), what);
 }
 
-/// Closes while a crash can still be reported.
+/// Closes the file while a crash can still be reported.
 ChunkIndex::~ChunkIndex() {
   const hdf5::AtWork at_work(name_, hdf5::Stage::reading);
   dataset_.close();
@@ -128,7 +128,7 @@ ChunkIndex::~ChunkIndex() {
 }
 
 StoredChunk ChunkIndex::find(std::uint64_t number, std::span<const std::uint64_t> start) const {
-  Known& place = lately_[number % lately_.size()];
+  Known& place = recent_[number % recent_.size()];
   {
     const std::lock_guard guard(mutex_);
     if (place.number == number) return place.chunk;
@@ -150,15 +150,16 @@ StoredChunk ChunkIndex::look_up(std::span<const std::uint64_t> start) const {
                     join(start, ", "), name_, reason));
   };
   StoredChunk chunk;
-  std::byte nothing{};  // nothing is read
+  std::byte unused{};  // the driver reads nothing
   *probe_ = {.armed = true};
   const herr_t status =
-      H5Dread_chunk(dataset_.get(), H5P_DEFAULT, first.data(), &chunk.mask, &nothing);
+      H5Dread_chunk(dataset_.get(), H5P_DEFAULT, first.data(), &chunk.mask, &unused);
   probe_->armed = false;
   if (status < 0) {
     const hdf5::Reasons reasons;
     if (reasons.mention("chunk address isn't defined")) return {};
-    // If those words are others in another version, this walks over all chunks, but is as right.
+    // Another version of HDF5 may use other words. This call walks over all chunks, but is
+    // reliable.
     haddr_t address = 0;
     hsize_t bytes = 0;
     if (H5Dget_chunk_info_by_coord(dataset_.get(), first.data(), &chunk.mask, &address, &bytes) >=

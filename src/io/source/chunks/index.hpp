@@ -1,6 +1,6 @@
-// Finds the address of a chunk in its file. HDF5 1.10 has no call for that which does not walk over
+// Finds the address of a chunk in its file. The only call of HDF5 1.10 for this purpose walks over
 // all chunks (H5Dget_chunk_info). So the file is opened a second time, with a file driver that
-// records the address that H5Dread_chunk asks for and reads nothing.
+// records the address that H5Dread_chunk requests and reads nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace shardstream::io {
 struct StoredChunk {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< 0: the chunk was never written
-  std::uint32_t mask = 0;   ///< bit i is set if filter i was left out
+  std::uint32_t mask = 0;   ///< bit i is set if filter i was skipped
 };
 
 class ChunkIndex {
@@ -34,7 +34,7 @@ class ChunkIndex {
   ChunkIndex& operator=(const ChunkIndex&) = delete;
 
   /// Returns the chunk whose first element has the coordinates `start`. `number` identifies the
-  /// chunk. Takes the lock unless the chunk was looked up lately. Thread-safe. Throws Error.
+  /// chunk. Takes the lock unless the chunk was looked up recently. Thread-safe. Throws Error.
   StoredChunk find(std::uint64_t number, std::span<const std::uint64_t> start) const;
 
  private:
@@ -52,8 +52,8 @@ class ChunkIndex {
   hdf5::Owner<H5FDunregister> driver_;
   hdf5::File file_;
   hdf5::Dataset dataset_;
-  mutable std::mutex mutex_;           // guards the next one
-  mutable std::vector<Known> lately_;  // each at the place of its number modulo the size
+  mutable std::mutex mutex_;           // guards `recent_`
+  mutable std::vector<Known> recent_;  // chunk n has the index n modulo the size
 };
 
 }  // namespace shardstream::io

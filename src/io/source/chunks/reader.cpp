@@ -15,8 +15,6 @@
 namespace shardstream::io {
 namespace {
 
-using Extents = std::vector<std::uint64_t>;
-
 Extents grid_of(const ChunkLayout& layout) {
   Extents grid;
   for (std::size_t d = 0; d < layout.chunk.size(); ++d) {
@@ -26,22 +24,25 @@ Extents grid_of(const ChunkLayout& layout) {
 }
 
 /// The number of decoded chunks that are kept for later reads. It is larger than that of HDF5's
-/// cache, since readers also decode ahead. Where rectangles are read, a whole band is kept: the
-/// next rectangle reads from the same chunks.
+/// cache, since readers also decode ahead. For rectangles, a whole band is kept, since the next
+/// rectangle reads from the same chunks.
 std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
   constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
   const std::uint64_t bytes = saturating_product(layout.chunk) * layout.element;
-  const std::uint64_t band = layout.by_bands ? saturating_product(std::span(grid).subspan(1)) : 0;
+  const std::uint64_t band = layout.read_order == ReadOrder::rectangles
+                                 ? saturating_product(std::span(grid).subspan(1))
+                                 : 0;
   return std::max<std::uint64_t>(
       2, std::min(max_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
 }
 
-/// Calls run(from, to, count) for each piece of a block that is contiguous on both sides; `from`
-/// and `to` count elements from the block's first one on.
+/// Calls run(from, to, count) for each run of elements that is contiguous in source and
+/// destination. `from` and `to` are the offsets of its first element from that of the block, in
+/// elements.
 template <class Run>
 void for_each_run(std::span<const std::uint64_t> extent, std::span<const std::uint64_t> from_pitch,
                   std::span<const std::uint64_t> to_pitch, const Run& run) {
-  // Dimensions [outer, rank) are one run.
+  // The dimensions from `outer` on form one run.
   std::size_t outer = extent.size();
   std::uint64_t count = 1;
   while (outer > 0 && (extent[outer - 1] == 1 ||
@@ -135,8 +136,8 @@ ChunkReader::ChunkReader(ChunkLayout layout, ChunkFilters filters, bool filters_
       decoded_(chunks_kept(layout_, grid_), chunk_bytes_) {}
 
 std::optional<Decoding> ChunkReader::decoding() const {
-  if (filters_.leave_as_is(0)) return std::nullopt;
-  // A reader has a chunk as it is stored, inflated and unshuffled, and one that others wait for.
+  if (filters_.skips_all(0)) return std::nullopt;
+  // A reader has a chunk in three forms (stored, inflated, unshuffled), and one for other readers.
   return Decoding{.shared = decoded_.room() * chunk_bytes_, .per_reader = 4 * chunk_bytes_};
 }
 
@@ -157,14 +158,14 @@ void ChunkReader::read(std::span<const std::uint64_t> start, std::span<const std
   const Loan loan(*this);
   std::vector<Part> parts = parts_of(start, extent, pitch);
   const auto done = [&](const Part& part) { return try_read(part, pitch, out, loan.room()); };
-  std::vector<Part> left;
+  std::vector<Part> remaining;
   for (const Part& part : parts) {
-    if (!done(part)) left.push_back(part);
+    if (!done(part)) remaining.push_back(part);
   }
-  while (!left.empty()) {
-    // Other threads decode these; so as not to wait, this one decodes what will be read next.
-    if (!decode_ahead(left, loan.room())) decoded_.wait(left.front().number);
-    std::erase_if(left, done);
+  while (!remaining.empty()) {
+    // Other threads decode these chunks. Instead of waiting, this thread decodes the next ones.
+    if (!decode_ahead(remaining, loan.room())) decoded_.wait(remaining.front().number);
+    std::erase_if(remaining, done);
   }
 }
 
@@ -208,13 +209,13 @@ std::uint64_t ChunkReader::elements_in(std::span<const std::uint64_t> chunk_star
   return count;
 }
 
-bool ChunkReader::is_stored_as_is(const StoredChunk& stored,
-                                  std::span<const std::uint64_t> chunk_start) const {
-  return filters_.leave_as_is(stored.mask) ||
+bool ChunkReader::is_unfiltered(const StoredChunk& stored,
+                                std::span<const std::uint64_t> chunk_start) const {
+  return filters_.skips_all(stored.mask) ||
          (!filters_edges_ && elements_in(chunk_start) < chunk_elements_);
 }
 
-/// False if another thread is decoding the chunk.
+/// Returns false if another thread is decoding the chunk.
 bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitch, std::byte* out,
                            DecodingRoom& room) const {
   const StoredChunk stored = index_->find(part.number, part.chunk_start);
@@ -222,7 +223,7 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
     fill(part, pitch, out);
     return true;
   }
-  if (is_stored_as_is(stored, part.chunk_start)) {
+  if (is_unfiltered(stored, part.chunk_start)) {
     read_plain(part, stored, pitch, out, room);
     return true;
   }
@@ -230,7 +231,7 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
   auto found = decoded_.find(part.number);
   if (!found.bytes && !found.claim) return false;
   const std::uint64_t elements = elements_in(part.chunk_start);
-  if (found.claim && part.count == elements) {  // no other read will ask for it
+  if (found.claim && part.count == elements) {  // no other read needs this chunk
     const bool dense = part.count == chunk_elements_ && std::ranges::equal(pitch, pitch_);
     std::byte* const to = dense ? out + part.out * layout_.element : room.bytes(3, chunk_bytes_);
     decode(stored, part.chunk_start, to, room);
@@ -252,7 +253,7 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
 void ChunkReader::read_plain(const Part& part, const StoredChunk& stored,
                              std::span<const std::uint64_t> pitch, std::byte* out,
                              DecodingRoom& room) const {
-  constexpr std::uint64_t cost_of_a_read = 4096;  // in bytes that are read in the same time
+  constexpr std::uint64_t cost_of_a_read = 4096;  // the number of bytes that take the same time
   if (stored.bytes != chunk_bytes_) {
     fail(part.chunk_start,
          fmt::format("it has {} bytes instead of {}", stored.bytes, chunk_bytes_));
@@ -282,7 +283,7 @@ void ChunkReader::read_plain(const Part& part, const StoredChunk& stored,
 
 void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start,
                          std::byte* out, DecodingRoom& room) const {
-  // Filters make a chunk that they cannot compress a little larger, never much.
+  // Filters enlarge a chunk that they cannot compress only a little.
   if (stored.bytes > 2 * chunk_bytes_ + 4096) {
     fail(chunk_start, fmt::format("it has {} bytes for {}", stored.bytes, chunk_bytes_));
   }
@@ -297,14 +298,14 @@ void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_
   }
 }
 
-/// Decodes one chunk that reads will ask for after those of `parts`; false if there is none.
+/// Decodes one chunk that will be read after those of `parts`. Returns false if there is none.
 bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& room) const {
   std::uint64_t step = 0;
   {
     const std::lock_guard lock(mutex_);
     step = front_ + 1;
   }
-  const std::uint64_t band = layout_.by_bands ? chunks_in_a_band() : 1;
+  const std::uint64_t band = layout_.read_order == ReadOrder::rectangles ? chunks_in_a_band() : 1;
   constexpr std::uint64_t max_steps = 64;
   for (const std::uint64_t end = std::min(prepared_.end(), step + max_steps); step < end; ++step) {
     for (const Part& part : parts) {
@@ -317,7 +318,7 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
       auto claim = decoded_.find_ahead(number);
       if (!claim) continue;
       const StoredChunk stored = index_->find(number, chunk_start);
-      if (stored.bytes == 0 || is_stored_as_is(stored, chunk_start)) continue;
+      if (stored.bytes == 0 || is_unfiltered(stored, chunk_start)) continue;
       auto bytes = decoded_.memory();
       decode(stored, chunk_start, bytes->data(), room);
       std::move(*claim).keep(std::move(bytes), elements_in(chunk_start));
@@ -352,10 +353,10 @@ void ChunkReader::fill(const Part& part, std::span<const std::uint64_t> pitch,
 }
 
 std::uint64_t ChunkReader::step_of(std::uint64_t number) const {
-  return layout_.by_bands ? number / chunks_in_a_band() : number;
+  return layout_.read_order == ReadOrder::rectangles ? number / chunks_in_a_band() : number;
 }
 
-/// Reads go through the prepared chunks in order; at the first step they start over.
+/// Reads visit the prepared chunks in order. The first step begins a new repetition.
 void ChunkReader::note_step(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
   front_ = step <= prepared_.first ? step : std::max(front_, step);

@@ -1,5 +1,5 @@
-// Reads chunked data sets without HDF5's own decoder, by any number of threads at once: HDF5 says
-// where a chunk stands, and the thread reads its bytes and undoes its filters.
+// Reads chunked data sets without HDF5's own decoder, in any number of threads at once. HDF5 gives
+// the address of a chunk; the thread reads its bytes and decodes them.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct ChunkLayout {
   std::string name;                   ///< FILE:/PATH, for messages
   std::vector<std::uint64_t> stored;  ///< its shape
   std::vector<std::uint64_t> chunk;
-  std::uint64_t element;  ///< bytes of one in the file
-  bool by_bands;          ///< reads are rectangles, band of chunks by band; else chunk by chunk
+  std::uint64_t element;  ///< size of an element in the file, in bytes
+  ReadOrder read_order;   ///< rectangles are read band by band of chunks, elements chunk by chunk
 };
 
 class ChunkReader {
@@ -36,32 +36,30 @@ class ChunkReader {
   /// Throws Error.
   static std::unique_ptr<ChunkReader> open(const hdf5::Dataset& dataset, ChunkLayout layout);
 
-  /// Says which chunks this process will read: a range of bands (steps of one chunk along dimension
-  /// 0) if ChunkLayout::by_bands is set, else a range of chunk numbers. No other chunk is decoded
-  /// ahead. Not to be called while a thread reads.
+  /// Announces the chunks that this process will read, as a range of chunk numbers, or for
+  /// ReadOrder::rectangles as a range of bands (steps of one chunk along dimension 0). No other
+  /// chunks are decoded ahead. Not thread-safe: no thread may read meanwhile.
   void prepare(Range chunks) { prepared_ = chunks; }
 
-  /// Chunks along the dimensions after the first one.
+  /// The number of chunks in one band.
   std::uint64_t chunks_in_a_band() const;
-  /// Returns the row-major number of the chunk that holds an element.
+  /// The row-major number of the chunk that contains an element.
   std::uint64_t number_of(std::span<const std::uint64_t> coordinates) const;
-  /// Returns nothing if the data set has no filters.
+  /// Nothing if the data set has no filters.
   std::optional<Decoding> decoding() const;
 
-  /// Writes the block at `start` to `out` as it is stored, its element (i, j, ...) at
-  /// i * pitch[0] + j * pitch[1] + ... elements. Thread-safe. Throws Error naming the data set and
-  /// the chunk.
+  /// Writes the block at `start` to `out` in the stored type: element (i, j, ...) of the block to
+  /// the offset i * pitch[0] + j * pitch[1] + ..., in elements. Thread-safe. Throws Error with the
+  /// data set and the chunk.
   void read(std::span<const std::uint64_t> start, std::span<const std::uint64_t> extent,
             std::span<const std::uint64_t> pitch, std::byte* out) const;
 
  private:
-  using Extents = std::vector<std::uint64_t>;
-
   /// The intersection of a block with one chunk.
   struct Part {
     std::uint64_t number;
-    Extents chunk_start, start, extent;  // `start` in the chunk
-    std::uint64_t count, out;            // elements
+    Extents chunk_start, start, extent;  // `start` is relative to the chunk
+    std::uint64_t count, out;            // the number of elements, and their offset in `out`
   };
   class Loan;
 
@@ -72,7 +70,7 @@ class ChunkReader {
                              std::span<const std::uint64_t> extent,
                              std::span<const std::uint64_t> pitch) const;
   std::uint64_t elements_in(std::span<const std::uint64_t> chunk_start) const;
-  bool is_stored_as_is(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start) const;
+  bool is_unfiltered(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start) const;
   bool try_read(const Part& part, std::span<const std::uint64_t> pitch, std::byte* out,
                 DecodingRoom& room) const;
   void read_plain(const Part& part, const StoredChunk& stored, std::span<const std::uint64_t> pitch,
@@ -100,9 +98,9 @@ class ChunkReader {
   std::vector<std::byte> fill_;  // one element
   Range prepared_{0, 0};
   mutable DecodedChunks decoded_;
-  mutable std::mutex mutex_;  // guards the next two
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::unique_ptr<DecodingRoom>> rooms_;
-  mutable std::uint64_t front_ = 0;  // the furthest step that a read has come to
+  mutable std::uint64_t front_ = 0;  // the last step that a read has reached
 };
 
 }  // namespace shardstream::io

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "core/text.hpp"
 #include "core/units.hpp"
