@@ -96,8 +96,9 @@ bool has_chosen_transport() {
 
 /// Open MPI loads the driver libraries of all networks that it knows, to find out which of them
 /// there are. Those for Omni-Path measure the processor's clock meanwhile, for 0.1 s each. If all
-/// ranks are on this host, and it has no such network, then Open MPI takes "ob1" in the end. It is
-/// told so beforehand, unless the user has chosen. Other MPIs ignore the variable.
+/// ranks are on this host, and it has no such network, then Open MPI selects "ob1" in the end. This
+/// function requests "ob1" at once, unless the user has requested another one. Other MPIs ignore
+/// it.
 void spare_network_drivers() {
   const auto started = launched();
   const bool one_host = started ? started->ranks == started->ranks_on_host : !under_launcher();

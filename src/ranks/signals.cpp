@@ -52,8 +52,8 @@ struct Words {
     };
     add(text.data(), place);
     if (place < all) add(by, std::strlen(by));
-    const std::size_t behind = std::min(place + 2, all);
-    add(text.data() + behind, all - behind);
+    const std::size_t rest = std::min(place + 2, all);
+    add(text.data() + rest, all - rest);
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), at);
   }
 };

@@ -282,7 +282,7 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
                   offset_, restarts_, fingerprint));
     }
   }
-  if (earlier != nullptr) tell();
+  if (earlier != nullptr) report_checkpoint();
 }
 
 void Journal::add(const FinishedPiece& piece) {
@@ -300,7 +300,7 @@ void Journal::add_group(std::uint64_t group) {
     append(json);
     if (!file_.valid()) return;
   }
-  tell();
+  report_checkpoint();
 }
 
 bool Journal::sync() {
@@ -335,10 +335,10 @@ void Journal::give_up(const std::string& what, const std::string& reason) {
   file_ = {};
 }
 
-void Journal::tell() {
+void Journal::report_checkpoint() {
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(told_, true)) return;
+    if (std::exchange(reported_, true)) return;
   }
   on_checkpoint_();
 }

@@ -106,7 +106,7 @@ class Journal {
  private:
   void append(const std::string& json);
   void give_up(const std::string& what, const std::string& reason);
-  void tell();
+  void report_checkpoint();
 
   std::filesystem::path path_;
   std::string run_;
@@ -120,7 +120,7 @@ class Journal {
   Descriptor file_;           // not valid once writing has failed
   JournalChecksum checksum_;  // of all lines so far
   std::uint64_t bytes_ = 0;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 /// The journals and part files of earlier runs of one result. While an object of this class lives,

@@ -160,7 +160,7 @@ void PartFile::create() {
 
 /// Returns false if another process has removed the new file as stale before it was locked.
 bool PartFile::lock_and_keep() {
-  if (!lock_as_writer(file_)) return true;  // no locks here: nobody can find it stale
+  if (!lock_as_writer(file_)) return true;  // without locks, no process treats it as stale
   struct stat status {};
   return ::fstat(file_.get(), &status) == 0 && status.st_nlink > 0;
 }

@@ -24,7 +24,7 @@ constexpr std::string_view part_end = ".part", journal_end = ".checkpoint";
 constexpr std::string_view published_mark = "-published";
 constexpr std::size_t checksum_length = 17;  // of a journal's line: 16 digits and a blank
 
-fs::path beside(const fs::path& path, const std::string& name) {
+fs::path file_in_folder_of(const fs::path& path, const std::string& name) {
   return (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
 }
 
@@ -150,12 +150,12 @@ std::string why_not_opened(int error) {
 }  // namespace
 
 fs::path part_path_of(const fs::path& path, const std::string& uuid) {
-  return beside(path, fmt::format(".{}.{}{}", path.filename().string(), uuid, part_end));
+  return file_in_folder_of(path, fmt::format(".{}.{}{}", path.filename().string(), uuid, part_end));
 }
 
 fs::path journal_path_of(const fs::path& path, const std::string& uuid, int rank) {
-  return beside(path,
-                fmt::format(".{}.{}.{}{}", path.filename().string(), uuid, rank, journal_end));
+  return file_in_folder_of(
+      path, fmt::format(".{}.{}.{}{}", path.filename().string(), uuid, rank, journal_end));
 }
 
 std::string journal_start(const std::string& uuid, std::uint64_t rank) {
@@ -166,8 +166,8 @@ std::vector<TemporaryFile> temporary_files_of(const fs::path& path) {
   const std::string start = fmt::format(".{}.", path.filename().string());
   std::vector<TemporaryFile> files;
   std::error_code ignored;  // a folder that cannot be read counts as empty
-  for (fs::directory_iterator it(beside(path, "."), ignored), last; !ignored && it != last;
-       it.increment(ignored)) {
+  for (fs::directory_iterator it(file_in_folder_of(path, "."), ignored), last;
+       !ignored && it != last; it.increment(ignored)) {
     const std::string name = it->path().filename().string();
     if (!name.starts_with(start)) continue;
     for (const std::string_view end : {part_end, journal_end}) {
@@ -175,7 +175,7 @@ std::vector<TemporaryFile> temporary_files_of(const fs::path& path) {
       const auto middle =
           std::string_view(name).substr(start.size(), name.size() - start.size() - end.size());
       if (auto file = parse(middle, end)) {
-        file->path = beside(path, name);
+        file->path = file_in_folder_of(path, name);
         files.push_back(std::move(*file));
       }
     }
