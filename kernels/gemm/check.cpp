@@ -11,16 +11,6 @@
 namespace shardstream::gemm {
 namespace {
 
-/// Calls f with an element of a host's panel: a double for fp64, else a float.
-template <class F>
-void with_panel_type(Precision precision, F&& f) {
-  if (precision == Precision::fp64) {
-    f(double{});
-  } else {
-    f(float{});
-  }
-}
-
 struct Sums {
   double sum = 0, squares = 0;
 };
@@ -102,8 +92,8 @@ void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t co
 void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
   std::fill(args.y + rows.begin * 2 * args.tiles, args.y + rows.end * 2 * args.tiles, 0.0);
-  with_panel_type(args.precision, [&](auto zero) {
-    const auto* panel = static_cast<const decltype(zero)*>(args.panel);
+  with_host_panel_type(args.precision, [&](auto of) {
+    const auto* panel = static_cast<const typename decltype(of)::type*>(args.panel);
     for (std::uint64_t tile = 0; tile < args.tiles; ++tile) {
       const std::uint64_t c = tile * args.tile_n;
       for_chunks(panel + c, args.ld, rows, args.tile_n, args.seed, args.first_column + c,
@@ -205,11 +195,11 @@ void add_slice(const AddProductsArgs& args, unsigned part, unsigned parts) {
     const double* squares = args.y + kk * 2 * args.tiles + args.tiles;
     for (std::uint64_t j = tiles.begin; j < tiles.end; ++j) args.column_squares[j] += squares[j];
   }
-  with_panel_type(args.precision, [&](auto zero) {
+  with_host_panel_type(args.precision, [&](auto of) {
     for (std::uint64_t r = rows.begin; r < rows.end; r += block_rows) {
       for (std::uint64_t kk = 0; kk < args.depth; kk += block_depth) {
-        add_block<decltype(zero)>(args, {r, std::min(r + block_rows, rows.end)}, kk,
-                                  std::min(block_depth, args.depth - kk));
+        add_block<typename decltype(of)::type>(args, {r, std::min(r + block_rows, rows.end)}, kk,
+                                               std::min(block_depth, args.depth - kk));
       }
     }
   });
@@ -242,10 +232,11 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
                  found[row].squares += some.squares;
                });
   });
+  const auto parameters = detail::error_parameters(args.precision, args.k);
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
-    const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
-                                           static_cast<double>(args.columns), found[row].squares,
-                                           args.row_squares[row], *args.column_squares);
+    const auto model =
+        detail::error_model(parameters, static_cast<double>(args.columns), found[row].squares,
+                            args.row_squares[row], *args.column_squares);
     found[row].bound = 8 * std::sqrt(model.variance) + model.underflow;
     found[row].ratio =
         detail::ratio_of(found[row].ratio, args.z[row * args.z_stride], model, found[row].bound);

@@ -276,15 +276,15 @@ void launch_products(const AddProductsArgs& args, CudaStream stream) {
 
 /// One warp per row.
 template <class T>
-__global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, bool packs) {
+__global__ void __launch_bounds__(threads)
+    check_rows_of(CheckTileArgs args, detail::ErrorParameters parameters, bool packs) {
   const std::uint64_t row = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
   if (row >= args.rows) return;
   const Sums sums = row_sums(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
                              args.seed, args.first_column);
   if (threadIdx.x % 32 != 0) return;
-  const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
-                                         static_cast<double>(args.columns), sums.squares,
-                                         args.row_squares[row], *args.column_squares);
+  const auto model = detail::error_model(parameters, static_cast<double>(args.columns),
+                                         sums.squares, args.row_squares[row], *args.column_squares);
   const double bound = 8 * sqrt(model.variance) + model.underflow;
   const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
   args.row_verdicts[row] = {ratio, bound, sums.squares};
@@ -325,8 +325,8 @@ __global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
 void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
   const std::uint64_t items = args.rows * args.tiles;
   if (items == 0) return;
-  with_precision(args.precision, [&](auto precision) {
-    using T = Element<decltype(precision)::value>;
+  with_format(traits_of(args.precision).panel, [&](auto format) {
+    using T = Element<decltype(format)::value>;
     const bool packs = in_packs<T>(args.panel, args.ld) && args.tile_n % Pack<T>::width == 0;
     sum_rows<T><<<blocks_of(items, warps), threads, 0, stream>>>(args, packs);
   });
@@ -337,8 +337,8 @@ void add_products(const AddProductsArgs& args, CudaStream stream) {
   const dim3 blocks(static_cast<unsigned>(args.tiles), static_cast<unsigned>(args.slices));
   add_column_squares<<<blocks, threads, 0, stream>>>(args);
   if (args.rows == 0) return;
-  with_precision(args.precision, [&](auto precision) {
-    using T = Element<decltype(precision)::value>;
+  with_format(traits_of(args.precision).panel, [&](auto format) {
+    using T = Element<decltype(format)::value>;
     if (args.tiles <= 4) {
       launch_products<T, 4>(args, stream);
     } else if (args.tiles <= 16) {
@@ -352,9 +352,11 @@ void add_products(const AddProductsArgs& args, CudaStream stream) {
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
   const unsigned blocks = blocks_of(args.rows, warps);
+  const auto parameters = detail::error_parameters(args.precision, args.k);
   with_accumulator_type(args.precision, [&](auto of) {
     using T = typename decltype(of)::type;
-    check_rows_of<T><<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.tile, args.ld));
+    check_rows_of<T>
+        <<<blocks, threads, 0, stream>>>(args, parameters, in_packs<T>(args.tile, args.ld));
   });
 }
 

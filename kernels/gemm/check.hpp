@@ -11,6 +11,7 @@
 // here waits or synchronises; memory must live until the work is done.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -137,13 +138,37 @@ struct ErrorModel {
   bool may_overflow;  ///< whether a sum of products may exceed the largest number of C's type
 };
 
+/// The parameters of the error model that all rows of a product share.
+struct ErrorParameters {
+  double k;            ///< products in a sum
+  double unit;         ///< Rounding::unit; 0: sums are exact
+  double steps;        ///< in which tensor cores add a sum; 0: they do not
+  double terms;        ///< products of factors in a sum
+  double split_depth;  ///< if elements are split, the depth of a call, else 0
+  double smallest;     ///< positive number of C's type
+  bool may_overflow;   ///< whether C's type is smaller than double
+};
+
+inline ErrorParameters error_parameters(Precision precision, std::uint64_t k) {
+  const PrecisionTraits& row = traits_of(precision);
+  const auto terms = static_cast<double>(k);
+  const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
+  const bool tensor_cores = row.rounding.products_a_step > 0;
+  const bool wide = row.accumulator == ElementType::f64;
+  return {.k = terms,
+          .unit = row.rounding.unit,
+          .steps = tensor_cores ? terms / row.rounding.products_a_step : 0,
+          .terms = row.products * terms,
+          .split_depth = row.products > 1 ? std::min(block, terms) : 0,
+          .smallest = wide ? 0x1p-1074 : 0x1p-149,
+          .may_overflow = !wide};
+}
+
 /// The variance for fp32x3, including the parts that splitting leaves out. `c` and `max_square` are
 /// those of error_model().
-constexpr double split_variance(double k, double columns, double c, double max_square,
+constexpr double split_variance(double k, double depth, double columns, double c, double max_square,
                                 double row_squares, double column_squares) {
-  const auto block = static_cast<double>(
-      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, Backend::cuda).k);
-  const double depth = block < k ? block : k, calls = k / depth, steps = depth / 8;
+  const double calls = k / depth, steps = depth / 8;
   const double t = 0x1p-23, u = 0x1p-24;
   const double in_calls = (c * depth / 9 + max_square / 6) / calls + c * steps * steps / 16;
   const double of_calls = c * calls / 9 + max_square / 6;
@@ -152,30 +177,25 @@ constexpr double split_variance(double k, double columns, double c, double max_s
   return t * t * in_calls + u * u * of_calls + left_out + too_small;
 }
 
-constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
+constexpr ErrorModel error_model(const ErrorParameters& of, double columns, double tile_squares,
                                  double row_squares, double column_squares) {
-  if (precision == Precision::int8) return {0x1p-8, 0, false};  // exact: the bound is 1/2
-  const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
-  const double v = 0x1p-53;
-  const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
+  if (of.unit == 0) return {0x1p-8, 0, false};  // exact: the bound is 1/2
+  const double v = 0x1p-53, k = of.k;
   const double max_square = row_squares * column_squares;
   // Correct elements are no larger (Cauchy and Schwarz). A wrong one must not widen its own bound.
   const double c = tile_squares < max_square ? tile_squares : max_square;
-  const double steps = k / (precision == Precision::tf32 ? 8 : 16);
-  const double bias = tensor_cores ? steps * steps / 16 * c : 0;
+  const double bias = of.steps > 0 ? of.steps * of.steps / 16 * c : 0;
   const double walk = k / 9 * c + max_square / 6;
   const double product =
-      precision == Precision::fp32x3
-          ? split_variance(k, columns, c, max_square, row_squares, column_squares)
-          : u * u * (walk + bias);
+      of.split_depth > 0
+          ? split_variance(k, of.split_depth, columns, c, max_square, row_squares, column_squares)
+          : of.unit * of.unit * (walk + bias);
   const double signed_sum = columns / 6 * (c + max_square / k);
-  const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
-  const double terms = precision == Precision::fp32x3 ? 3 * k : k;
   // No sum is larger than |a| |b|. Half of the largest number leaves room for rounding. With fp64
   // max_square itself overflows long before the sums do, and the variance is not finite.
   constexpr double half = std::numeric_limits<float>::max() / 2.0;
-  const bool may_overflow = precision != Precision::fp64 && max_square >= half * half;
-  return {product + v * v * (walk + signed_sum), terms * columns * smallest, may_overflow};
+  const bool may_overflow = of.may_overflow && max_square >= half * half;
+  return {product + v * v * (walk + signed_sum), of.terms * columns * of.smallest, may_overflow};
 }
 
 /// Computes RowVerdict::ratio.

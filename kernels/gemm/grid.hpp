@@ -39,22 +39,11 @@ constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t max, std::uint
   return ceil_div(part, granule) * granule;
 }
 
-/// The maximum depth of a K block of fp32x3. Tensor cores truncate sums, so the error grows with
-/// the depth of a call; the sums of several calls are rounded.
-inline constexpr std::uint64_t max_split_k = 1024;
-
-/// The maximum depth of a K block of int8 on a host. Up to this depth, sums of products are exact
-/// in floats.
-inline constexpr std::uint64_t max_float_int8_k = (1 << 24) / (128 * 128);
-
 /// The maximum edge of a tile on a host, along an edge of C of length x. It is x / parts, so that
 /// the threads have several tiles to share. It is at least 128, since smaller calls are slow, and
-/// at most the edge at which the library reaches its full rate (kernels/MEASUREMENTS.md).
-constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
-                                          Precision precision) {
-  const std::uint64_t longest = precision == Precision::fp64 ? 384 : 512;
-  const std::uint64_t part = ((x + parts - 1) / parts + 7) / 8 * 8;
-  return part < 128 ? 128 : part < longest ? part : longest;
+/// at most `max`, at which the library reaches its full rate (kernels/MEASUREMENTS.md).
+constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts, std::uint64_t max) {
+  return std::clamp<std::uint64_t>(((x + parts - 1) / parts + 7) / 8 * 8, 128, max);
 }
 
 /// Whether a product is tall: k is at least 8 times m and n, and C has at most 64 tiles. Then C and
@@ -77,27 +66,24 @@ constexpr std::uint64_t wanted_block(std::uint64_t m, std::uint64_t n, std::uint
 /// The number of lanes of a tall product. On a GPU there are enough lanes for one call to fill the
 /// GPU, usually up to 8. Narrow products on a GPU have up to 128, if the depth of a lane would
 /// limit the depth of a block. On a host there are enough calls for the threads to share, with up
-/// to 4 lanes. It is 1 if the tiles of C are enough, if the product is not tall, and for fp32x3,
-/// whose factors cannot be cut into lanes (factor.hpp).
+/// to 4 lanes. It is 1 if the tiles of C are enough, if the product is not tall, and for split
+/// factors, which cannot be cut into lanes (factor.hpp).
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
-                                  const Tile& tile, std::uint64_t deepest, Precision precision,
-                                  Backend backend) {
+                                  const Tile& tile, const CallTraits& calls, Backend backend) {
   constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3, most_on_gpu = 128;
-  // A host's library is slow with lanes of less than 512.
-  const std::uint64_t usual = backend != Backend::host ? 8 : precision == Precision::int8 ? 2 : 4;
-  if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
+  if (!is_tall(m, n, k, tile)) return 1;
   // The part of C that a multiprocessor, or a thread, computes at a time.
   const std::uint64_t rows = backend == Backend::host ? tile.m : 128,
                       columns = backend == Backend::host ? tile.n : 128;
   const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
   std::uint64_t lanes = 1;
-  while (lanes < usual &&
+  while (lanes < calls.max_lanes &&
          lanes * parts < (backend == Backend::host ? enough_on_host : enough_on_gpu)) {
     lanes *= 2;
   }
   if (lanes == 1 || backend == Backend::host) return lanes;
-  const std::uint64_t block = wanted_block(m, n, k, deepest);
-  while (lanes < most_on_gpu && lanes * deepest < block) lanes *= 2;
+  const std::uint64_t block = wanted_block(m, n, k, calls.max_k);
+  while (lanes < most_on_gpu && lanes * calls.max_k < block) lanes *= 2;
   return lanes;
 }
 
@@ -155,32 +141,23 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
 /// mirror, are a multiple of 8. Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         Backend backend, bool symmetric = false) {
-  const bool splits = precision == Precision::fp32x3;
+  const CallTraits& calls = calls_of(precision, backend);
   if (backend == Backend::host) {
-    const std::uint64_t deepest = splits                         ? max_split_k
-                                  : precision == Precision::int8 ? max_float_int8_k
-                                                                 : 2048;
+    const std::uint64_t max_edge = traits_of(precision).max_host_edge;
     // Each tile has costs of its own (check, download), which matter less if sums are deep. And in
     // a symmetric product, smaller tiles compute fewer elements twice.
     const std::uint64_t parts = k / 8 >= m && k / 8 >= n ? 4 : 2;
-    Tile tile{equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
-              equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
-              equal_edge(k, deepest, 8, 1)};
-    tile.lanes = lanes_for(m, n, k, tile, deepest, precision, backend);
-    if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
+    Tile tile{equal_edge(m, longest_host_edge(m, parts, max_edge), 8, 2),
+              equal_edge(n, longest_host_edge(n, parts, max_edge), 8, 2),
+              equal_edge(k, calls.max_k, 8, 1)};
+    tile.lanes = lanes_for(m, n, k, tile, calls, backend);
+    if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
     return tile;
   }
-  // With deeper blocks, C is read and written less often. But if C takes most of the memory, enough
-  // blocks of K must fit beside it to be computed while tiles are downloaded: four with elements of
-  // two bytes, three with tf32, two with fp32, which is slower (kernels/MEASUREMENTS.md).
-  const std::uint64_t deepest = splits                         ? max_split_k
-                                : precision == Precision::fp64 ? 4096
-                                : precision == Precision::tf32 ? 5120
-                                                               : 8064;
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
-            equal_edge(k, deepest, 64, 16)};
-  tile.lanes = lanes_for(m, n, k, tile, deepest, precision, backend);
-  if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
+            equal_edge(k, calls.max_k, 64, 16)};
+  tile.lanes = lanes_for(m, n, k, tile, calls, backend);
+  if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
   return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
 }
 
@@ -190,15 +167,15 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
 /// hosts, so that rows do not map to the same sets of a cache. It stays k if k is odd, or if the
 /// panel would need more than half as much memory again.
 constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backend) {
-  if (precision != Precision::fp32 || k % 2 != 0) return k;
+  if (!traits_of(precision).pads_a || k % 2 != 0) return k;
   const std::uint64_t padded = backend == Backend::host ? k + 16 : std::bit_ceil(k);
   return padded <= k + k / 2 ? padded : k;
 }
 
 /// Whether K may begin with two blocks of a quarter and one of a half of tile.k, which shortens the
-/// wait for the first panels. Blocks of fp32x3 are shallow anyway.
+/// wait for the first panels. Blocks of split elements are shallow anyway.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
-  return precision != Precision::fp32x3 && tile.lanes == 1 && tile.k % 64 == 0;
+  return traits_of(precision).products == 1 && tile.lanes == 1 && tile.k % 64 == 0;
 }
 
 }  // namespace shardstream::gemm

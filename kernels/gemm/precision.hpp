@@ -1,4 +1,5 @@
-// The precisions of matrix products: the types of panels, products and sums.
+// The precisions of matrix products. A precision is one row of precision_rows; all code reads the
+// row. What is code per type (rounding, kernels, library calls) depends on the row's types.
 #pragma once
 
 #include <array>
@@ -6,75 +7,262 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "kernels/backend.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::gemm {
 
-/// fp64 multiplies and adds doubles, fp32 floats. tf32, bf16 and fp16 round the elements to these
-/// formats, multiply them exactly and add in float. int8 multiplies integers from -128 to 127 and
-/// adds the products exactly in 32 bits, at most max_int8_k of them. fp32x3 splits each float into
-/// two of tf32 and adds three of their four products, which gives nearly fp32's accuracy on tensor
-/// cores.
-enum class Precision : std::uint8_t { fp64, fp32, tf32, bf16, fp16, int8, fp32x3 };
-inline constexpr std::array all_precisions = {Precision::fp64,  Precision::fp32, Precision::tf32,
-                                              Precision::bf16,  Precision::fp16, Precision::int8,
-                                              Precision::fp32x3};
+/// fp64 multiplies and adds doubles, fp32 floats. fp32x3 splits each float into two of tf32 and
+/// adds three of their four products, which gives nearly fp32's accuracy on tensor cores. tf32,
+/// bf16 and fp16 round the elements to these formats, multiply them exactly and add in float. int8
+/// multiplies integers from -128 to 127 and adds the products exactly in 32 bits.
+enum class Precision : std::uint8_t { fp64, fp32, fp32x3, tf32, bf16, fp16, int8 };
 
 /// The factors of a product, C = A B.
 enum class Side : std::uint8_t { a, b };
 
+/// The formats of a panel's elements: double, float, float rounded to tf32, ...
+enum class Format : std::uint8_t { f64, f32, tf32, bf16, fp16, i8 };
+
+/// Limits for variables that are centred and scaled (panel/variables.hpp).
+struct ElementRange {
+  /// The binary exponent of the standard deviation after shift and scale.
+  int usual_exponent;
+  /// The binary exponent of the largest distance from the middle, if a variable's extremes
+  /// determine its scale. The deviation is smaller by at most the root of the number of samples.
+  int extreme_exponent;
+  /// The range of variances in which the squares and the rounding lose nothing.
+  double min_variance, max_variance;
+  /// A bound for values that are rounded to 0, or whose squares are 0 as doubles.
+  double vanishing;
+};
+inline constexpr ElementRange double_range{0, 0, 0x1p-600, 0x1p600, 0x1p-500},
+    float_range{0, 0, 0x1p-60, 0x1p60, 0x1p-130};
+/// Elements below 2^22 standard deviations are finite, and elements down to 2^-18 of it do not
+/// become 0. There are few smaller exponents, so a scale from extremes has a larger one.
+inline constexpr ElementRange half_range{-6, 7, 0x1p-24, 0x1p16, 0x1p-24};
+
+struct FormatTraits {
+  std::size_t gpu_bytes;     ///< of an element; a host has floats with the same values, and doubles
+  ElementRange range;        ///< integers are not centred
+  std::string_view largest;  ///< the largest number, if floats hold larger ones
+};
+
+/// The row of a format. In device code, only for a constant format.
+constexpr FormatTraits traits_of(Format format) {
+  constexpr FormatTraits rows[] = {{8, double_range, ""},    {4, float_range, ""},
+                                   {4, float_range, ""},     {2, float_range, ""},
+                                   {2, half_range, "65504"}, {1, float_range, ""}};
+  return rows[static_cast<std::size_t>(format)];
+}
+
+/// The rounding errors of sums, for the bound of the check (kernels/README.md).
+struct Rounding {
+  double unit;  ///< of the sums; 0 if they are exact
+  /// Tensor cores add so many products at a time and truncate the sum; 0: additions are rounded.
+  unsigned products_a_step;
+};
+
+/// Sizes of the library's calls on one backend, and their rate.
+struct CallTraits {
+  std::uint64_t max_k;      ///< the maximum depth of a block of K
+  std::uint64_t max_lanes;  ///< of a tall product (lanes_for(), grid.hpp)
+  double assumed_gflops;    ///< for a dry run: of about an H100, or of a few cores of a host
+};
+
+struct PrecisionTraits {
+  Precision precision;
+  std::string_view name;
+  Format panel;
+  ElementType accumulator;  ///< the type of sums, and of C
+  ElementType generated;    ///< the type of generated matrices
+  Rounding rounding;
+  CallTraits host, gpu;
+  std::uint64_t max_host_edge = 512;  ///< of tiles: there a host's library reaches its full rate
+  /// The library multiplies factors of this precision: others than the panels if they are split.
+  Precision factors = precision;
+  /// The number of products of factors that make one product; 1 unless elements are split.
+  unsigned products = 1;
+  std::uint64_t max_terms = UINT64_MAX;  ///< the maximum number of products in a sum
+  /// A's rows are padded if that makes products faster (a_ld(), grid.hpp).
+  bool pads_a = false;
+  /// Whether a GPU's fastest algorithm is the one that cuBLASLt proposes for a large product.
+  bool likes_large_proposal = false;
+  /// Whether cuBLASLt multiplies only if B is transposed.
+  bool transposes_b_on_gpu = false;
+};
+
+/// The maximum depth of a K block if elements are split. Tensor cores truncate sums, so the error
+/// grows with the depth of a call; the sums of several calls are rounded.
+inline constexpr std::uint64_t max_split_k = 1024;
+
+/// The maximum depth of a K block of int8 on a host. Up to this depth, sums of products are exact
+/// in floats.
+inline constexpr std::uint64_t max_float_int8_k = (1 << 24) / (128 * 128);
+
+/// In the order of Precision. Deeper blocks read and write C less often. But if C takes most of a
+/// GPU's memory, enough blocks of K must fit next to it to be computed while tiles are downloaded:
+/// four with elements of two bytes, three with tf32, two with fp32, which is slower
+/// (kernels/MEASUREMENTS.md). A host's library is slow with lanes of less than 512.
+inline constexpr std::array precision_rows = {
+    PrecisionTraits{.precision = Precision::fp64,
+                    .name = "fp64",
+                    .panel = Format::f64,
+                    .accumulator = ElementType::f64,
+                    .generated = ElementType::f64,
+                    .rounding = {.unit = 0x1p-53, .products_a_step = 0},
+                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 200},
+                    .gpu = {.max_k = 4096, .max_lanes = 8, .assumed_gflops = 55'000},
+                    .max_host_edge = 384},
+    PrecisionTraits{.precision = Precision::fp32,
+                    .name = "fp32",
+                    .panel = Format::f32,
+                    .accumulator = ElementType::f32,
+                    .generated = ElementType::f32,
+                    .rounding = {.unit = 0x1p-24, .products_a_step = 0},
+                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 50'000},
+                    .pads_a = true,
+                    .likes_large_proposal = true},
+    PrecisionTraits{.precision = Precision::fp32x3,
+                    .name = "fp32x3",
+                    .panel = Format::f32,
+                    .accumulator = ElementType::f32,
+                    .generated = ElementType::f32,
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 8},
+                    .host = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 130},
+                    .gpu = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 110'000},
+                    .factors = Precision::tf32,
+                    .products = 3},
+    PrecisionTraits{.precision = Precision::tf32,
+                    .name = "tf32",
+                    .panel = Format::tf32,
+                    .accumulator = ElementType::f32,
+                    .generated = ElementType::f32,
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 8},
+                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
+                    .gpu = {.max_k = 5120, .max_lanes = 8, .assumed_gflops = 330'000}},
+    PrecisionTraits{.precision = Precision::bf16,
+                    .name = "bf16",
+                    .panel = Format::bf16,
+                    .accumulator = ElementType::f32,
+                    .generated = ElementType::f32,
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 16},
+                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000}},
+    PrecisionTraits{
+        .precision = Precision::fp16,
+        .name = "fp16",
+        .panel = Format::fp16,
+        .accumulator = ElementType::f32,
+        .generated = ElementType::f32,
+        .rounding = {.unit = 0x1p-23, .products_a_step = 16},
+        .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
+        .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
+    },
+    // Each product is at most 2^14, so the sum fits into 32 bits.
+    PrecisionTraits{.precision = Precision::int8,
+                    .name = "int8",
+                    .panel = Format::i8,
+                    .accumulator = ElementType::i32,
+                    .generated = ElementType::i8,
+                    .rounding = {.unit = 0, .products_a_step = 0},
+                    .host = {.max_k = max_float_int8_k, .max_lanes = 2, .assumed_gflops = 350},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 1'200'000},
+                    .max_terms = 0x7fffffff / (128 * 128),
+                    .transposes_b_on_gpu = true},
+};
+
+/// The row of a precision. Not for device code.
+constexpr const PrecisionTraits& traits_of(Precision precision) {
+  return precision_rows[static_cast<std::size_t>(precision)];
+}
+
+inline constexpr std::array all_precisions = [] {
+  std::array<Precision, precision_rows.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = precision_rows[i].precision;
+  return all;
+}();
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < all_precisions.size(); ++i) {
+        if (all_precisions[i] != static_cast<Precision>(i)) return false;
+      }
+      return true;
+    }(),
+    "the rows have the order of the enumeration");
+
 constexpr std::string_view name_of(Precision precision) {
-  constexpr std::string_view names[] = {"fp64", "fp32", "tf32", "bf16", "fp16", "int8", "fp32x3"};
-  return names[static_cast<std::size_t>(precision)];
+  return traits_of(precision).name;
 }
 
 /// The precision with this name, or nothing.
 constexpr std::optional<Precision> precision_named(std::string_view name) {
-  for (const Precision precision : all_precisions) {
-    if (name_of(precision) == name) return precision;
+  for (const PrecisionTraits& row : precision_rows) {
+    if (row.name == name) return row.precision;
   }
   return std::nullopt;
 }
 
-/// Bytes of an element of a panel: a double for fp64, else a float. On a GPU, bf16, fp16 and int8
-/// have their own formats; CPUs multiply floats with the same values.
-constexpr std::size_t panel_element_bytes(Precision precision, Backend backend) {
-  if (precision == Precision::fp64) return sizeof(double);
-  if (backend == Backend::host) return sizeof(float);
-  if (precision == Precision::int8) return sizeof(std::int8_t);
-  const bool two = precision == Precision::bf16 || precision == Precision::fp16;
-  return two ? 2 : sizeof(float);
+/// Sizes and rate of the library's calls on a backend.
+constexpr const CallTraits& calls_of(Precision precision, Backend backend) {
+  const PrecisionTraits& row = traits_of(precision);
+  return backend == Backend::host ? row.host : row.gpu;
 }
 
-/// Whether panels of this precision can be made from stored elements of type `from`: int8 only from
-/// i8, the others from all types.
-constexpr bool takes(Precision precision, ElementType from) {
-  return precision != Precision::int8 || from == ElementType::i8;
+/// Bytes of an element of a panel: a double or a float on a host, which multiplies nothing else.
+constexpr std::size_t panel_element_bytes(Precision precision, Backend backend) {
+  const Format format = traits_of(precision).panel;
+  if (backend != Backend::host) return traits_of(format).gpu_bytes;
+  return format == Format::f64 ? sizeof(double) : sizeof(float);
+}
+
+/// Limits for centred and scaled variables.
+constexpr ElementRange range_of(Precision precision) {
+  return traits_of(traits_of(precision).panel).range;
 }
 
 /// The type of an accumulator's elements, and of C's.
 constexpr ElementType accumulator_type(Precision precision) {
-  if (precision == Precision::int8) return ElementType::i32;
-  return precision == Precision::fp64 ? ElementType::f64 : ElementType::f32;
+  return traits_of(precision).accumulator;
+}
+
+/// Whether sums are exact. Then C is the sums themselves, without alpha, beta and centring.
+constexpr bool sums_integers(Precision precision) {
+  return accumulator_type(precision) == ElementType::i32;
+}
+
+/// Whether panels of this precision can be made from stored elements of type `from`: integers only
+/// from their own type, the others from all types.
+constexpr bool takes(Precision precision, ElementType from) {
+  return !sums_integers(precision) || from == traits_of(precision).generated;
 }
 
 /// Bytes of an element of an accumulator and of C.
 constexpr std::size_t accumulator_bytes(Precision precision) {
-  return precision == Precision::fp64 ? sizeof(double) : sizeof(float);
+  return size_of(accumulator_type(precision));
 }
 
 /// Calls f(std::type_identity<T>{}) with the C++ type of an accumulator's elements.
 template <class F>
 decltype(auto) with_accumulator_type(Precision precision, F&& f) {
-  if (precision == Precision::fp64) return f(std::type_identity<double>{});
-  if (precision == Precision::int8) return f(std::type_identity<std::int32_t>{});
-  return f(std::type_identity<float>{});
+  switch (accumulator_type(precision)) {
+    case ElementType::f64:
+      return f(std::type_identity<double>{});
+    case ElementType::i32:
+      return f(std::type_identity<std::int32_t>{});
+    default:
+      return f(std::type_identity<float>{});
+  }
 }
 
-/// The maximum number of products in a sum of int8. Each product is at most 2^14, so the sum fits
-/// into 32 bits.
-inline constexpr std::uint64_t max_int8_k = 0x7fffffff / (128 * 128);
+/// Calls f(std::type_identity<T>{}) with the C++ type of a panel's elements on a host.
+template <class F>
+decltype(auto) with_host_panel_type(Precision precision, F&& f) {
+  if (traits_of(precision).panel == Format::f64) return f(std::type_identity<double>{});
+  return f(std::type_identity<float>{});
+}
 
 }  // namespace shardstream::gemm

@@ -27,6 +27,7 @@
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/multiply/library_types.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 
@@ -156,35 +157,6 @@ class Timer {
   cudaEvent_t start_ = nullptr, end_ = nullptr;
 };
 
-struct Types {
-  cudaDataType_t panel, sum;
-  cublasComputeType_t compute;
-};
-
-Types types_of(Precision precision) {
-  switch (precision) {
-    case Precision::fp64:
-      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    case Precision::fp32:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::tf32:
-    case Precision::fp32x3:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-    case Precision::bf16:
-      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::fp16:
-      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::int8:
-      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
-  }
-  throw std::logic_error("precision out of range");
-}
-
-/// The precision of the elements that the library multiplies.
-Precision of_factors(Precision precision) {
-  return splits(precision) ? Precision::tf32 : precision;
-}
-
 /// Uniform random elements, piece by piece.
 void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, std::uint64_t seed,
                  std::byte* factor) {
@@ -201,7 +173,7 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
     }
     timer.launch(canonicalize_kernel(),
                  {raw.get(), doubles ? ElementType::f64 : ElementType::i8, false,
-                  factor + first * element, of_factors(precision), 1, some, some});
+                  factor + first * element, traits_of(precision).factors, 1, some, some});
     CHECK(cudaStreamSynchronize(timer.stream()));
   }
 }
@@ -210,7 +182,7 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
 /// call; three of tf32 for fp32x3.
 double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
                        const void* b, void* c, double min = 300) {
-  const Types types = types_of(precision);
+  const cuda::LibraryTypes types = cuda::library_types(precision);
   cublasLtHandle_t handle = nullptr;
   CHECK(cublasLtCreate(&handle));
   cublasLtMatmulDescOpaque_t product;
@@ -222,7 +194,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
                                          sizeof(turned)));
   }
   const auto ld = static_cast<std::int64_t>(n);
-  CHECK(cublasLtMatrixLayoutInit(&factor, types.panel, n, n, ld));
+  CHECK(cublasLtMatrixLayoutInit(&factor, types.factor, n, n, ld));
   CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
   cublasLtMatmulPreferenceOpaque_t preference;
   CHECK(cublasLtMatmulPreferenceInit(&preference));
@@ -245,7 +217,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
     return timer.milliseconds(call, min);
   });
   CHECK(cublasLtDestroy(handle));
-  return splits(precision) ? 3 * ms : ms;
+  return traits_of(precision).products * ms;
 }
 
 /// `incore N`

@@ -13,18 +13,18 @@ namespace shardstream::gemm {
 
 /// Whether factors are split panels (split_kernel).
 constexpr bool splits(Precision precision) {
-  return precision == Precision::fp32x3;
+  return traits_of(precision).products > 1;
 }
 
 /// The depth of the factors for a K block of depth `tile_k`.
 constexpr std::uint64_t factor_depth(Precision precision, std::uint64_t tile_k) {
-  return splits(precision) ? 3 * tile_k : tile_k;
+  return traits_of(precision).products * tile_k;
 }
 
 /// Whether B's factor is the transposed panel, columns x tile_k. cuBLASLt multiplies 8-bit integers
 /// only in this layout.
 constexpr bool multiplies_transposed_b(Precision precision, Backend backend) {
-  return precision == Precision::int8 && backend != Backend::host;
+  return traits_of(precision).transposes_b_on_gpu && backend != Backend::host;
 }
 
 /// Splits each float of a panel into two: `high` is the float rounded to tf32, `low` the rest

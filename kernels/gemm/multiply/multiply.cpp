@@ -14,21 +14,18 @@ class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)
       : precision_(precision), tile_(tile), algorithm_(cblas::prepare()) {
-    if (precision == Precision::int8 && tile.lane_k() > max_float_int8_k) {
-      throw std::logic_error("a block of K is too deep for int8 in floats");
+    if (sums_integers(precision) && tile.lane_k() > max_float_int8_k) {
+      throw std::logic_error("a block of K is too deep for integers in floats");
     }
   }
 
   const std::string& algorithm() const override { return algorithm_; }
 
   void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) const override {
-    if (precision_ == Precision::fp64) {
-      multiply_part<double>(args, part, parts);
-    } else if (precision_ == Precision::int8) {
-      multiply_integers(args, part, parts);
-    } else {
-      multiply_part<float>(args, part, parts);
-    }
+    if (sums_integers(precision_)) return multiply_integers(args, part, parts);
+    with_host_panel_type(precision_, [&](auto of) {
+      multiply_part<typename decltype(of)::type>(args, part, parts);
+    });
   }
 
   void enqueue(const MultiplyArgs&, CudaStream) const override {

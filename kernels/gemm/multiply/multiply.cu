@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/multiply/library_types.hpp"
 
 namespace shardstream::gemm::cuda {
 namespace {
@@ -64,30 +65,6 @@ std::size_t workspace_of_current_gpu() {
   return major >= 9 ? max_workspace_of_one : max_workspace_of_one / 2;
 }
 
-struct Types {
-  cudaDataType_t panel, sum;
-  cublasComputeType_t compute;
-};
-
-Types types_of(Precision precision) {
-  switch (precision) {
-    case Precision::fp64:
-      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    case Precision::fp32:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::tf32:
-    case Precision::fp32x3:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-    case Precision::bf16:
-      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::fp16:
-      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case Precision::int8:
-      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
-  }
-  throw std::logic_error("precision out of range");
-}
-
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
 Layout layout(cudaDataType_t type, std::uint64_t rows, std::uint64_t columns, std::uint64_t ld) {
@@ -112,7 +89,7 @@ class GpuPlan final : public MultiplyPlan {
       : tile_(tile),
         precision_(precision),
         transposed_b_(multiplies_transposed_b(precision, Backend::cuda)),
-        types_(types_of(precision)),
+        types_(library_types(precision)),
         panel_bytes_(panel_element_bytes(precision, Backend::cuda)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
@@ -201,13 +178,13 @@ class GpuPlan final : public MultiplyPlan {
   /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side.
   Layout layout_of_a(std::uint64_t m, std::uint64_t depth, std::uint64_t lda) const {
     const std::uint64_t of_lane = depth / tile_.lanes;
-    return in_lanes(layout(types_.panel, of_lane, m, lda), of_lane);
+    return in_lanes(layout(types_.factor, of_lane, m, lda), of_lane);
   }
   /// The library's layout of B, with n columns and `depth` rows.
   Layout layout_of_b(std::uint64_t n, std::uint64_t depth, std::uint64_t ldb) const {
     const std::uint64_t of_lane = depth / tile_.lanes;
-    return transposed_b_ ? in_lanes(layout(types_.panel, of_lane, n, ldb), of_lane)
-                         : in_lanes(layout(types_.panel, n, of_lane, ldb), of_lane * ldb);
+    return transposed_b_ ? in_lanes(layout(types_.factor, of_lane, n, ldb), of_lane)
+                         : in_lanes(layout(types_.factor, n, of_lane, ldb), of_lane * ldb);
   }
   /// The layout of B's factor for only one tile.
   Layout dense_b(std::uint64_t n, std::uint64_t depth) const {
@@ -247,7 +224,8 @@ class GpuPlan final : public MultiplyPlan {
     };
     // With fp32, the proposal for a large product without a workspace is the fastest; with tensor
     // cores and doubles, the proposal for one tile (kernels/MEASUREMENTS.md).
-    const bool large = precision_ == Precision::fp32 && std::min(like_m(), like_n()) >= 2048;
+    const bool large =
+        traits_of(precision_).likes_large_proposal && std::min(like_m(), like_n()) >= 2048;
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
            static_cast<std::uint64_t>(large ? 0 : workspace_of_current_gpu()));
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -340,7 +318,7 @@ class GpuPlan final : public MultiplyPlan {
   Tile tile_;
   Precision precision_;
   bool transposed_b_;
-  Types types_;
+  LibraryTypes types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;
   // Mutable, since the library's functions only read these but do not take const pointers.

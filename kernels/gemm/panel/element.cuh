@@ -17,23 +17,23 @@ struct Fp16 {
   std::uint16_t bits;
 };
 
-template <Precision P>
+template <Format F>
 using Element = std::conditional_t<
-    P == Precision::fp64, double,
+    F == Format::f64, double,
     std::conditional_t<
-        P == Precision::bf16, Bf16,
-        std::conditional_t<P == Precision::fp16, Fp16,
-                           std::conditional_t<P == Precision::int8, std::int8_t, float>>>>;
+        F == Format::bf16, Bf16,
+        std::conditional_t<F == Format::fp16, Fp16,
+                           std::conditional_t<F == Format::i8, std::int8_t, float>>>>;
 
-/// Converts a value that the precision can represent to an element.
-template <Precision P, class V>
-__device__ Element<P> encoded(V value) {
-  if constexpr (P == Precision::bf16) {
+/// Converts a value that the format can represent to an element.
+template <Format F, class V>
+__device__ Element<F> encoded(V value) {
+  if constexpr (F == Format::bf16) {
     return {static_cast<std::uint16_t>(__float_as_uint(value) >> 16)};
-  } else if constexpr (P == Precision::fp16) {
+  } else if constexpr (F == Format::fp16) {
     return {__half_as_ushort(__float2half_rn(value))};
   } else {
-    return static_cast<Element<P>>(value);
+    return static_cast<Element<F>>(value);
   }
 }
 

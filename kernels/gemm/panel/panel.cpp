@@ -191,7 +191,7 @@ void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, con
          args.shift != nullptr ? args.shift + variable : nullptr,
          args.scale != nullptr ? args.scale + variable : nullptr, one, width, centred);
   if (args.lost != nullptr) {
-    mark_lost(centred, width, vanishing(args.precision), one, args.lost + variable);
+    mark_lost(centred, width, range_of(args.precision).vanishing, one, args.lost + variable);
   }
   (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
 }
@@ -208,7 +208,7 @@ void convert_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t co
 
 void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
   if (!takes(args.precision, args.from)) {
-    throw std::logic_error("an int8 panel can only be made from i8");
+    throw std::logic_error("a panel of integers can only be made from its own type");
   }
   const Rows rows = rows_of(args.rows, part, parts);
   const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, args.valid_rows))};

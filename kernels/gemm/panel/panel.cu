@@ -47,16 +47,16 @@ __device__ Place place_in(const Grid& grid, unsigned width) {
 }
 
 /// Makes the panel's element from a stored one.
-template <Precision P>
+template <Format F>
 struct Rounded {
   template <class T>
-  __device__ Element<P> operator()(T x, std::uint64_t, std::uint64_t) const {
-    return encoded<P>(rounded<P>(x));
+  __device__ Element<F> operator()(T x, std::uint64_t, std::uint64_t) const {
+    return encoded<F>(rounded<F>(x));
   }
 };
 
 /// Makes the panel's element with shift and scale, and zeros in the invalid part of the panel.
-template <Precision P>
+template <Format F>
 struct Centred {
   const double *shift, *scale;
   const std::int64_t* whole;
@@ -65,20 +65,21 @@ struct Centred {
   std::uint64_t valid_rows, valid_columns;
 
   template <class T>
-  __device__ Element<P> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
-    if (row >= valid_rows || column >= valid_columns) return encoded<P>(rounded<P>(T{}));
-    if constexpr (can_round<P, double>) {
+  __device__ Element<F> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
+    if (row >= valid_rows || column >= valid_columns) return encoded<F>(rounded<F>(T{}));
+    if constexpr (can_round<F, double>) {
       if (shift != nullptr || scale != nullptr) {
         const std::uint64_t variable = side == Side::a ? row : column;
         double x = without_whole(stored, variable);
         if (shift != nullptr) x -= shift[variable];
         if (scale != nullptr) x *= scale[variable];
         // All threads that mark a variable write the same value.
-        if (lost != nullptr && vanishes(x, vanishing(P))) lost[variable] = 1;
-        return encoded<P>(rounded<P>(x));
+        constexpr double vanishing = traits_of(F).range.vanishing;
+        if (lost != nullptr && vanishes(x, vanishing)) lost[variable] = 1;
+        return encoded<F>(rounded<F>(x));
       }
     }
-    return encoded<P>(rounded<P>(stored));
+    return encoded<F>(rounded<F>(stored));
   }
 
  private:
@@ -167,15 +168,15 @@ void convert_all(const CanonicalizeArgs& args, const T* raw, To* panel, const Ma
   }
 }
 
-template <Precision P, class T>
+template <Format F, class T>
 void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
   const auto* raw = static_cast<const T*>(args.raw);
-  auto* panel = static_cast<Element<P>*>(args.panel);
+  auto* panel = static_cast<Element<F>*>(args.panel);
   const bool plain = args.shift == nullptr && args.scale == nullptr &&
                      args.rows <= args.valid_rows && args.columns <= args.valid_columns;
-  if (plain) return convert_all<true>(args, raw, panel, Rounded<P>{}, stream);
+  if (plain) return convert_all<true>(args, raw, panel, Rounded<F>{}, stream);
   convert_all<false>(args, raw, panel,
-                     Centred<P>{args.shift, args.scale, args.whole, args.lost, args.side,
+                     Centred<F>{args.shift, args.scale, args.whole, args.lost, args.side,
                                 args.valid_rows, args.valid_columns},
                      stream);
 }
@@ -319,72 +320,22 @@ void finish_as(const FinishArgs& args, CudaStream stream) {
   }
 }
 
-/// Adds the values of a warp to *sum. They are integers, so their order does not matter.
-__device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
-#pragma unroll
-  for (unsigned distance = 16; distance > 0; distance /= 2) {
-    value += __shfl_down_sync(0xffffffffu, value, distance);
-  }
-  if (threadIdx.x % 32 == 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
-  }
-}
-
-constexpr unsigned flight = 8;  // loads of a thread before it uses the first
-constexpr unsigned rounds = 8;  // a warp sums 32 KiB before it ends with an atomic
-constexpr std::uint64_t pairs_a_block = std::uint64_t{threads} * flight * rounds;
-constexpr std::uint64_t max_rows = 4096;  // side by side; with more rows, a block sums several
-
-__global__ void __launch_bounds__(threads)
-    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t rows, std::uint64_t pitch,
-              std::uint64_t* sum) {
-  std::uint64_t mine = 0;
-  const std::uint64_t begin = blockIdx.x * pairs_a_block + threadIdx.x;
-  for (std::uint64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    const ulonglong2* const here = pairs + row * pitch;
-    for (unsigned round = 0; round < rounds; ++round) {
-      const std::uint64_t first = begin + round * std::uint64_t{threads} * flight;
-      if (first - threadIdx.x >= count) break;
-      ulonglong2 pair[flight];
-#pragma unroll
-      for (unsigned i = 0; i < flight; ++i) {
-        const std::uint64_t at = first + i * threads;
-        pair[i] = at < count ? here[at] : ulonglong2{0, 0};
-      }
-#pragma unroll
-      for (unsigned i = 0; i < flight; ++i) mine += pair[i].x + pair[i].y;
-    }
-  }
-  add_warp(mine, sum);
-}
-
-/// One word per thread, read byte by byte: for unaligned data, and for the end of a row.
-__global__ void __launch_bounds__(threads)
-    sum_bytes(const std::uint8_t* data, std::uint64_t bytes, std::uint64_t* sum) {
-  const std::uint64_t first = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) * 8;
-  std::uint64_t word = 0;
-  for (unsigned i = 0; i < 8; ++i) {
-    if (first + i < bytes) word |= std::uint64_t{data[first + i]} << (8 * i);
-  }
-  add_warp(word, sum);
-}
-
 }  // namespace
 
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   const bool centred = args.shift != nullptr || args.scale != nullptr;
-  if (args.precision == Precision::int8 && centred) {
-    throw std::logic_error("int8 panels are not centred");
+  if (sums_integers(args.precision) && centred) {
+    throw std::logic_error("panels of integers are not centred");
   }
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_precision(args.precision, [&](auto precision) {
-      constexpr Precision to = decltype(precision)::value;
+    with_format(traits_of(args.precision).panel, [&](auto format) {
+      constexpr Format to = decltype(format)::value;
       if constexpr (can_round<to, T>) {
         canonicalize_as<to, T>(args, stream);
       } else {
-        throw std::logic_error("an int8 panel can only be made from i8");
+        throw std::logic_error("a panel of integers can only be made from its own type");
       }
     });
   });
@@ -420,27 +371,6 @@ void mirror(const MirrorArgs& args, CudaStream stream) {
 
 void zero(const ZeroArgs& args, CudaStream stream) {
   cudaMemsetAsync(args.data, 0, args.bytes, stream);  // the caller of a launch checks for errors
-}
-
-void add_word_checksums(const WordChecksumArgs& args, CudaStream stream) {
-  constexpr std::uint64_t pair = sizeof(ulonglong2);
-  const auto* bytes = static_cast<const std::uint8_t*>(args.data);
-  const bool one = args.rows == 1;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % pair == 0 &&
-                       (one || (args.bytes % pair == 0 && args.pitch % pair == 0));
-  const std::uint64_t pairs = aligned ? args.bytes / pair : 0;
-  if (pairs > 0 && args.rows > 0) {
-    const dim3 blocks(static_cast<unsigned>(ceil_div(pairs, pairs_a_block)),
-                      static_cast<unsigned>(args.rows < max_rows ? args.rows : max_rows));
-    sum_pairs<<<blocks, threads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(bytes), pairs,
-                                              args.rows, args.pitch / pair, args.sum);
-  }
-  const std::uint64_t rest = args.bytes - pairs * pair;
-  if (rest == 0) return;
-  for (std::uint64_t row = 0; row < args.rows; ++row) {
-    sum_bytes<<<static_cast<unsigned>(ceil_div(rest, threads * 8)), threads, 0, stream>>>(
-        bytes + row * args.pitch + (args.bytes - rest), rest, args.sum);
-  }
 }
 
 void finish(const FinishArgs& args, CudaStream stream) {

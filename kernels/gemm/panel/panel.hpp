@@ -36,7 +36,7 @@ struct CanonicalizeArgs {
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
   const std::int64_t* whole = nullptr;  ///< like shift; only for i64
   /// With shift or scale, lost[v] becomes 1 if a value of variable v that is not 0 may become 0:
-  /// see vanishing(). Null: nothing is marked.
+  /// see ElementRange::vanishing. Null: nothing is marked.
   std::uint8_t* lost = nullptr;
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();

@@ -29,23 +29,23 @@ constexpr std::uint16_t half_bits(float x) {
 }
 
 /// Converts x to an element of the panel.
-template <Precision P, bool OnHost, class T>
+template <Format F, Backend On, class T>
 [[gnu::always_inline]] constexpr auto element_of(T x) {
-  if constexpr (P == Precision::bf16 && !OnHost) {
-    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded<P>(x)) >> 16);
-  } else if constexpr (P == Precision::fp16 && !OnHost) {
+  if constexpr (F == Format::bf16 && On != Backend::host) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded<F>(x)) >> 16);
+  } else if constexpr (F == Format::fp16 && On != Backend::host) {
     return half_bits(detail::odd_float(x));
-  } else if constexpr (P == Precision::int8 && !OnHost) {
+  } else if constexpr (F == Format::i8 && On != Backend::host) {
     return x;
   } else {
-    return rounded<P>(x);
+    return rounded<F>(x);
   }
 }
 
-template <Precision P, bool OnHost, class T>
+template <Format F, Backend On, class T>
 [[gnu::always_inline]] inline std::uint64_t round_all(const T* from, std::uint64_t count,
                                                       void* to) {
-  using Out = decltype(element_of<P, OnHost>(T{}));
+  using Out = decltype(element_of<F, On>(T{}));
   // Uses a buffer in the first-level cache, since a compiler does not vectorise a conversion that
   // may overwrite elements that it has not read yet.
   constexpr std::uint64_t block = 128;
@@ -54,7 +54,7 @@ template <Precision P, bool OnHost, class T>
   for (std::uint64_t first = 0; first < count; first += block) {
     const std::uint64_t some = std::min(block, count - first);
     detail::fetch_ahead(from, first, some, count);
-    for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<P, OnHost>(from[first + i]);
+    for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<F, On>(from[first + i]);
     const auto* const bytes = reinterpret_cast<const std::byte*>(buffer);
     sum += detail::sum_all_words(bytes, some * sizeof(Out));
     std::memcpy(static_cast<Out*>(to) + first, buffer, some * sizeof(Out));
@@ -62,30 +62,30 @@ template <Precision P, bool OnHost, class T>
   return sum;
 }
 
+/// A GPU stores f64, f32 and tf32 as a host does.
 template <class T>
-SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, Backend backend,
-                                                   const T* from, std::uint64_t count, void* to) {
-  switch (precision) {  // not with_precision(), which would not be inlined into the vector clones
-    case Precision::fp64:
-      return round_all<Precision::fp64, true>(from, count, to);
-    case Precision::fp32:
-      return round_all<Precision::fp32, true>(from, count, to);
-    case Precision::tf32:
-      return round_all<Precision::tf32, true>(from, count, to);
-    case Precision::bf16:
-      return backend == Backend::host ? round_all<Precision::bf16, true>(from, count, to)
-                                      : round_all<Precision::bf16, false>(from, count, to);
-    case Precision::fp16:
-      return backend == Backend::host ? round_all<Precision::fp16, true>(from, count, to)
-                                      : round_all<Precision::fp16, false>(from, count, to);
-    case Precision::int8:
-      if constexpr (can_round<Precision::int8, T>) {
-        return backend == Backend::host ? round_all<Precision::int8, true>(from, count, to)
-                                        : round_all<Precision::int8, false>(from, count, to);
+SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Format format, Backend backend, const T* from,
+                                                   std::uint64_t count, void* to) {
+  constexpr Backend host = Backend::host, gpu = Backend::cuda;
+  switch (format) {  // not with_format(), which would not be inlined into the vector clones
+    case Format::f64:
+      return round_all<Format::f64, host>(from, count, to);
+    case Format::f32:
+      return round_all<Format::f32, host>(from, count, to);
+    case Format::tf32:
+      return round_all<Format::tf32, host>(from, count, to);
+    case Format::bf16:
+      return backend == host ? round_all<Format::bf16, host>(from, count, to)
+                             : round_all<Format::bf16, gpu>(from, count, to);
+    case Format::fp16:
+      return backend == host ? round_all<Format::fp16, host>(from, count, to)
+                             : round_all<Format::fp16, gpu>(from, count, to);
+    case Format::i8:
+      if constexpr (can_round<Format::i8, T>) {
+        return backend == host ? round_all<Format::i8, host>(from, count, to)
+                               : round_all<Format::i8, gpu>(from, count, to);
       }
       break;  // round_elements() has rejected it
-    case Precision::fp32x3:
-      return round_all<Precision::fp32x3, true>(from, count, to);
   }
   return 0;
 }
@@ -93,10 +93,10 @@ SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, Backend 
 }  // namespace
 
 bool stored_as_panel(ElementType from, Precision precision, Backend backend) {
-  const bool floats = precision == Precision::fp32 || precision == Precision::fp32x3;
-  return (precision == Precision::fp64 && from == ElementType::f64) ||
-         (floats && from == ElementType::f32) ||
-         (precision == Precision::int8 && from == ElementType::i8 && backend != Backend::host);
+  const Format format = traits_of(precision).panel;
+  return (format == Format::f64 && from == ElementType::f64) ||
+         (format == Format::f32 && from == ElementType::f32) ||
+         (format == Format::i8 && from == ElementType::i8 && backend != Backend::host);
 }
 
 bool readers_round(ElementType from, Precision precision, Backend backend) {
@@ -106,10 +106,11 @@ bool readers_round(ElementType from, Precision precision, Backend backend) {
 
 std::uint64_t round_elements(ElementType from, Precision precision, Backend backend, const void* in,
                              std::uint64_t count, void* out) {
-  if (!takes(precision, from)) throw std::logic_error("an int8 panel can only be made from i8");
+  if (!takes(precision, from))
+    throw std::logic_error("a panel of integers can only be made from its own type");
   return with_element_type(from, [&](auto tag) {
-    return round_from(precision, backend, static_cast<const typename decltype(tag)::type*>(in),
-                      count, out);
+    return round_from(traits_of(precision).panel, backend,
+                      static_cast<const typename decltype(tag)::type*>(in), count, out);
   });
 }
 

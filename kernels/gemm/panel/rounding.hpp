@@ -1,4 +1,4 @@
-// Rounds stored elements to the precision of a panel. The host and the GPU use the same integer
+// Rounds stored elements to the format of a panel. The host and the GPU use the same integer
 // arithmetic, so the bits are the same. NaN becomes the canonical quiet NaN.
 #pragma once
 
@@ -11,26 +11,24 @@
 
 namespace shardstream::gemm {
 
-/// Calls f(std::integral_constant<Precision, ...>{}) and returns its value.
+/// Calls f(std::integral_constant<Format, ...>{}) and returns its value.
 template <class F>
-decltype(auto) with_precision(Precision precision, F&& f) {
-  switch (precision) {
-    case Precision::fp64:
-      return f(std::integral_constant<Precision, Precision::fp64>{});
-    case Precision::fp32:
-      return f(std::integral_constant<Precision, Precision::fp32>{});
-    case Precision::tf32:
-      return f(std::integral_constant<Precision, Precision::tf32>{});
-    case Precision::bf16:
-      return f(std::integral_constant<Precision, Precision::bf16>{});
-    case Precision::fp16:
-      return f(std::integral_constant<Precision, Precision::fp16>{});
-    case Precision::int8:
-      return f(std::integral_constant<Precision, Precision::int8>{});
-    case Precision::fp32x3:
-      return f(std::integral_constant<Precision, Precision::fp32x3>{});
+decltype(auto) with_format(Format format, F&& f) {
+  switch (format) {
+    case Format::f64:
+      return f(std::integral_constant<Format, Format::f64>{});
+    case Format::f32:
+      return f(std::integral_constant<Format, Format::f32>{});
+    case Format::tf32:
+      return f(std::integral_constant<Format, Format::tf32>{});
+    case Format::bf16:
+      return f(std::integral_constant<Format, Format::bf16>{});
+    case Format::fp16:
+      return f(std::integral_constant<Format, Format::fp16>{});
+    case Format::i8:
+      return f(std::integral_constant<Format, Format::i8>{});
   }
-  throw std::logic_error("precision out of range");
+  throw std::logic_error("format out of range");
 }
 
 namespace detail {
@@ -123,21 +121,21 @@ constexpr float low_part(float x, float high) {
 
 }  // namespace detail
 
-/// Whether rounded<P>(T) is defined.
-template <Precision P, class T>
-inline constexpr bool can_round = P != Precision::int8 || std::is_same_v<T, std::int8_t>;
+/// Whether rounded<F>(T) is defined: integers are not rounded.
+template <Format F, class T>
+inline constexpr bool can_round = F != Format::i8 || std::is_same_v<T, std::int8_t>;
 
-/// x rounded once to the panel's precision, to nearest. For bf16, fp16 and int8, the result is a
-/// float with that value.
-template <Precision P, class T>
-requires(can_round<P, T>) constexpr auto rounded(T x) {
-  if constexpr (P == Precision::fp64) {
+/// x rounded once to the format, to nearest. For bf16, fp16 and i8, the result is a float with that
+/// value.
+template <Format F, class T>
+requires(can_round<F, T>) constexpr auto rounded(T x) {
+  if constexpr (F == Format::f64) {
     return static_cast<double>(x);
-  } else if constexpr (P == Precision::fp32 || P == Precision::fp32x3 || P == Precision::int8) {
+  } else if constexpr (F == Format::f32 || F == Format::i8) {
     return static_cast<float>(x);
-  } else if constexpr (P == Precision::tf32) {
+  } else if constexpr (F == Format::tf32) {
     return detail::to_tf32(detail::odd_float(x));
-  } else if constexpr (P == Precision::bf16) {
+  } else if constexpr (F == Format::bf16) {
     return detail::to_bf16(detail::odd_float(x));
   } else {
     return detail::to_fp16(detail::odd_float(x));
@@ -145,7 +143,7 @@ requires(can_round<P, T>) constexpr auto rounded(T x) {
 }
 
 /// Calls f(std::type_identity<T>{}) with the C++ type of C's elements. Throws std::logic_error for
-/// int8, whose sums are not rounded.
+/// integers, whose sums are not rounded.
 template <class F>
 void with_rounded_type(Precision precision, F&& f) {
   switch (accumulator_type(precision)) {
@@ -154,7 +152,7 @@ void with_rounded_type(Precision precision, F&& f) {
     case ElementType::f32:
       return f(std::type_identity<float>{});
     default:
-      throw std::logic_error("int8 gives sums of products as they are");
+      throw std::logic_error("C of integers is the sums themselves");
   }
 }
 

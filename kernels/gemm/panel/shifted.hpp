@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/gemm/precision.hpp"
-
 namespace shardstream::gemm {
 
 /// x - whole modulo 2^64.
@@ -36,13 +34,6 @@ constexpr double finite_or_nan(double x) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000u;
   const bool is_finite = (std::bit_cast<std::uint64_t>(x) & exponent) != exponent;
   return is_finite ? x : std::numeric_limits<double>::quiet_NaN();
-}
-
-/// A bound for values that the precision rounds to 0, or whose squares are 0 as doubles.
-constexpr double vanishing(Precision precision) {
-  return precision == Precision::fp16   ? 0x1p-24
-         : precision == Precision::fp64 ? 0x1p-500
-                                        : 0x1p-130;
 }
 
 /// Whether 0 < |x| < limit.

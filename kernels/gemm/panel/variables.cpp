@@ -88,11 +88,11 @@ SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows va
 /// for one another.
 template <class T>
 void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
-  constexpr std::uint64_t beside = 8;
+  constexpr std::uint64_t group = 8;
   const T* const panel = static_cast<const T*>(args.panel);
-  for (std::uint64_t v = variables.begin; v < variables.end; v += beside) {
-    const std::uint64_t count = std::min(beside, variables.end - v);
-    Moment some[beside];
+  for (std::uint64_t v = variables.begin; v < variables.end; v += group) {
+    const std::uint64_t count = std::min(group, variables.end - v);
+    Moment some[group];
     for (std::uint64_t s = samples.begin; s < samples.end; ++s) {
       for (std::uint64_t i = 0; i < count; ++i) {
         some[i].take(static_cast<double>(panel[(v + i) * args.ld + s]));
@@ -114,24 +114,26 @@ void add_samples(const VariableSumsArgs& args, Rows variables) {
   }
 }
 
-/// A host's panels have doubles for fp64, else floats.
 void variable_sums(const VariableSumsArgs& args, unsigned part, unsigned parts) {
   const Rows variables = rows_of(args.variables, part, parts);
   if (args.first) {
     std::fill(args.sums + variables.begin, args.sums + variables.end, 0.0);
     std::fill(args.squares + variables.begin, args.squares + variables.end, 0.0);
   }
-  args.precision == Precision::fp64 ? add_samples<double>(args, variables)
-                                    : add_samples<float>(args, variables);
+  with_host_panel_type(args.precision,
+                       [&](auto of) { add_samples<typename decltype(of)::type>(args, variables); });
 }
 
 void settle(const SettleArgs& args, unsigned part, unsigned parts) {
   const Rows variables = rows_of(args.variables, part, parts);
+  const ElementRange range = range_of(args.precision);
   std::uint64_t unsettled = 0;
   for (std::uint64_t v = variables.begin; v < variables.end; ++v) {
     const bool lost =
         args.lost != nullptr && std::atomic_ref(args.lost[v]).load(std::memory_order_relaxed) != 0;
-    unsettled += detail::settle(args, v, lost, [](double x) { return std::sqrt(x); }) ? 0 : 1;
+    const bool settled =
+        detail::settle(args, range, v, lost, [](double x) { return std::sqrt(x); });
+    unsettled += settled ? 0 : 1;
   }
   if (args.unsettled != nullptr && unsettled > 0) {
     std::atomic_ref(*args.unsettled).fetch_add(unsettled, std::memory_order_relaxed);

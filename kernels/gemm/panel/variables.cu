@@ -85,11 +85,13 @@ __global__ void __launch_bounds__(of_variable) join_sums(VariableSumsArgs args, 
   args.squares[v] = all.squares;
 }
 
-__global__ void __launch_bounds__(of_variable) settle_variables(SettleArgs args) {
+__global__ void __launch_bounds__(of_variable)
+    settle_variables(SettleArgs args, ElementRange range) {
   const std::uint64_t v = std::uint64_t{blockIdx.x} * of_variable + threadIdx.x;
   const bool inside = v < args.variables;
   const bool lost = inside && args.lost != nullptr && args.lost[v] != 0;
-  const bool settled = !inside || detail::settle(args, v, lost, [](double x) { return sqrt(x); });
+  const bool settled =
+      !inside || detail::settle(args, range, v, lost, [](double x) { return sqrt(x); });
   const unsigned unsettled = __popc(__ballot_sync(0xffffffffu, !settled));
   if (threadIdx.x % warp == 0 && unsettled > 0 && args.unsettled != nullptr) {
     atomicAdd(reinterpret_cast<unsigned long long*>(args.unsettled), unsettled);
@@ -134,8 +136,8 @@ void variable_sums(const VariableSumsArgs& args, CudaStream stream) {
   if (args.variables == 0) return;
   const dim3 blocks(blocks_of(args.variables, warp), blocks_of(args.depth, samples_a_sum));
   if (args.depth > 0) {
-    with_precision(args.precision, [&](auto precision) {
-      using T = Element<decltype(precision)::value>;
+    with_format(traits_of(args.precision).panel, [&](auto format) {
+      using T = Element<decltype(format)::value>;
       if (args.side == Side::a) {
         sum_variables<Side::a, T><<<blocks, threads, 0, stream>>>(args);
       } else {
@@ -148,7 +150,8 @@ void variable_sums(const VariableSumsArgs& args, CudaStream stream) {
 
 void settle(const SettleArgs& args, CudaStream stream) {
   if (args.variables == 0) return;
-  settle_variables<<<blocks_of(args.variables, of_variable), of_variable, 0, stream>>>(args);
+  settle_variables<<<blocks_of(args.variables, of_variable), of_variable, 0, stream>>>(
+      args, range_of(args.precision));
 }
 
 void covariance(const CovarianceArgs& args, CudaStream stream) {

@@ -87,12 +87,6 @@ constexpr double squares_about_mean(double sum, double squares, double samples) 
   return about < 0 ? 0 : about;
 }
 
-/// The binary exponent of the standard deviation after shift and scale. With fp16, elements below
-/// 2^22 standard deviations are finite, and elements down to 2^-18 of it do not become 0.
-constexpr int usual_exponent(Precision precision) {
-  return precision == Precision::fp16 ? -6 : 0;
-}
-
 /// Whether shift and scale were suitable for values with these sums, or no others would be better.
 /// If the sum of squares is NaN, a value of the data is not finite, and no others are better. If it
 /// is infinite, all values are finite, but shift and scale bring some of them beyond the range.
@@ -100,20 +94,14 @@ constexpr int usual_exponent(Precision precision) {
 /// standard deviation is in the range in which its square and its rounding lose nothing. If the
 /// mean is r deviations from the shift, the correction increases the error of the product by a
 /// factor of 1 + r^2.
-constexpr bool is_settled(Precision precision, double sum, double squares, double samples,
+constexpr bool is_settled(const ElementRange& range, double sum, double squares, double samples,
                           bool center) {
   if (squares > std::numeric_limits<double>::max()) return false;
   if (sum != sum || squares != squares || squares == 0) return true;
   const double about = center ? squares_about_mean(sum, squares, samples) : squares;
   if (center && sum * sum > 16 * samples * about) return false;
   const double variance = about / samples;
-  const double min = precision == Precision::fp16   ? 0x1p-24
-                     : precision == Precision::fp64 ? 0x1p-600
-                                                    : 0x1p-60;
-  const double max = precision == Precision::fp16   ? 0x1p16
-                     : precision == Precision::fp64 ? 0x1p600
-                                                    : 0x1p60;
-  return min <= variance && variance <= max;
+  return range.min_variance <= variance && variance <= range.max_variance;
 }
 
 namespace detail {
@@ -121,7 +109,8 @@ namespace detail {
 /// Processes variable v, and returns whether it needs no other shift or scale. `lost`: whether
 /// lost[v] is 1. `root` computes a square root.
 template <class Root>
-constexpr bool settle(const SettleArgs& args, std::uint64_t v, bool lost, Root root) {
+constexpr bool settle(const SettleArgs& args, const ElementRange& range, std::uint64_t v, bool lost,
+                      Root root) {
   double sum = 0, squares = 0;
   for (std::uint64_t layer = 0; layer < args.layers; ++layer) {
     for (std::uint64_t segment = 0; segment < args.segments; ++segment) {
@@ -139,7 +128,7 @@ constexpr bool settle(const SettleArgs& args, std::uint64_t v, bool lost, Root r
   if (!finite) factor = std::numeric_limits<double>::quiet_NaN();
   args.factors[v] = factor;
   if (squares == 0 && lost) return false;
-  return is_settled(args.precision, sum, squares, args.samples, args.center);
+  return is_settled(range, sum, squares, args.samples, args.center);
 }
 
 }  // namespace detail

@@ -22,28 +22,6 @@ namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
 
-/// Assumed Gflop/s of products of tiles: about those of an H100, or of a few cores on the host
-/// backend.
-double assumed_gflops(gemm::Precision precision, Backend backend) {
-  const auto rate = [&](double gpu, double host) { return backend == Backend::host ? host : gpu; };
-  switch (precision) {
-    case gemm::Precision::fp64:
-      return rate(55'000, 200);
-    case gemm::Precision::fp32:
-      return rate(50'000, 400);
-    case gemm::Precision::fp32x3:
-      return rate(110'000, 130);
-    case gemm::Precision::tf32:
-      return rate(330'000, 400);
-    case gemm::Precision::bf16:
-    case gemm::Precision::fp16:
-      return rate(650'000, 400);
-    case gemm::Precision::int8:
-      return rate(1'200'000, 350);
-  }
-  throw ContractError("precision out of range");
-}
-
 /// Parts of panel_read_conditions().
 struct ReadingWords {
   std::string_view before_precision, if_normalized;
@@ -81,9 +59,8 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                           const gemm::Tile& tile) {
   const Backend backend = backend_named(device.info().backend);
   const std::size_t element = gemm::panel_element_bytes(precision, backend);
-  // The elements of factors; those of split floats are tf32.
   const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
-  const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
+  const gemm::Precision of_factors = gemm::traits_of(precision).factors;
   const ElementType from =
       gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
   const std::uint64_t lda = gemm::a_ld(precision, depth, backend), a_elements = tile.m * lda;
@@ -241,8 +218,8 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   const auto otherwise = [&](double Rates::*rate) {
     return measured == nullptr ? std::nullopt : std::optional(measured->*rate);
   };
-  const double gflops =
-      otherwise(&Rates::flops).value_or(assumed_gflops(precision, machine.backend()) * 1e9) / 1e9;
+  const double assumed = gemm::calls_of(precision, machine.backend()).assumed_gflops;
+  const double gflops = otherwise(&Rates::flops).value_or(assumed * 1e9) / 1e9;
   return {.link_up = machine.limited(machine.rate("link_up", otherwise(&Rates::link_up)),
                                      "panel_read", "GB/s"),
           .link_down = machine.rate("link_down", otherwise(&Rates::link_down)),

@@ -26,9 +26,27 @@
 namespace shardstream::workloads::product {
 namespace {
 
+/// "auto|fp64|fp32|...", the value of product.precision.
+struct PrecisionChoices {
+  std::array<char, 16 * (gemm::all_precisions.size() + 1)> letters{};
+  std::size_t size = 0;
+
+  constexpr PrecisionChoices() {
+    add("auto");
+    for (const gemm::Precision each : gemm::all_precisions) {
+      add("|");
+      add(name_of(each));
+    }
+  }
+  constexpr void add(std::string_view text) {
+    for (const char letter : text) letters[size++] = letter;
+  }
+  constexpr operator std::string_view() const { return {letters.data(), size}; }
+};
+constexpr PrecisionChoices precision_choices;
+
 constexpr std::array rows = {
-    OptionRow{"product.precision", OptionKind::choice, "auto",
-              "auto|fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
+    OptionRow{"product.precision", OptionKind::choice, "auto", precision_choices,
               "The format that the matrices are rounded to before they are multiplied. The sums "
               "and C are doubles with fp64, 32-bit integers with int8 (only for data of type i8), "
               "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
@@ -48,12 +66,6 @@ constexpr std::array rows = {
 
 // ---------------------------------------------------------------- operands
 
-/// The element type of generated matrices.
-ElementType generated_type(gemm::Precision precision) {
-  if (precision == gemm::Precision::fp64) return ElementType::f64;
-  return precision == gemm::Precision::int8 ? ElementType::i8 : ElementType::f32;
-}
-
 /// The precision that holds all values of a type.
 gemm::Precision safe_precision(ElementType type) {
   return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
@@ -61,24 +73,28 @@ gemm::Precision safe_precision(ElementType type) {
              : gemm::Precision::fp64;
 }
 
-void check_whole_numbers(const Operands& operands) {
+/// Checks what sums of integers cannot do.
+void check_integers(const Operands& operands) {
+  const gemm::PrecisionTraits& row = gemm::traits_of(operands.precision);
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get()}) {
-    if (matrix->type() == ElementType::i8) continue;
+    if (gemm::takes(operands.precision, matrix->type())) continue;
     throw UsageError(fmt::format(
-        "product.precision int8 needs data of type i8, and {} is {}: pass --product.precision {}, "
-        "or --input.type i8 if all values are integers from -128 to 127",
-        matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
+        "product.precision {0} needs data of type {1}, and {2} is {3}: pass --product.precision "
+        "{4}, or --input.type {1} if all values are integers from -128 to 127",
+        row.name, name_of(row.generated), matrix->name(), name_of(matrix->type()),
+        name_of(safe_precision(matrix->type()))));
   }
-  if (operands.k > gemm::max_int8_k) {
+  if (operands.k > row.max_terms) {
     throw UsageError(fmt::format(
-        "product.precision int8 adds in 32 bits, and sums of {} products can overflow (k may be at "
+        "product.precision {} adds in 32 bits, and sums of {} products can overflow (k may be at "
         "most {}): pass --product.precision fp32 or fp64, or split the matrices along k",
-        operands.k, gemm::max_int8_k));
+        row.name, operands.k, row.max_terms));
   }
   if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
-    throw UsageError(
-        "product.precision int8 stores integer sums, without alpha, beta, centring, scaling and "
-        "divisors: leave these out, or pass --product.precision fp32 or fp64");
+    throw UsageError(fmt::format(
+        "product.precision {} stores integer sums, without alpha, beta, centring, scaling and "
+        "divisors: leave these out, or pass --product.precision fp32 or fp64",
+        row.name));
   }
 }
 
@@ -209,11 +225,14 @@ gemm::Precision precision_of(const Options& options, std::span<const std::string
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
                                          std::uint64_t columns) {
-  // int8 takes no wider type, so the remedy for values that do not fit is another precision.
-  const bool bytes = precision == gemm::Precision::int8;
-  return io::open_matrix(
-      options, key, rows, columns, generated_type(precision),
-      bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
+  // Integers take no wider type, so the remedy for values that do not fit is another precision.
+  const gemm::PrecisionTraits& row = gemm::traits_of(precision);
+  const std::string remedy =
+      gemm::sums_integers(precision)
+          ? fmt::format("pass --product.precision fp32 or fp64 in place of {}, and no --input.type",
+                        row.name)
+          : "";
+  return io::open_matrix(options, key, rows, columns, row.generated, remedy);
 }
 
 void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
@@ -243,7 +262,7 @@ void check_operands(const Operands& operands) {
     throw UsageError(fmt::format("C is {} x {} and has more than 2^63 bytes: choose smaller sizes",
                                  operands.m, operands.n));
   }
-  if (operands.precision == gemm::Precision::int8) check_whole_numbers(operands);
+  if (gemm::sums_integers(operands.precision)) check_integers(operands);
 }
 
 DeviceMemory device_memory_of(const Operands& operands, const Options& options,

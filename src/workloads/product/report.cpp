@@ -112,7 +112,9 @@ std::string reasons_of(const Agreed& agreed, const Operands& operands) {
     if (rows == 0) return;
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", counted(rows, "row"), reason);
   };
-  const bool widest = operands.precision == gemm::Precision::fp64;
+  const bool widest = gemm::accumulator_type(operands.precision) == ElementType::f64;
+  const gemm::PrecisionTraits& row = gemm::traits_of(operands.precision);
+  const std::string_view largest = gemm::traits_of(row.panel).largest;
   const char* const smaller =
       widest ? "scale the data down" : "pass --product.precision fp64, or scale the data down";
   add(agreed.unchecked - agreed.overflowed,
@@ -120,8 +122,8 @@ std::string reasons_of(const Agreed& agreed, const Operands& operands) {
           "A or B has values there that are NaN, infinite{}, or that have squares or "
           "products too small or too large for {}; to find the first NaN of a data set, run "
           "shardstream run reduce --reduce.nan error{}",
-          operands.precision == gemm::Precision::fp16 ? " or beyond fp16's 65504" : "",
-          name_of(gemm::accumulator_type(operands.precision)),
+          largest.empty() ? "" : fmt::format(" or beyond {}'s {}", row.name, largest),
+          name_of(row.accumulator),
           widest ? "; if values are beyond 1e154, scale the data down"
                  : "; if values are too small or too large, pass --product.precision fp64"));
   add(agreed.overflowed,

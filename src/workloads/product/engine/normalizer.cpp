@@ -31,13 +31,6 @@ double power_for(double deviation, int exponent) {
   return power_of_two(exponent - own);
 }
 
-/// The binary exponent of the largest distance from the middle, if a variable's extremes determine
-/// its scale. The deviation is smaller by at most the root of the number of samples. So fp16, which
-/// has few exponents below usual_exponent(), gets a larger one.
-int largest_exponent(gemm::Precision precision) {
-  return precision == gemm::Precision::fp16 ? 7 : gemm::usual_exponent(precision);
-}
-
 /// The number that is subtracted from samples before they become doubles: the first sample if some
 /// are integers beyond 2^53, which doubles do not hold, else 0.
 template <class T>
@@ -108,7 +101,7 @@ void normalize(const T* x, std::uint64_t samples, std::uint64_t pitch, gemm::Pre
   const double first = value(0);
   const double mean = mean_from(first, samples, value);
   const double deviation = deviation_of(samples, value, shift != nullptr ? first + mean : 0);
-  scale = power_for(deviation, gemm::usual_exponent(precision));
+  scale = power_for(deviation, gemm::range_of(precision).usual_exponent);
   if (shift == nullptr) return;
   const double from = rounded_shift(first, mean, deviation);
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -243,7 +236,8 @@ std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product,
     const double sum = totals.sums[v], squares = totals.squares[v];
     if (vanished[v] || std::isinf(squares)) {
       without_sums.push_back(v);
-    } else if (!gemm::is_settled(operands_.precision, sum, squares, samples, operands_.center)) {
+    } else if (!gemm::is_settled(gemm::range_of(operands_.precision), sum, squares, samples,
+                                 operands_.center)) {
       mine.push_back(from_sums(v, sum, squares, now));
     }
   }
@@ -264,8 +258,8 @@ Normalizer::Renormalization Normalizer::from_sums(std::uint64_t variable, double
         moved(shift_of(now, variable), sum / samples / scale, operands_.has_whole_shifts());
   }
   if (about > 0) {
-    made.scale =
-        power_for(std::sqrt(about / samples) / scale, gemm::usual_exponent(operands_.precision));
+    made.scale = power_for(std::sqrt(about / samples) / scale,
+                           gemm::range_of(operands_.precision).usual_exponent);
   }
   return made;
 }
@@ -298,7 +292,7 @@ std::vector<Normalizer::Renormalization> Normalizer::from_ranges(
     made.push_back({.variable = variables[i],
                     .shift = range.middle,
                     .scale = power_for(operands_.center ? range.half : range.largest,
-                                       largest_exponent(operands_.precision))});
+                                       gemm::range_of(operands_.precision).extreme_exponent)});
   }
   return made;
 }
