@@ -81,8 +81,8 @@ struct PrecisionTraits {
   Rounding rounding;
   CallTraits host, gpu;
   std::uint64_t max_host_edge = 512;  ///< of tiles: there a host's library reaches its full rate
-  /// The library multiplies factors of this precision: others than the panels if they are split.
-  Precision factors = precision;
+  /// If elements are split: the precision of the parts, which the library multiplies.
+  std::optional<Precision> parts = {};
   /// The number of products of factors that make one product; 1 unless elements are split.
   unsigned products = 1;
   std::uint64_t max_terms = UINT64_MAX;  ///< the maximum number of products in a sum
@@ -134,7 +134,7 @@ inline constexpr std::array precision_rows = {
                     .rounding = {.unit = 0x1p-23, .products_a_step = 8},
                     .host = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 130},
                     .gpu = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 110'000},
-                    .factors = Precision::tf32,
+                    .parts = Precision::tf32,
                     .products = 3},
     PrecisionTraits{.precision = Precision::tf32,
                     .name = "tf32",
@@ -210,6 +210,12 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
 constexpr const CallTraits& calls_of(Precision precision, Backend backend) {
   const PrecisionTraits& row = traits_of(precision);
   return backend == Backend::host ? row.host : row.gpu;
+}
+
+/// The precision of the factors that the library multiplies: that of the panels unless elements are
+/// split.
+constexpr Precision factors_of(Precision precision) {
+  return traits_of(precision).parts.value_or(precision);
 }
 
 /// Bytes of an element of a panel: a double or a float on a host, which multiplies nothing else.

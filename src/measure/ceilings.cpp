@@ -214,15 +214,26 @@ const Ceiling* binding(std::span<const Ceiling> ceilings) {
 }
 
 Table ceilings_table(const std::vector<Ceiling>& ceilings) {
-  Table table("ceilings", {{"ceiling", ColumnType::text},
-                           {"per_rank_min", ColumnType::real},
-                           {"aggregate", ColumnType::real},
-                           {"unit", ColumnType::text},
-                           {"on_path", ColumnType::integer},
-                           {"conditions", ColumnType::text}});
-  for (const auto& ceiling : ceilings) {
-    table.add({ceiling.name, ceiling.min, ceiling.aggregate, ceiling.unit,
-               std::int64_t{ceiling.on_path}, ceiling.conditions});
+  std::vector<Column> columns = {
+      {"ceiling", ColumnType::text},    {"per_rank_min", ColumnType::real},
+      {"aggregate", ColumnType::real},  {"unit", ColumnType::text},
+      {"on_path", ColumnType::integer}, {"conditions", ColumnType::text}};
+  Sizes sizes;
+  for (const Ceiling& ceiling : ceilings) sizes.insert(ceiling.sizes.begin(), ceiling.sizes.end());
+  for (const auto& [name, size] : sizes) columns.push_back({name, ColumnType::integer});
+  Table table("ceilings", columns);
+  for (const Ceiling& ceiling : ceilings) {
+    std::vector<Cell> row = {ceiling.name,
+                             ceiling.min,
+                             ceiling.aggregate,
+                             ceiling.unit,
+                             std::int64_t{ceiling.on_path},
+                             ceiling.conditions};
+    for (const auto& [name, size] : sizes) {
+      const auto own = ceiling.sizes.find(name);
+      row.emplace_back(own == ceiling.sizes.end() ? std::int64_t{0} : own->second);
+    }
+    table.add(std::move(row));
   }
   return table;
 }

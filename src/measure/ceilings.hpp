@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,9 @@
 #include "ranks/session.hpp"
 
 namespace shardstream::measure {
+
+/// Numbers on which a rate depends, by name, such as the edges of a tile.
+using Sizes = std::map<std::string, std::int64_t>;
 
 /// One limit of the machine, measured with all ranks at work. The same on every rank.
 struct Ceiling {
@@ -30,6 +34,7 @@ struct Ceiling {
   double seconds = 0;  ///< duration of the measurement of by_rank; the warm-up took as long
   /// The conditions on which the rate depends, besides the machine, in words; may be empty.
   std::string conditions = {};
+  Sizes sizes = {};  ///< the numbers among the conditions; columns of their own in the table
 };
 
 /// The sizes and the time of a measurement. They are larger for a long run than for a short one.
@@ -93,6 +98,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
 /// is none. It points into `ceilings`.
 const Ceiling* binding(std::span<const Ceiling> ceilings);
 
+/// One row per ceiling. Each name in Ceiling::sizes is a column, which is 0 for other ceilings.
 Table ceilings_table(const std::vector<Ceiling>& ceilings);
 
 }  // namespace shardstream::measure

@@ -46,6 +46,17 @@ double assumed_rate(const std::string& ceiling, Backend backend) {
   throw ContractError(fmt::format("there is no assumed rate for the ceiling {}", ceiling));
 }
 
+/// Ceiling::sizes of a row of /ceilings: its other columns with whole numbers above 0.
+Sizes sizes_in(const Table& table, std::size_t row) {
+  Sizes sizes;
+  for (const Column& column : table.columns()) {
+    if (column.type != ColumnType::integer || column.name == "on_path") continue;
+    const auto size = table.rows()[row].get<std::int64_t>(column.name);
+    if (size > 0) sizes.emplace(column.name, size);
+  }
+  return sizes;
+}
+
 }  // namespace
 
 Machine::Machine(const Options& options, const PlannedRanks& planned)
@@ -68,17 +79,18 @@ Machine::Machine(const Options& options, const PlannedRanks& planned)
       {.on_gpus = backend_ == Backend::cuda, .has_nccl = true, .ranks = static_cast<int>(ranks())});
 }
 
-void Machine::compare(const std::string& ceiling, const std::string& now,
-                      const std::function<bool(const std::string& then)>& same) {
+void Machine::compare(const std::string& ceiling, const std::string& now) {
   const auto found = rates_.find(ceiling);
-  if (found == rates_.end() || same(found->second.conditions)) return;
-  const std::string& then = found->second.conditions;
-  reject(ceiling, fmt::format("which was measured for {}, but this run has {}",
-                              then.empty() ? "unknown conditions" : cut(then), now));
+  if (found != rates_.end() && found->second.conditions != now) {
+    reject_conditions(ceiling, found->second.conditions, now);
+  }
 }
 
-void Machine::compare(const std::string& ceiling, const std::string& now) {
-  compare(ceiling, now, [&](const std::string& then) { return then == now; });
+void Machine::compare(const std::string& ceiling, const std::string& now,
+                      const std::function<bool(const Sizes& then)>& same) {
+  const auto found = rates_.find(ceiling);
+  if (found == rates_.end() || same(found->second.sizes)) return;
+  reject_conditions(ceiling, found->second.sizes.empty() ? "" : found->second.conditions, now);
 }
 
 double Machine::rate(const std::string& ceiling, double assumed, std::string_view unit) {
@@ -211,7 +223,9 @@ void Machine::read_rates(const io::ResultReader& result) {
   if (table.rows().empty() || table.rows().size() > max_ceilings) {
     fail(fmt::format("its table /ceilings has {} rows", table.rows().size()));
   }
-  for (const Row& row : table.rows()) {
+  const Table all = result.table("/ceilings");
+  for (std::size_t i = 0; i < table.rows().size(); ++i) {
+    const Row row = table.rows()[i];
     const auto& name = row.get<std::string>("ceiling");
     const double rate = row.get<double>("per_rank_min");
     if (!is_plain(name)) fail(fmt::format("it has a ceiling with the name {}", excerpt(name)));
@@ -219,7 +233,7 @@ void Machine::read_rates(const io::ResultReader& result) {
       fail(fmt::format("its ceiling {} is {} (in 10^9 per second)", name, rate));
     }
     const auto& conditions = row.get<std::string>("conditions");
-    if (!rates_.emplace(name, Rate{rate, conditions}).second) {
+    if (!rates_.emplace(name, Rate{rate, conditions, sizes_in(all, i)}).second) {
       fail(fmt::format("it has the ceiling {} twice", name));
     }
   }
@@ -282,6 +296,12 @@ void Machine::choose_backend(const std::string& requested) {
 
 void Machine::reject(const std::string& ceiling, const std::string& why) {
   if (rates_.contains(ceiling)) rejected_.emplace(ceiling, why);
+}
+
+void Machine::reject_conditions(const std::string& ceiling, const std::string& then,
+                                const std::string& now) {
+  reject(ceiling, fmt::format("which was measured for {}, but this run has {}",
+                              then.empty() ? "unknown conditions" : cut(then), now));
 }
 
 void Machine::note(bool known, const std::string& words) {

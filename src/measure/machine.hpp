@@ -18,6 +18,7 @@
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/backend.hpp"
+#include "measure/ceilings.hpp"
 
 namespace shardstream::measure {
 
@@ -48,12 +49,13 @@ class Machine {
   /// Sets the ceilings that limit the planned run. warn() reports other ceilings of the result
   /// as unused.
   void set_ceilings(std::set<std::string> ceilings) { ceilings_ = std::move(ceilings); }
-  /// Rejects a ceiling of the result if same() returns false for its conditions, such as "f32,
-  /// contiguous". `now` are the conditions of the planned run.
-  void compare(const std::string& ceiling, const std::string& now,
-               const std::function<bool(const std::string& then)>& same);
-  /// Rejects a ceiling of the result if its conditions are not equal to `now`.
+  /// Rejects a ceiling of the result if its conditions, such as "f32, contiguous", are not equal to
+  /// `now`, those of the planned run.
   void compare(const std::string& ceiling, const std::string& now);
+  /// Rejects a ceiling of the result if its conditions depend on sizes and same() returns false for
+  /// them. Results of earlier versions do not have the sizes and are rejected, too.
+  void compare(const std::string& ceiling, const std::string& now,
+               const std::function<bool(const Sizes& then)>& same);
   /// Sets the most important ceiling. If its rate is assumed, warn() begins with it.
   void set_main_ceiling(const std::string& ceiling) { main_ = ceiling; }
 
@@ -94,6 +96,8 @@ class Machine {
   [[noreturn]] void fail(const std::string& what) const;
   void choose_backend(const std::string& requested);
   void reject(const std::string& ceiling, const std::string& why);
+  void reject_conditions(const std::string& ceiling, const std::string& then,
+                         const std::string& now);
   void note(bool known, const std::string& words);
 
   PlannedRanks planned_;
@@ -102,6 +106,7 @@ class Machine {
   struct Rate {
     double value;
     std::string conditions;
+    Sizes sizes;
   };
   std::map<std::string, Rate> rates_;
   std::map<std::string, std::string> rejected_;  ///< names in `rates_`, with the reasons

@@ -24,6 +24,7 @@ using hdf5::check;
 
 constexpr auto rates_file = "rates.h5", words_file = "case.words";
 constexpr auto uuid = "11111111-2222-3333-4444-555555555555";
+constexpr std::string_view multiply = "multiply_fp32";
 constexpr std::array<const char*, 8> ceilings = {"link_up",       "link_down",  "panel_read",
                                                  "multiply_fp32", "all_gather", "decode",
                                                  "storage_read",  "device_read"};
@@ -31,7 +32,7 @@ constexpr std::array<const char*, 3> workloads = {"gemm", "gram", "reduce"};
 
 /// The conditions of a ceiling that match those of the dry runs below.
 std::string conditions_of(std::string_view ceiling) {
-  if (ceiling == "multiply_fp32") return "tiles of 256 x 256 x 1024";
+  if (ceiling == multiply) return "tiles of 256 x 256 x 256";
   if (ceiling == "panel_read") return "f32, generated, read as fp32";
   return ceiling == "decode" ? "f32, generated" : "";
 }
@@ -46,9 +47,15 @@ std::string true_result(const fs::path& folder, const std::string& workload, boo
                              {"aggregate", ColumnType::real},
                              {"unit", ColumnType::text},
                              {"on_path", ColumnType::integer},
-                             {"conditions", ColumnType::text}});
+                             {"conditions", ColumnType::text},
+                             {"lanes", ColumnType::integer},
+                             {"tile_k", ColumnType::integer},
+                             {"tile_m", ColumnType::integer},
+                             {"tile_n", ColumnType::integer}});
     for (const char* name : ceilings) {
-      rates.add({name, 12.5, 25.0, "GB/s", std::int64_t{1}, conditions_of(name)});
+      const std::int64_t edge = name == multiply ? 256 : 0;
+      rates.add({name, 12.5, 25.0, "GB/s", std::int64_t{1}, conditions_of(name), edge / 256, edge,
+                 edge, edge});
     }
     file.table("/", rates);
     Table ranks("ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
@@ -272,7 +279,9 @@ void put_all(const hdf5::File& file, Random& random) {
             {{"ceiling", ColumnType::text},
              {"per_rank_min", ColumnType::real},
              {"aggregate", ColumnType::real},
-             {"conditions", ColumnType::text}},
+             {"conditions", ColumnType::text},
+             {"lanes", ColumnType::integer},
+             {"tile_m", ColumnType::integer}},
             random);
   if (H5Lexists(id, "/topology", H5P_DEFAULT) <= 0) return;
   put_table(id, "/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}},

@@ -173,7 +173,7 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
     }
     timer.launch(canonicalize_kernel(),
                  {raw.get(), doubles ? ElementType::f64 : ElementType::i8, false,
-                  factor + first * element, traits_of(precision).factors, 1, some, some});
+                  factor + first * element, factors_of(precision), 1, some, some});
     CHECK(cudaStreamSynchronize(timer.stream()));
   }
 }

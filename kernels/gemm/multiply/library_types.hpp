@@ -15,7 +15,7 @@ struct LibraryTypes {
 };
 
 inline LibraryTypes library_types(Precision precision) {
-  switch (traits_of(traits_of(precision).factors).panel) {
+  switch (traits_of(factors_of(precision)).panel) {
     case Format::f64:
       return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     case Format::f32:

@@ -4,12 +4,8 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <utility>
 
-#include "core/error.hpp"
-#include "core/text.hpp"
-#include "core/units.hpp"
 #include "device/buffer.hpp"
 #include "kernels/data/generate.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
@@ -20,29 +16,37 @@
 namespace shardstream::workloads::product {
 namespace {
 
-constexpr std::string_view tiles_of = "tiles of ";
-
-/// Parts of panel_read_conditions().
-struct ReadingWords {
-  std::string_view before_precision, if_normalized;
-};
-constexpr ReadingWords words_now = {", read as ", ", to be centred or scaled"};
-constexpr ReadingWords words_of_earlier_versions = {" in ", ", to be normalized"};
-
-std::string panel_read_conditions(const Operands& operands, const Options& options,
-                                  const ReadingWords& words) {
-  std::set<std::string> kinds;
-  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
-    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
-  }
-  return fmt::format("{}{}{}{}{}", fmt::join(kinds, " and "), words.before_precision,
-                     name_of(operands.precision),
-                     pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
-                     operands.normalizes() ? words.if_normalized : "");
+/// "tiles of 256 x 256 x 1024"
+std::string words_of(const gemm::Tile& tile) {
+  return fmt::format("tiles of {} x {} x {}{}", tile.m, tile.n, tile.k,
+                     tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes));
 }
 
-std::string lanes_of(const gemm::Tile& tile) {
-  return tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes);
+/// The columns of /ceilings for products of `tile`.
+measure::Sizes sizes_of(const gemm::Tile& tile) {
+  const auto number = [](std::uint64_t size) { return static_cast<std::int64_t>(size); };
+  return {{"tile_m", number(tile.m)},
+          {"tile_n", number(tile.n)},
+          {"tile_k", number(tile.k)},
+          {"lanes", number(tile.lanes)}};
+}
+
+/// Whether products of `tile` are about as fast as those of the tile with these sizes. The lanes
+/// must be equal. Each edge and the number of multiplications may differ by a factor of at most
+/// two. The number alone would not distinguish a narrow tile from a square one.
+bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
+  const auto value = [&](const std::string& name) {
+    const auto found = sizes.find(name);
+    return found == sizes.end() ? 0.0 : static_cast<double>(found->second);
+  };
+  const auto near = [](double x, std::uint64_t size) {
+    const auto y = static_cast<double>(size);
+    return x <= 2 * y && y <= 2 * x;
+  };
+  const double m = value("tile_m"), n = value("tile_n"), k = value("tile_k");
+  return near(m, tile.m) && near(n, tile.n) && near(k, tile.k) &&
+         near(m * n * k, tile.m * tile.n * tile.k) &&
+         value("lanes") == static_cast<double>(tile.lanes);
 }
 
 /// Flop of the whole product, without padding. A symmetric product computes only half of it.
@@ -60,9 +64,10 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
   const Backend backend = backend_named(device.info().backend);
   const std::size_t element = gemm::panel_element_bytes(precision, backend);
   const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
-  const gemm::Precision of_factors = gemm::traits_of(precision).factors;
-  const ElementType from =
-      gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
+  const gemm::Precision of_factors = gemm::factors_of(precision);
+  const ElementType from = gemm::takes(precision, ElementType::f32)
+                               ? ElementType::f32
+                               : gemm::traits_of(precision).generated;
   const std::uint64_t lda = gemm::a_ld(precision, depth, backend), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
   const std::uint64_t c_bytes = tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
@@ -143,29 +148,13 @@ Rates Limits::rates() const {
 }
 
 std::string panel_read_conditions(const Operands& operands, const Options& options) {
-  return panel_read_conditions(operands, options, words_now);
-}
-
-std::string words_of(const gemm::Tile& tile) {
-  return fmt::format("{}{} x {} x {}{}", tiles_of, tile.m, tile.n, tile.k, lanes_of(tile));
-}
-
-bool is_similar(const std::string& words, const gemm::Tile& tile) {
-  const std::string lanes = lanes_of(tile);
-  if (!words.starts_with(tiles_of) || !words.ends_with(lanes)) return false;
-  std::vector<std::uint64_t> edges;
-  try {
-    const std::size_t length = words.size() - tiles_of.size() - lanes.size();
-    for (const auto edge : split(std::string_view(words).substr(tiles_of.size(), length), 'x'))
-      edges.push_back(parse_count(trim(edge)));
-  } catch (const UsageError&) {
-    return false;  // not a tile: anybody may have written the file
+  std::set<std::string> kinds;
+  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
+    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
   }
-  constexpr std::uint64_t max_edge = 1 << 20;
-  if (edges.size() != 3 || *std::ranges::max_element(edges) > max_edge) return false;
-  const auto near = [](std::uint64_t x, std::uint64_t y) { return x <= 2 * y && y <= 2 * x; };
-  return near(edges[0], tile.m) && near(edges[1], tile.n) && near(edges[2], tile.k) &&
-         near(edges[0] * edges[1] * edges[2], tile.m * tile.n * tile.k);
+  return fmt::format("{}, read as {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
+                     pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
+                     operands.normalizes() ? ", to be centred or scaled" : "");
 }
 
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
@@ -197,6 +186,7 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
       .gathers_block = runtime.communicator->blocks()};
   limits.read.conditions = panel_read_conditions(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
+  limits.multiply.sizes = sizes_of(tile);
   return limits;
 }
 
@@ -205,15 +195,11 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
   machine.set_ceilings({"link_up", "link_down", "panel_read", "all_gather", multiply});
-  const std::string reading = panel_read_conditions(operands, options);
-  machine.compare("panel_read", reading, [&](const std::string& then) {
-    return then == reading ||
-           then == panel_read_conditions(operands, options, words_of_earlier_versions);
-  });
+  machine.compare("panel_read", panel_read_conditions(operands, options));
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
                                          machine.backend(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
-                  [&](const std::string& then) { return is_similar(then, tile); });
+                  [&](const measure::Sizes& then) { return is_similar(then, tile); });
   machine.set_main_ceiling(multiply);
   const auto otherwise = [&](double Rates::*rate) {
     return measured == nullptr ? std::nullopt : std::optional(measured->*rate);

@@ -44,14 +44,6 @@ Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const 
 /// The conditions of panel_read, in words. Two rates are comparable if their conditions are equal.
 std::string panel_read_conditions(const Operands& operands, const Options& options);
 
-/// "tiles of 256 x 256 x 1024"
-std::string words_of(const gemm::Tile& tile);
-/// Whether products of `tile` are about as fast as those of another tile, which words_of()
-/// described as `words`. The lanes must be equal. Each edge and the number of multiplications may
-/// differ by a factor of at most two. The number alone would not distinguish a narrow tile from a
-/// square one.
-bool is_similar(const std::string& words, const gemm::Tile& tile);
-
 /// The load of all ranks on each ceiling in one repetition, in bytes and flop.
 struct Loads {
   double uploaded, downloaded, received, flops;
