@@ -140,21 +140,6 @@ const Shape shapes[] = {{1, 1, 1, 1, 1},       {13, 263, 1, 64, 1},    {263, 13,
                         {1, 263, 263, 13, 64}, {70, 260, 200, 4, 128}, {130, 100, 263, 20, 263},
                         {64, 128, 96, 32, 64}};
 
-TEST_F(Check, SignsAreBalancedAndUnrelated) {
-  constexpr int count = 1 << 20;
-  for (const std::uint64_t one : {0, 1, 77}) {
-    int sum = 0, neighbours = 0, seeds = 0, words = 0;
-    for (std::uint64_t c = 0; c < count; ++c) {
-      ASSERT_EQ(std::abs(sign_of(one, c)), 1);
-      sum += sign_of(one, c);
-      neighbours += sign_of(one, c) * sign_of(one, c + 1);
-      words += sign_of(one, c) * sign_of(one, c + 64);
-      seeds += sign_of(one, c) * sign_of(one + 1, c);
-    }
-    for (const int total : {sum, neighbours, words, seeds}) EXPECT_LT(std::abs(total), 5 << 10);
-  }
-}
-
 /// Rows of the identity matrix select single signs.
 TEST_F(Check, AllBackendsUseTheSameSigns) {
   constexpr std::uint64_t n = 144, first = 1'000'003;

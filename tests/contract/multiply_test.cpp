@@ -21,17 +21,16 @@ using Bytes = std::vector<std::byte>;
 
 /// The bits of a significand, including the leading one.
 int significant_bits(Precision precision) {
-  switch (precision) {
-    case Precision::fp64:
+  switch (traits_of(precision).panel) {
+    case Format::f64:
       return 53;
-    case Precision::fp32:
-    case Precision::fp32x3:
+    case Format::f32:
       return 24;
-    case Precision::tf32:
-    case Precision::fp16:
+    case Format::tf32:
+    case Format::fp16:
       return 11;
-    case Precision::bf16:
-    case Precision::int8:
+    case Format::bf16:
+    case Format::i8:
       return 8;
   }
   return 0;
@@ -62,6 +61,7 @@ void put(Bytes& bytes, std::size_t index, T value) {
 /// A panel with values that the precision can represent.
 Bytes encode(const std::vector<double>& values, Precision precision, Backend backend) {
   const std::size_t each = panel_element_bytes(precision, backend);
+  const Format format = traits_of(precision).panel;
   Bytes bytes(values.size() * each);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto narrow = static_cast<float>(values[i]);
@@ -69,9 +69,9 @@ Bytes encode(const std::vector<double>& values, Precision precision, Backend bac
       put(bytes, i, values[i]);
     } else if (each == sizeof(float)) {
       put(bytes, i, narrow);
-    } else if (precision == Precision::int8) {
+    } else if (format == Format::i8) {
       put(bytes, i, static_cast<std::int8_t>(values[i]));
-    } else if (precision == Precision::bf16) {
+    } else if (format == Format::bf16) {
       put(bytes, i, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(narrow) >> 16));
     } else {
       put(bytes, i, half_bits(values[i]));
@@ -128,7 +128,7 @@ Matrix uneven(std::size_t rows, std::size_t columns, Precision precision, unsign
   Matrix made{rows, columns};
   for (double& value : made.values) {
     const int exponent = static_cast<int>(random() % 13) - 6;
-    if (precision == Precision::int8) {
+    if (sums_integers(precision)) {
       value = static_cast<double>(random() % 256) - 128;
       continue;
     }
@@ -365,19 +365,21 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
       const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
       // Twice the maximum of k roundings, since tensor cores truncate; tf32's elements are exact.
       // With fp32x3, products of low parts are 2^-12 of the others, so a missing one is detected.
-      const long double unit = precision_ == Precision::fp64 ? 0x1p-53L : 0x1p-24L;
+      const long double unit =
+          accumulator_type(precision_) == ElementType::f64 ? 0x1p-53L : 0x1p-24L;
       EXPECT_LE(error, splits(precision_) ? 0x1p-18L * sizes
                                           : 2 * static_cast<long double>(tile.k) * unit * sizes);
       if (error > 0) ++inexact;
     }
   }
-  if (precision_ == Precision::int8) {
+  if (sums_integers(precision_)) {
     EXPECT_EQ(inexact, 0U);
   } else {
     EXPECT_GT(inexact, tile.m * tile.n / 2);
   }
 }
 
+constexpr std::uint64_t max_int8_k = traits_of(Precision::int8).max_terms;
 using MultiplyInt8 = Multiply;
 INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });

@@ -6,7 +6,6 @@
 // memory with cuBLASXt alone, on all visible GPUs, in fp64 and fp32.
 //
 //   gemm_parts [fp64] [fp32] [tf32] [bf16] [fp16] [int8] [fp32x3] [n=16384] [incore N] [xt N]
-#include <cublasLt.h>
 #include <cublasXt.h>
 
 #include <algorithm>
@@ -27,306 +26,27 @@
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
-#include "kernels/gemm/multiply/library_types.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/panel.hpp"
+#include "tests/yardstick/gemm_calls.cuh"
+#include "tests/yardstick/gemm_timer.cuh"
 
 namespace shardstream::gemm {
 namespace {
 
-constexpr TileAt only_tile{0, 0};
-
-void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  throw std::runtime_error(std::string(call).append(": ").append(cudaGetErrorString(status)));
-}
-void check(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string(call).append(": ").append(cublasLtGetStatusString(status)));
-}
-#define CHECK(call) check(call, #call)
-
-struct FreeDevice {
-  void operator()(void* data) const { (void)cudaFree(data); }
-};
-template <class T>
-using OnDevice = std::unique_ptr<T, FreeDevice>;
-template <class T = std::byte>
-OnDevice<T> on_device(std::uint64_t count) {
-  void* data = nullptr;
-  CHECK(cudaMalloc(&data, count * sizeof(T)));
-  return OnDevice<T>(static_cast<T*>(data));
-}
-
-struct FreePinned {
-  void operator()(void* data) const { (void)cudaFreeHost(data); }
-};
-template <class T>
-using Pinned = std::unique_ptr<T, FreePinned>;
-template <class T>
-Pinned<T> pinned(std::uint64_t count) {
-  void* data = nullptr;
-  CHECK(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable));
-  return Pinned<T>(static_cast<T*>(data));
-}
-
-template <class T>
-__global__ void fill_elements(T* x, std::uint64_t count, std::uint64_t seed) {
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
-       i += std::uint64_t{gridDim.x} * blockDim.x) {
-    const std::uint64_t h = mix(stream_of(seed) + i * 0x9e3779b97f4a7c15u);
-    if constexpr (sizeof(T) == 8) {
-      x[i] = static_cast<double>(h >> 11) * 0x1p-53;
-    } else if constexpr (sizeof(T) == 4) {
-      x[i] = static_cast<float>(h >> 40) * 0x1p-24f;
-    } else {
-      x[i] = static_cast<std::int8_t>(h >> 56);
-    }
-  }
-}
-/// Of pinned memory too.
-template <class T>
-void fill(T* x, std::uint64_t count, std::uint64_t seed) {
-  fill_elements<<<2048, 256>>>(x, count, seed);
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-double teraflops(std::uint64_t m, std::uint64_t n, std::uint64_t k, double ms) {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms / 1e9;
-}
-
-class Timer {
- public:
-  Timer() {
-    CHECK(cudaStreamCreate(&stream_));
-    CHECK(cudaEventCreate(&start_));
-    CHECK(cudaEventCreate(&end_));
-  }
-  ~Timer() {
-    (void)cudaEventDestroy(end_);
-    (void)cudaEventDestroy(start_);
-    (void)cudaStreamDestroy(stream_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  cudaStream_t stream() const { return stream_; }
-
-  template <class Args>
-  void launch(const Kernel<Args>& kernel, const std::type_identity_t<Args>& args) const {
-    kernel.cuda(args, stream_);
-    check(cudaGetLastError(), kernel.name);
-  }
-
-  /// Median milliseconds, by events, of at least three runs that take at least `min` of them,
-  /// after as long a time of warming up. What is short is done several times a run.
-  double milliseconds(const std::function<void()>& work, double min = 300) const {
-    run(work, 1);  // loads the code
-    const double once = run(work, 1);
-    const int repeats = static_cast<int>(std::clamp(std::ceil(5 / once), 1.0, 1000.0));
-    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(min / (once * repeats))));
-    std::vector<double> times;
-    double total = 0;
-    for (double warm = once; warm < min;) warm += run(work, repeats) * repeats;
-    while (times.size() < runs || total < min) {
-      times.push_back(run(work, repeats));
-      total += times.back() * repeats;
-    }
-    return median(times);
-  }
-
- private:
-  double run(const std::function<void()>& work, int repeats) const {
-    CHECK(cudaEventRecord(start_, stream_));
-    for (int i = 0; i < repeats; ++i) work();
-    CHECK(cudaEventRecord(end_, stream_));
-    CHECK(cudaEventSynchronize(end_));
-    float ms = 0;
-    CHECK(cudaEventElapsedTime(&ms, start_, end_));
-    return ms / repeats;
-  }
-
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t start_ = nullptr, end_ = nullptr;
-};
-
-/// Uniform random elements, piece by piece.
-void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, std::uint64_t seed,
-                 std::byte* factor) {
-  const std::uint64_t max = std::min(count, std::uint64_t{1} << 26);
-  const bool doubles = takes(precision, ElementType::f64);
-  const auto raw = on_device<double>(max);
-  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
-  for (std::uint64_t first = 0; first < count; first += max) {
-    const std::uint64_t some = std::min(max, count - first);
-    if (doubles) {
-      fill(raw.get(), some, seed + first);
-    } else {
-      fill(reinterpret_cast<std::int8_t*>(raw.get()), some, seed + first);
-    }
-    timer.launch(canonicalize_kernel(),
-                 {raw.get(), doubles ? ElementType::f64 : ElementType::i8, false,
-                  factor + first * element, factors_of(precision), 1, some, some});
-    CHECK(cudaStreamSynchronize(timer.stream()));
-  }
-}
-
-/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `min`: one
-/// call; three of tf32 for fp32x3.
-double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
-                       const void* b, void* c, double min = 300) {
-  const cuda::LibraryTypes types = cuda::library_types(precision);
-  cublasLtHandle_t handle = nullptr;
-  CHECK(cublasLtCreate(&handle));
-  cublasLtMatmulDescOpaque_t product;
-  CHECK(cublasLtMatmulDescInit(&product, types.compute, types.sum));
-  cublasLtMatrixLayoutOpaque_t factor, result;
-  if (multiplies_transposed_b(precision, Backend::cuda)) {
-    const cublasOperation_t turned = CUBLAS_OP_T;
-    CHECK(cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
-                                         sizeof(turned)));
-  }
-  const auto ld = static_cast<std::int64_t>(n);
-  CHECK(cublasLtMatrixLayoutInit(&factor, types.factor, n, n, ld));
-  CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
-  cublasLtMatmulPreferenceOpaque_t preference;
-  CHECK(cublasLtMatmulPreferenceInit(&preference));
-  const std::uint64_t max = max_workspace;
-  CHECK(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &max, sizeof(max)));
-  cublasLtMatmulHeuristicResult_t first{};
-  int found = 0;
-  CHECK(cublasLtMatmulAlgoGetHeuristic(handle, &product, &factor, &factor, &result, &result,
-                                       &preference, 1, &first, &found));
-  if (found == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic found no algorithm");
-  const auto workspace = on_device(std::max<std::size_t>(first.workspaceSize, 1));
-  const double ms = with_accumulator_type(precision, [&](auto of) {
-    const typename decltype(of)::type one = 1, zero = 0;
-    const auto call = [&] {
-      CHECK(cublasLtMatmul(handle, &product, &one, b, &factor, a, &factor, &zero, c, &result, c,
-                           &result, &first.algo, workspace.get(), first.workspaceSize,
-                           timer.stream()));
-    };
-    return timer.milliseconds(call, min);
-  });
-  CHECK(cublasLtDestroy(handle));
-  return traits_of(precision).products * ms;
-}
-
-/// `incore N`
-void measure_large_in_core(const Timer& timer, Precision precision, std::uint64_t n) {
-  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
-  const auto a = on_device(n * n * element), b = on_device(n * n * element);
-  const auto c = on_device(n * n * accumulator_bytes(precision));
-  fill_factor(timer, precision, n * n, 1, a.get());
-  fill_factor(timer, precision, n * n, 2, b.get());
-  const double ms = measure_in_core(timer, precision, n, a.get(), b.get(), c.get(), 5000);
-  std::printf("%s, n = %llu, in core: %.1f ms, %.1f Tflop/s\n",
-              std::string(name_of(precision)).c_str(), static_cast<unsigned long long>(n), ms,
-              teraflops(n, n, n, ms));
-  std::fflush(stdout);
-}
-
-/// sums[0] += the squares of c - right, sums[1] += those of right.
-__global__ void sum_errors(const float* c, const double* right, std::uint64_t count, double* sums) {
-  double errors = 0, squares = 0;
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
-       i += std::uint64_t{gridDim.x} * blockDim.x) {
-    const double error = c[i] - right[i];
-    errors += error * error;
-    squares += right[i] * right[i];
-  }
-  atomicAdd(sums, errors);
-  atomicAdd(sums + 1, squares);
-}
-
-/// How far one tile of 4096 x 4096 x k is from its product in doubles, of uniform data, whose sums
-/// drift: there cutting off shows most.
-class Errors {
- public:
-  Errors(const Timer& timer, std::uint64_t k)
-      : timer_(timer),
-        k_(k),
-        a_(on_device<float>(edge * k)),
-        b_(on_device<float>(edge * k)),
-        c_(on_device<float>(edge * edge)),
-        right_(on_device<double>(edge * edge)),
-        sums_(on_device<double>(2)) {
-    fill(a_.get(), edge * k, 5);
-    fill(b_.get(), edge * k, 6);
-    const auto a = on_device<double>(edge * k), b = on_device<double>(edge * k);
-    for (const auto& [from, to] : {std::pair(a_.get(), a.get()), std::pair(b_.get(), b.get())}) {
-      timer.launch(canonicalize_kernel(),
-                   {from, ElementType::f32, false, to, Precision::fp64, 1, edge * k, edge * k});
-    }
-    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, Backend::cuda);
-    timer.launch(multiply_kernel(),
-                 {plan.get(), k, a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
-    CHECK(cudaStreamSynchronize(timer.stream()));
-  }
-
-  /// Root mean square of the errors, as a share of that of C.
-  double of_fp32() const {
-    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, Backend::cuda);
-    const std::uint64_t ld = a_ld(Precision::fp32, k_, Backend::cuda);
-    const auto a = on_device<float>(edge * ld);
-    timer_.launch(canonicalize_kernel(),
-                  {a_.get(), ElementType::f32, false, a.get(), Precision::fp32, edge, k_, ld});
-    timer_.launch(multiply_kernel(),
-                  {plan.get(), k_, a.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
-    return relative();
-  }
-  double of_split(std::uint64_t depth) const {
-    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, Backend::cuda);
-    const auto a = on_device<float>(3 * edge * depth), b = on_device<float>(3 * edge * depth);
-    for (std::uint64_t k = 0; k < k_; k += depth) {
-      timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
-      timer_.launch(split_kernel(), {b_.get() + k * edge, true, depth, edge, edge, b.get()});
-      timer_.launch(multiply_kernel(),
-                    {plan.get(), depth, a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
-    }
-    return relative();
-  }
-
- private:
-  static constexpr std::uint64_t edge = 4096;
-
-  double relative() const {
-    CHECK(cudaMemsetAsync(sums_.get(), 0, 2 * sizeof(double), timer_.stream()));
-    sum_errors<<<1024, 256, 0, timer_.stream()>>>(c_.get(), right_.get(), edge * edge, sums_.get());
-    CHECK(cudaGetLastError());
-    CHECK(cudaStreamSynchronize(timer_.stream()));
-    double sums[2] = {};
-    CHECK(cudaMemcpy(sums, sums_.get(), sizeof(sums), cudaMemcpyDeviceToHost));
-    return std::sqrt(sums[0] / sums[1]);
-  }
-
-  const Timer& timer_;
-  std::uint64_t k_;
-  OnDevice<float> a_, b_, c_;
-  OnDevice<double> right_, sums_;
-};
-
 /// A second stream, whose work lies between two points of another one.
-class Beside {
+class SecondStream {
  public:
-  Beside() {
+  SecondStream() {
     CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
   }
-  ~Beside() {
+  ~SecondStream() {
     (void)cudaEventDestroy(event_);
     (void)cudaStreamDestroy(stream_);
   }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  SecondStream(const SecondStream&) = delete;
+  SecondStream& operator=(const SecondStream&) = delete;
 
   cudaStream_t stream() const { return stream_; }
   void begin(cudaStream_t first) const { order(first, stream_); }
@@ -406,10 +126,10 @@ class Batch {
     const auto plan = make_multiply_plan(precision_, tile, Backend::cuda);
     const std::uint64_t ldb = multiplies_transposed_b(precision_, Backend::cuda) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
-    const Beside beside;
+    const SecondStream second;
     const std::size_t pitch = tile.m * tile.n * accumulator_bytes(precision_);
     const double ms = timer_.milliseconds([&] {
-      beside.begin(timer_.stream());
+      second.begin(timer_.stream());
       for (std::size_t i = 0; i < all.size(); ++i) {
         const unsigned turn = i % multiply_streams(Backend::cuda);
         multiply_kernel().cuda({.plan = plan.get(),
@@ -422,9 +142,9 @@ class Batch {
                                 .count = 1,
                                 .first = false,
                                 .workspace = turn},
-                               turn == 0 ? timer_.stream() : beside.stream());
+                               turn == 0 ? timer_.stream() : second.stream());
       }
-      beside.end(timer_.stream());
+      second.end(timer_.stream());
     });
     const double rate = teraflops(n_, n_, tile.k, ms);
     const std::string what = "multiply, k = " + std::to_string(tile.k);
