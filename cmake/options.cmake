@@ -7,6 +7,7 @@ set(SHARDSTREAM_TESTS ON CACHE STRING
   "Tests to build: ON, OFF, or GPU (programs that need CUDA, and scripts, beside a host build)")
 set_property(CACHE SHARDSTREAM_TESTS PROPERTY STRINGS ON OFF GPU)
 option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
+option(SHARDSTREAM_PCH "Precompile headers that most sources include" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)

@@ -37,6 +37,8 @@ set(SHARDSTREAM_LAUNCHER_ENVIRONMENT ${launcher_environment})
 
 get_filename_component(SHARDSTREAM_BUILD_NAME ${PROJECT_BINARY_DIR} NAME)
 add_custom_target(shardstream_tests)  # all test programs of this build
+shardstream_precompile(precompiled_tests HEADERS ${SHARDSTREAM_PRECOMPILED} <gtest/gtest.h>
+  LINKS fmt::fmt GTest::gtest OPTIONS ${SHARDSTREAM_COLD_OPTIONS})
 
 # Sets the properties of a test; used by both functions.
 function(shardstream_register test)
@@ -121,9 +123,12 @@ function(shardstream_test name)
   target_link_libraries(${name} PRIVATE shardstream_flags ${arg_USES} ${arg_LINKS} ${main})
   target_include_directories(${name} PRIVATE
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  # Half of the compile time is for tests, most of which run once, so they are less optimised.
-  target_compile_options(${name} PRIVATE
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  target_compile_options(${name} PRIVATE ${SHARDSTREAM_COLD_OPTIONS})
+  if(arg_OWN_MAIN)
+    shardstream_reuse_precompiled(${name} precompiled_cold)
+  else()
+    shardstream_reuse_precompiled(${name} precompiled_tests)
+  endif()
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(shardstream_tests ${name})
