@@ -243,11 +243,11 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   };
   const double gflops =
       otherwise(&Rates::flops).value_or(assumed_gflops(precision, machine.backend()) * 1e9) / 1e9;
-  return {.link_up = machine.limited(machine.rate("link_up", otherwise(&Rates::link_up)),
+  return {.link_up = machine.limited(machine.use_rate("link_up", otherwise(&Rates::link_up)),
                                      "panel_read", "GB/s"),
-          .link_down = machine.rate("link_down", otherwise(&Rates::link_down)),
-          .gather = machine.ranks() > 1 ? machine.gather_rate(otherwise(&Rates::gather)) : 1e12,
-          .flops = machine.rate(multiply, gflops, "Gflop/s"),
+          .link_down = machine.use_rate("link_down", otherwise(&Rates::link_down)),
+          .gather = machine.ranks() > 1 ? machine.use_gather_rate(otherwise(&Rates::gather)) : 1e12,
+          .flops = machine.use_rate(multiply, gflops, "Gflop/s"),
           .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
                                                : measured->gathers_block};
 }
