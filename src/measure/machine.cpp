@@ -93,7 +93,7 @@ void Machine::compare(const std::string& ceiling, const std::string& now,
   reject_conditions(ceiling, found->second.sizes.empty() ? "" : found->second.conditions, now);
 }
 
-double Machine::rate(const std::string& ceiling, double assumed, std::string_view unit) {
+double Machine::use_rate(const std::string& ceiling, double assumed, std::string_view unit) {
   const bool known = knows(ceiling);
   if (known) {
     used_.push_back(ceiling);
@@ -107,8 +107,8 @@ double Machine::rate(const std::string& ceiling, double assumed, std::string_vie
   return value * 1e9;
 }
 
-double Machine::rate(const std::string& ceiling, std::optional<double> measured) {
-  return rate(ceiling, measured ? *measured / 1e9 : assumed_rate(ceiling, backend_), "GB/s");
+double Machine::use_rate(const std::string& ceiling, std::optional<double> measured) {
+  return use_rate(ceiling, measured ? *measured / 1e9 : assumed_rate(ceiling, backend_), "GB/s");
 }
 
 bool Machine::knows(const std::string& ceiling) const {
@@ -117,17 +117,17 @@ bool Machine::knows(const std::string& ceiling) const {
 }
 
 double Machine::limited(double value, const std::string& ceiling, std::string_view unit) {
-  return knows(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
+  return knows(ceiling) ? std::min(value, use_rate(ceiling, value, unit)) : value;
 }
 
-double Machine::gather_rate(std::optional<double> measured) {
+double Machine::use_gather_rate(std::optional<double> measured) {
   const bool between_hosts = ranks() > ranks_on_host();
   if (between_hosts && ranks_on_host_of_result_ == 0)
     reject("all_gather", "measured within one host");
   const double within = backend_ == Backend::host ? assumed_host_gather : assumed_gpu_gather;
   const double assumed = between_hosts ? std::min(within, assumed_network_gather) : within;
-  return rate("all_gather", measured ? *measured / 1e9 : assumed,
-              between_hosts ? "GB/s between hosts" : "GB/s");
+  return use_rate("all_gather", measured ? *measured / 1e9 : assumed,
+                  between_hosts ? "GB/s between hosts" : "GB/s");
 }
 
 void Machine::add_missing(const std::vector<std::string>& ceilings) {

@@ -32,8 +32,8 @@ struct PlannedRanks {
   bool assumes_hosts = false;
 };
 
-/// The machine of a planned run. Rates and memory are those of one rank. The object records every
-/// rate that it returns, so that lines() and warn() can tell which ones were measured.
+/// The machine of a planned run. Rates and memory are those of one rank. It records the rates
+/// that a prediction uses, and the ceilings that it compares, for lines() and warn().
 class Machine {
  public:
   /// Reads the result that measure.rates names, if it names one. Throws UsageError, with --rates
@@ -59,19 +59,20 @@ class Machine {
   /// Sets the most important ceiling. If its rate is assumed, warn() begins with it.
   void set_main_ceiling(const std::string& ceiling) { main_ = ceiling; }
 
-  /// The rate of a ceiling: in bytes/s for GB/s, in flop/s for Gflop/s. If the result does not have
-  /// the ceiling, `assumed` is used, in GB/s or Gflop/s. `unit` is this unit, for the output.
-  double rate(const std::string& ceiling, double assumed, std::string_view unit);
-  /// The rate of link_up, link_down, device_read or host_memory_read in bytes/s. If the result does
-  /// not have it, `measured` (bytes/s) or else a typical rate is used.
-  double rate(const std::string& ceiling, std::optional<double> measured = {});
+  /// Returns and records the rate of a ceiling: in bytes/s for GB/s, in flop/s for Gflop/s. If the
+  /// result does not have the ceiling, `assumed` is used, in GB/s or Gflop/s. `unit` is this unit,
+  /// for the output.
+  double use_rate(const std::string& ceiling, double assumed, std::string_view unit);
+  /// Returns and records the rate of link_up, link_down, device_read or host_memory_read in
+  /// bytes/s. If the result does not have it, `measured` (bytes/s) or else a typical rate is used.
+  double use_rate(const std::string& ceiling, std::optional<double> measured = {});
   /// Whether the result has this ceiling, and the ceiling is not rejected.
   bool knows(const std::string& ceiling) const;
   /// If knows(ceiling), the minimum of `value` and the rate of the ceiling; otherwise `value`.
   double limited(double value, const std::string& ceiling, std::string_view unit);
-  /// The rate in bytes/s at which a rank receives data from other ranks. A result of one host is
-  /// rejected for a run on several hosts.
-  double gather_rate(std::optional<double> measured = {});
+  /// Returns and records the rate in bytes/s at which a rank receives data from other ranks. A
+  /// result of one host is rejected for a run on several hosts.
+  double use_gather_rate(std::optional<double> measured = {});
   /// Records, for warn(), that the result has none of these ceilings.
   void add_missing(const std::vector<std::string>& ceilings);
 

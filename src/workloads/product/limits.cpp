@@ -206,11 +206,11 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   };
   const double assumed = gemm::calls_of(precision, machine.backend()).assumed_gflops;
   const double gflops = otherwise(&Rates::flops).value_or(assumed * 1e9) / 1e9;
-  return {.link_up = machine.limited(machine.rate("link_up", otherwise(&Rates::link_up)),
+  return {.link_up = machine.limited(machine.use_rate("link_up", otherwise(&Rates::link_up)),
                                      "panel_read", "GB/s"),
-          .link_down = machine.rate("link_down", otherwise(&Rates::link_down)),
-          .gather = machine.ranks() > 1 ? machine.gather_rate(otherwise(&Rates::gather)) : 1e12,
-          .flops = machine.rate(multiply, gflops, "Gflop/s"),
+          .link_down = machine.use_rate("link_down", otherwise(&Rates::link_down)),
+          .gather = machine.ranks() > 1 ? machine.use_gather_rate(otherwise(&Rates::gather)) : 1e12,
+          .flops = machine.use_rate(multiply, gflops, "Gflop/s"),
           .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
                                                : measured->gathers_block};
 }

@@ -32,7 +32,7 @@ void lower_by_source(Bound& bound, const std::vector<std::string>& ways,
   for (const std::string& way : ways) {
     if (!machine.knows(way)) continue;
     bound.knows_source = true;
-    bound.lower(way, machine.rate(way, 0, "GB/s"));
+    bound.lower(way, machine.use_rate(way, 0, "GB/s"));
   }
   if (!bound.knows_source) machine.add_missing(ways);
 }
@@ -43,7 +43,7 @@ Bound bound_of(pipeline::Mode mode, const io::Source& source, measure::Machine& 
     const std::string name =
         machine.backend() == Backend::host ? "host_memory_read" : "device_read";
     machine.set_ceilings({name});
-    bound.lower(name, machine.rate(name));
+    bound.lower(name, machine.use_rate(name));
     return bound;
   }
   const auto stored = source.stored({0, source.order().count()});
@@ -54,7 +54,7 @@ Bound bound_of(pipeline::Mode mode, const io::Source& source, measure::Machine& 
   if (mode == pipeline::Mode::stream) limits.insert(ways.begin(), ways.end());
   machine.set_ceilings(limits);
   machine.compare("decode", measure::read_conditions(source.type(), source.access()));
-  bound.lower("link_up", machine.rate("link_up"));
+  bound.lower("link_up", machine.use_rate("link_up"));
   if (mode == pipeline::Mode::stream) lower_by_source(bound, ways, machine);
   return bound;
 }

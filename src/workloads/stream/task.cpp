@@ -10,7 +10,9 @@ namespace {
 class StreamTask : public Task {
  public:
   StreamTask(const Options& options, CreateComputation create)
-      : options_(options), source_(io::open_source(options)), create_(create) {}
+      : options_(options), source_(io::open_source(options)), create_(create) {
+    create_(options_, *source_);  // throws if an option is wrong
+  }
 
   io::Origin inputs() const override { return source_->origin(); }
   std::string identity() const override { return io::identity_of(*source_); }

@@ -22,7 +22,7 @@ using CreateComputation = std::unique_ptr<Computation> (*)(const Options& option
 std::unique_ptr<Task> open_task(const Options& options, CreateComputation create);
 
 /// Opens a task that computes with C<T>(options, source), in which T is the type of the elements:
-/// Workload::open.
+/// Workload::open. The constructor of C checks the options of the workload, and throws UsageError.
 template <template <class> class C>
 std::unique_ptr<Task> open(const Options& options) {
   return open_task(options, [](const Options& own, const io::Source& source) {
