@@ -13,17 +13,18 @@ namespace shardstream::cli {
 namespace {
 
 /// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
-double percentage(const CommandLine& line, const std::string& name, std::string_view fallback) {
+double fraction(const CommandLine& line, const std::string& name, double fallback) {
   const auto found = line.settings.find(name);
-  const std::string_view text = found == line.settings.end() ? fallback : found->second;
+  if (found == line.settings.end()) return fallback;
+  const std::string_view text = found->second;
   double percent = 0;
   try {
     if (!text.ends_with('%')) throw UsageError("the sign % is missing");
     percent = parse_number(trim(text.substr(0, text.size() - 1)));
     if (!(percent > 0 && percent < 100)) throw UsageError("it is not above 0% and below 100%");
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--{} {} is not possible ({}): pass for example {}", name,
-                                 excerpt(text), error.what(), fallback));
+    throw UsageError(fmt::format("--{} {} is not possible ({}): pass for example {:g}%", name,
+                                 excerpt(text), error.what(), 100 * fallback));
   }
   return percent / 100;
 }
@@ -42,10 +43,10 @@ int compare(const Arguments& arguments, const char* const*) {
                     "shardstream compare --help",
                     line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
-  const report::ComparisonReport report =
-      report::make_comparison(line.words[0], line.words[1],
-                              {.threshold = percentage(line, "threshold", "2%"),
-                               .launch_noise = percentage(line, "launch-noise", "5%")});
+  const report::ComparisonReport report = report::make_comparison(
+      line.words[0], line.words[1],
+      {.threshold = fraction(line, "threshold", study::default_threshold),
+       .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)});
   print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
   return exit_code(report);
 }

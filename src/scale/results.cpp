@@ -95,7 +95,7 @@ bool Results::exists(const PlannedLaunch& launch) const {
 /// The result file alone decides, since a run publishes it only after it has finished and checked
 /// its work. Exit codes cannot decide: launchers return different ones, and the exit code of a
 /// launch is unknown if its `scale` was killed.
-std::string Results::problem_of(const PlannedLaunch& launch, const Ended& ended,
+std::string Results::problem_of(const PlannedLaunch& launch, const LaunchEnd& ended,
                                 const fs::path& log) const {
   try {
     return problem_of_result(launch);

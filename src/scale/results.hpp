@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "io/source/origin.hpp"
-#include "scale/launch/process.hpp"
+#include "scale/launch/launch.hpp"
 #include "scale/plan.hpp"
 
 namespace shardstream::scale {
@@ -36,7 +36,7 @@ class Results {
   bool exists(const PlannedLaunch& launch) const;
   /// The reason why the launch does not count after it has `ended`, or "". The cause of a failure
   /// is quoted from its log.
-  std::string problem_of(const PlannedLaunch& launch, const Ended& ended,
+  std::string problem_of(const PlannedLaunch& launch, const LaunchEnd& ended,
                          const std::filesystem::path& log) const;
 
   /// The first difference between the input files of a result, which must exist, and `files`; empty

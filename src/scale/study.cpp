@@ -14,7 +14,7 @@
 #include "scale/launch/cache.hpp"
 #include "scale/launch/complaint.hpp"
 #include "scale/launch/interrupts.hpp"
-#include "scale/launch/process.hpp"
+#include "scale/launch/launch.hpp"
 #include "scale/progress.hpp"
 #include "scale/study_options.hpp"
 #include "study_folder/attempts.hpp"
@@ -37,7 +37,7 @@ bool is_usage_error(const LaunchAttempt& attempt) {
   return attempt.exit_code == static_cast<int>(ExitCode::usage);
 }
 
-LaunchAttempt record_of(const PlannedLaunch& launch, std::uint64_t number, const Ended& ended,
+LaunchAttempt record_of(const PlannedLaunch& launch, std::uint64_t number, const LaunchEnd& ended,
                         const fs::path& log, const std::string& problem) {
   return {.point = label_of(launch),
           .ranks = launch.size->ranks,
@@ -71,8 +71,8 @@ class Study {
   LaunchAttempt try_twice(const PlannedLaunch& launch, double timeout);
   bool launch(const PlannedLaunch& launch);
   LaunchAttempt attempt(const PlannedLaunch& launch, std::uint64_t number, double timeout);
-  Ended start(const PlannedLaunch& launch, const fs::path& log, double timeout,
-              Interrupts::Deferral& signals);
+  LaunchEnd start(const PlannedLaunch& launch, const fs::path& log, double timeout,
+                  Interrupts::Deferral& signals);
   void report_progress(const PlannedLaunch& done, const std::string& time,
                        const std::vector<PlannedLaunch>& remaining);
   fs::path log_of(const LaunchAttempt& attempt) const {
@@ -140,13 +140,13 @@ void Study::check_files() {
 }
 
 /// Starts a launch and waits until it has ended.
-Ended Study::start(const PlannedLaunch& launch, const fs::path& log, double timeout,
-                   Interrupts::Deferral& signals) {
-  const Ended ended = scale::run({.words = plan_.command(launch),
-                                  .environment = environment_of_runs(order_.environment),
-                                  .log = log,
-                                  .timeout = timeout},
-                                 signals);
+LaunchEnd Study::start(const PlannedLaunch& launch, const fs::path& log, double timeout,
+                       Interrupts::Deferral& signals) {
+  const LaunchEnd ended = execute({.words = plan_.command(launch),
+                                   .environment = environment_of_runs(order_.environment),
+                                   .log = log,
+                                   .timeout = timeout},
+                                  signals);
   if (ended.code != 0) {  // if killed, it may leave these files
     io::EarlierRuns(plan_.result_of(launch)).remove();
     io::remove_stale_parts(plan_.result_of(launch));
@@ -162,7 +162,7 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
   Interrupts::Deferral signals(interrupts_);  // until the attempt is recorded
   results_.remove(launch);
   const fs::path log = folder_.new_log(name_of(launch), number);
-  const Ended ended = start(launch, log, timeout, signals);
+  const LaunchEnd ended = start(launch, log, timeout, signals);
   std::string problem = results_.problem_of(launch, ended, log), change;
   if (problem.empty()) {
     change = results_.change_of_inputs(launch, inputs_, "at the start of this study");

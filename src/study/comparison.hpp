@@ -47,6 +47,8 @@ struct SideSamples {
 /// The standard deviation between launches of one program, relative to their time, that a
 /// comparison of one launch a side assumes: most launches scatter less, some scatter more.
 inline constexpr double default_launch_noise = 0.05;
+/// The largest change that does not count, relative to the time.
+inline constexpr double default_threshold = 0.02;
 
 struct Comparison {
   double before = 0, after = 0;  ///< geometric means of the launches' medians

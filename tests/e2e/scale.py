@@ -1,29 +1,18 @@
 #!/usr/bin/python3
-"""`scale` and `report`: one study in parts, and everything that can go wrong with launchers,
-folders and files."""
+"""`scale`: a study in parts, its extension and its timelines, and launchers that fail."""
 
 import csv
-import json
 import os
 import pathlib
 import re
 import shutil
 import signal
-import time
 
 import h5py
 
 from harness import (check_complaints, expect_complaint, expect_words, finish, main, new_folder,
                      run, start, wait_until)
-from studies import MPIRUN, QUICK, attempts, only_study, report, script, study
-
-
-def test_predictions_need_no_launch():
-    out = run("scale", "--predict", 0.25, "--scale.ranks", "1,2,4,8,1024").expect(0).out
-    rows = {int(words[0]): words for words in map(str.split, out.splitlines())
-            if words and words[0].isdigit()}
-    assert rows[4][1] == "2.28571" and rows[4][3] == "3.25", out
-    assert float(rows[1024][1]) < 4 and float(rows[1024][3]) == 768.25, out
+from studies import MPIRUN, QUICK, attempts, expect_total, only_study, script, study
 
 
 # ---------------------------------------------------------------- one study, launched in parts
@@ -80,141 +69,6 @@ def test_a_study_is_extended():
         if mode == "weak":
             smaller = run("scale", "model", *QUICK, *options("2,3", 2), "-o", folder)
             expect_complaint(smaller, 2, [folder, "scale.ranks"])
-
-
-def expect_total(listed, launches, max_time=0):
-    """The total of --list counts every launch that it names, and adds their times. The suggested
-    time limits are ten minutes plus twice the total, or the longest time. A launch that repeats
-    until its median is precise may also take `max_time` seconds more."""
-    units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
-
-    def seconds(text):
-        return sum(float(number) * units[unit]
-                   for number, unit in re.findall(r"([0-9.]+) (us|ms|s|min)\b", text))
-    times = re.findall(r"^# \S+: \d+ ranks?, (.*?) per launch", listed, re.MULTILINE)
-    repeats = len(re.findall(r"^# p\d+-r\d+: ", listed, re.MULTILINE))
-    at_least = re.findall(r"^# p\d+-r\d+: .* at least ", listed, re.MULTILINE)
-    assert len(at_least) == (repeats if max_time else 0), listed
-    assert ("at least " in listed.splitlines()[-2]) == bool(at_least), listed
-    total, limits = listed.splitlines()[-2:]
-    assert len(times) == launches == int(re.search(r"(\d+) launch", total)[1]), listed
-    assert abs(seconds(total) - sum(map(seconds, times))) <= 0.005 * seconds(total), listed
-    minutes = [60 * int(hours) + int(rest)
-               for hours, rest in re.findall(r" (\d+):(\d\d):00\b", limits)]
-    limits = (2 * seconds(total) + repeats * max_time, 2 * max(map(seconds, times)) + max_time)
-    for limit, time_ in zip(minutes, limits, strict=True):
-        assert -0.01 <= limit - 10 - time_ / 60 <= 1.01, listed
-
-
-def test_the_total_of_a_list():
-    """Has the calibration run, as long as there is none, and the timelines."""
-    folder = new_folder() / "study"
-    quick = [*QUICK[:-2], "--model.work", "300ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
-    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 5)
-    study(folder, "--only", "calibration", quick=quick)
-    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 4)
-    study(folder, "--only", "p2-timeline", quick=quick)
-    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 3)
-    quick[quick.index("--measure.repeat") + 1] = "auto"
-    for max_time in (60, 300):
-        listed = run("scale", "model", *quick, "--measure.max-time", f"{max_time}s", "--list", "-o",
-                     folder.parent / "auto").expect(0).out
-        expect_total(listed, 5, max_time)
-
-
-def test_times_that_are_minima():
-    """The dry run does not know how fast the data of reduce are read; the calibration run does."""
-    folder = new_folder() / "study"
-    options = ["--input.count", "2^20", "--measure.repeat", 2, "--scale.ranks", "1,2",
-               "--scale.replicates", 1, "--scale.oversubscribe", "--scale.timeline", "false"]
-
-    def listed():
-        out = run("scale", "reduce", *options, "--list", "-o", folder).expect(0).out
-        lines = re.findall(r"^# \S+: \d+ ranks?, .*", out, re.MULTILINE)
-        return [*lines, out.splitlines()[-2]]
-    *launches, total = listed()
-    assert len(launches) == 3 and "at least" in total, launches
-    for line in launches:
-        assert re.search(r"at least \S+ \S+ per launch, \S+ \S+ or more per repetition", line), line
-    run("scale", "reduce", *options, "--only", "calibration", "-o", folder).expect(0)
-    *launches, total = listed()
-    assert len(launches) == 2, launches
-    assert not any("at least" in line or "or more" in line for line in [*launches, total]), launches
-
-
-def test_hosts_of_a_list():
-    """As the option says, as the Slurm job, as the calibration run or the rates; else it is
-    assumed, and said."""
-    sizes = ["--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512, "--device.backend", "host"]
-
-    def listed(*options, folder=None, ranks="1,8", **env):
-        out = run("scale", "gemm", *sizes, "--scale.ranks", ranks, "--list", *options, "-o",
-                  folder or new_folder() / "x", env=env).expect(0).out
-        line, = re.findall(r"^# hosts: (.*)", out, re.MULTILINE)
-        return out, line
-
-    def check(numbers, words, *options, **how):
-        out, line = listed(*options, **how)
-        assert list(map(int, re.findall(r"\d+", line))) == numbers, line
-        expect_words(line, words)
-        assert ("GB/s between hosts" in out) == (numbers[0] > 1), out
-        return out
-    check([1, 8], ["assumed", "--scale.ranks-per-node"])
-    own = ["--scale.launcher", "mpirun -np {ranks} --hostfile hosts"]
-    check([1, 8], ["assumed", "--scale.ranks-per-node"], *own)
-    check([2, 4], ["from scale.ranks-per-node"], *own, "--scale.ranks-per-node", 4)
-    out = check([3, 3], ["from scale.ranks-per-node"], "--scale.ranks-per-node", 3)
-    assert out.count("ppr:3:node") > 3 and "ppr:1:node" in out, out
-    slurm = {"SLURM_JOB_ID": "47", "SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2"}
-    check([2, 4], ["Slurm"], **slurm)
-    check([4, 2], ["Slurm"], **slurm, SLURM_NTASKS_PER_NODE="2")
-
-    # Results of two hosts: of --rates, and of the calibration run.
-    def on_hosts(path, *ranks_of_hosts):
-        with h5py.File(path, "r+") as file:
-            table = file["topology/ranks"][:]
-            names = [name for name, ranks in zip("abc", ranks_of_hosts) for _ in range(ranks)]
-            table = table[:1].repeat(len(names))
-            table["rank"], table["host"] = range(len(names)), names
-            attributes = dict(file["topology/ranks"].attrs)
-            del file["topology/ranks"]
-            file["topology/ranks"] = table
-            file["topology/ranks"].attrs.update(attributes)
-    rates = new_folder() / "rates.h5"
-    run("run", "gemm", *sizes, "-o", rates).expect(0)
-    check([1, 8], ["assumed"], "--rates", rates)
-    on_hosts(rates, 2, 3)
-    check([3, 3], ["--rates"], "--rates", rates)
-    check([2, 4], ["from scale.ranks-per-node"], "--rates", rates, "--scale.ranks-per-node", 4)
-    folder = new_folder() / "study"
-    study(folder, *sizes, "--scale.ranks", "1,4", "--scale.oversubscribe", "--only", "calibration",
-          workload="gemm", quick=[])
-    options = ["--scale.oversubscribe"]
-    check([1, 4], ["calibration"], *options, folder=folder, ranks="1,4")
-    on_hosts(folder / "calibration.h5", 3, 1)
-    check([2, 3], ["calibration"], *options, folder=folder, ranks="1,4")
-
-
-def test_rates_for_a_list():
-    """--rates predicts until there is a calibration run, and is no part of the study."""
-    folder = new_folder()
-    rates, options = folder / "rates.h5", ["--input.count", "2^20", "--scale.ranks", "1,2",
-                                           "--scale.replicates", 1, "--measure.repeat", 1,
-                                           "--scale.oversubscribe", "--scale.timeline", "false"]
-    run("run", "reduce", "--input.count", "2^20", "-o", rates).expect(0)
-    listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
-    expect_words(listed.expect(0).out, ["measured per rank", rates, "--rates"])
-    assert "measure.rates" not in listed.out, listed
-    expect_complaint(run("scale", "reduce", *options, "--rates", rates, "-o", folder / "study"), 2,
-                     ["--rates", rates, "--list", "--measure.rates"])
-    run("scale", "reduce", *options, "-o", folder / "study").expect(0)
-    listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
-    assert str(rates) not in listed.expect(0).out, listed
-    expect_words(listed.out, ["measured per rank", "calibration.h5"])
-    # Of a list without rates, the start of each launch is assumed.
-    text = run("scale", "model", *QUICK, "--model.work", "1ms", "--scale.ranks", "1",
-               "--scale.replicates", 1, "--list", "-o", folder / "x").expect(0).out
-    assert len(re.findall(r": 1 rank, 2(?:\.\d+)? s per launch", text)) == 2, text
 
 
 def test_ready_studies():
@@ -432,123 +286,6 @@ def test_one_launch_alone():
                  env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"}).expect(0).out
     expect_words(listed, ["warning: scale.ranks", "1 task:"])
     assert not list(empty.iterdir())
-
-
-# ---------------------------------------------------------------- files
-
-def damaged(source, target, change):
-    shutil.copy(source, target)
-    with h5py.File(target, "r+") as file:
-        change(file)
-
-
-def test_columns_of_the_two_modes():
-    """The speed-up of a weak study is that of the rates, and its column says so."""
-    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
-    for name, column in (("gemm-fp32-weak", "scaled_speedup"), ("gemm-tf32-strong", "speedup")):
-        header, *rows = run("report", examples / name).expect(0).out.splitlines()[2:5]
-        assert re.split(r" {2,}", header.strip())[3] == column, header
-        one, two = only_study(examples / name)["points"]
-        assert abs(two["work"] / one["work"] - (2 if "weak" in name else 1)) < 0.01, two
-        rates = [each["work"] / each["time"] for each in (one, two)]
-        assert abs(two["speedup"] / (rates[1] / rates[0]) - 1) < 1e-9, two
-        shown = re.split(r" {2,}", rows[1].strip())[3].split(" ")[0]
-        assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
-
-
-def test_a_share_above_one():
-    """Text and page say what it means."""
-    folder = new_folder()
-    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
-    remark = "A share above 1 means"
-    for number, share in enumerate((1.001, 1.2)):
-        def change(file, share=share):
-            metrics = file["metrics"][:]
-            metrics["number"][metrics["metric"] == b"bound_share"] = share
-            file["metrics"][:] = metrics
-        files = [folder / f"{number}-p{ranks}.h5" for ranks in (1, 2)]
-        for ranks, file in zip((1, 2), files, strict=True):
-            damaged(examples / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
-        assert (remark in run("report", *files).expect(0).out) == (share > 1.01)
-        run("report", *files, "-o", folder / f"{number}.html").expect(0)
-        assert (remark in (folder / f"{number}.html").read_text()) == (share > 1.01)
-
-
-def test_reports_of_any_files():
-    folder = new_folder() / "study"
-    study(folder, "--model.work", "30ms", "--scale.ranks", "1,2", "--scale.replicates", 2)
-    good = only_study(folder)
-    assert run("report", folder, "--json").out == run("report", folder, "--json").out
-    out = new_folder()
-    run("report", folder, "--csv", out / "csv", "--extra-p", out / "extra.jsonl").expect(0)
-    (path,) = (out / "csv").iterdir()
-    assert good["points"][0]["repetitions"] == 3 and good["points"][0]["unconverged"] == 0, good
-    assert [each["ranks"] for each in good["residuals"]] == [1, 2] and good["p_value"] is None
-    shutil.copy(folder / "p1-r1.h5", folder / "x-copy.h5")
-    copy, = only_study(folder)["excluded"]
-    assert pathlib.Path(copy["file"]).name == "x-copy.h5", copy
-    expect_words(copy["reason"], [folder / "p1-r1.h5"])
-    (folder / "x-copy.h5").unlink()
-    rows = list(csv.DictReader(path.open()))
-    assert len(rows) == 4 * 3 and float(rows[0]["time [s]"]) > 0.01, rows
-    lines = [json.loads(line) for line in (out / "extra.jsonl").read_text().splitlines()]
-    assert {line["params"]["p"] for line in lines} == {1, 2} and len(lines) == 12, lines
-
-    source = folder / "p1-r1.h5"
-    (folder / "x-truncated.h5").write_bytes(source.read_bytes()[:-5000])
-    damaged(source, folder / "x-schema.h5",
-            lambda file: file.attrs.modify("schema_version", 7))
-    for name, value in (("zero", 0), ("nan", float("nan")), ("negative", -1)):
-        def change(file, value=value):
-            reps = file["timing/reps"][:]
-            reps["wall"] = value
-            file["timing/reps"][:] = reps
-        damaged(source, folder / f"x-{name}.h5", change)
-    found = report(folder, code=1)
-    for options in (["--json"], ["-o", out / "page.html"]):
-        told = run("report", folder, *options).expect(1)
-        assert told.err.count("error: ") == 5, told
-        expect_words(told.err, [folder / "x-truncated.h5", folder / "x-nan.h5"], told)
-    told = run("report", folder, "-o", out / "page.html").expect(2)
-    expect_words(told.err, ["--output.overwrite true", out / "page.html"], told)
-    assert "data sets" not in told.err, told
-    bad = {pathlib.Path(each["file"]).name for each in found["unreadable"]}
-    assert bad == {f"x-{name}.h5" for name in ("truncated", "schema", "zero", "nan", "negative")}
-    assert found["studies"] == [good], found  # the good files count as before
-
-    # The launcher's time is known by the attempts, unless a clock was set back.
-    assert good["points"][0]["launcher"] > 0, good
-    past = new_folder()
-    shutil.copy(folder / "attempts.jsonl", past)
-
-    def set_back(file):
-        startup = file["timing/startup"][:]
-        startup["utc"] -= 1000
-        file["timing/startup"][:] = startup
-    damaged(source, past / "p1-r1.h5", set_back)
-    point, = only_study(past)["points"]
-    assert point["launcher"] is None and point["to_result"] > 0, point
-    with (past / "attempts.jsonl").open("a") as file:
-        file.write("torn")
-    unreadable, = report(past, code=1)["unreadable"]
-    expect_words(unreadable["reason"], ["attempts.jsonl", "line 6"])
-
-    def other_commit(file):
-        file["provenance"].attrs["git_commit"] = "other"
-        file.attrs["created_utc"] = "2999-01-01T00:00:00Z"
-    mixed = new_folder()
-    for name in ("p1-r1.h5", "p2-r1.h5", "attempts.jsonl"):
-        shutil.copy(folder / name, mixed / name)
-    damaged(source, mixed / "p1-r2.h5", other_commit)
-    (excluded,) = only_study(mixed)["excluded"]
-    expect_words(excluded["reason"], ["commit", "other"])
-    # What most launches have counts, not what the first one has.
-    damaged(source, mixed / "p1-r2.h5", lambda file: (
-        other_commit(file), file.attrs.modify("created_utc", "2001-01-01T00:00:00Z")))
-    assert [pathlib.Path(each["file"]).name for each in only_study(mixed)["excluded"]] == [
-        "p1-r2.h5"]
-    one = only_study(mixed / "p1-r1.h5")
-    assert one["serial"] is None and one["points"][0]["time_lo"] is None, one
 
 
 def test_bad_input():

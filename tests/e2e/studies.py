@@ -1,6 +1,10 @@
 """What the tests of `scale` and `report` share."""
 
 import json
+import re
+
+import h5py
+import numpy as np
 
 from harness import run
 
@@ -38,3 +42,33 @@ def only_study(folder, code=0):
 
 def attempts(folder):
     return [json.loads(line) for line in (folder / "attempts.jsonl").read_text().splitlines()]
+
+
+def write_data(path, values):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.asarray(values, "i4")
+    return f"{path}:/x"
+
+
+def expect_total(listed, launches, max_time=0):
+    """The total of --list counts every launch that it names, and adds their times. The suggested
+    time limits are ten minutes plus twice the total, or the longest time. A launch that repeats
+    until its median is precise may also take `max_time` seconds more."""
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
+
+    def seconds(text):
+        return sum(float(number) * units[unit]
+                   for number, unit in re.findall(r"([0-9.]+) (us|ms|s|min)\b", text))
+    times = re.findall(r"^# \S+: \d+ ranks?, (.*?) per launch", listed, re.MULTILINE)
+    repeats = len(re.findall(r"^# p\d+-r\d+: ", listed, re.MULTILINE))
+    at_least = re.findall(r"^# p\d+-r\d+: .* at least ", listed, re.MULTILINE)
+    assert len(at_least) == (repeats if max_time else 0), listed
+    assert ("at least " in listed.splitlines()[-2]) == bool(at_least), listed
+    total, limits = listed.splitlines()[-2:]
+    assert len(times) == launches == int(re.search(r"(\d+) launch", total)[1]), listed
+    assert abs(seconds(total) - sum(map(seconds, times))) <= 0.005 * seconds(total), listed
+    minutes = [60 * int(hours) + int(rest)
+               for hours, rest in re.findall(r" (\d+):(\d\d):00\b", limits)]
+    limits = (2 * seconds(total) + repeats * max_time, 2 * max(map(seconds, times)) + max_time)
+    for limit, time_ in zip(minutes, limits, strict=True):
+        assert -0.01 <= limit - 10 - time_ / 60 <= 1.01, listed

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The folder of a study: which files `scale` may replace, that only one `scale` works there, that
-a study has one input, and the reports of a study that has two."""
+"""The folder of a study: a study has one input, `scale` replaces only its own files, one `scale` at
+a time works there, and users may edit study.ini."""
 
 import contextlib
 import os
@@ -9,26 +9,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 import h5py
-import numpy as np
 
-from harness import (environment, expect_complaint, expect_warning, expect_words, finish, main,
+from harness import (expect_complaint, expect_warning, expect_words, finish, main,
                      new_folder, run, skip_part, start, wait_until)
-from studies import attempts, bash_script, only_study, report
+from studies import attempts, bash_script, only_study, write_data
 
 # One rank, without mpirun.
 ALONE = ["--measure.repeat", 1, "--scale.timeline", "false", "--scale.ranks", 1,
          "--scale.replicates", 1, "--scale.launcher", "env"]
 MODEL = ["scale", "model", *ALONE, "--model.work", "1ms", "--model.spin", "sleep"]
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
-
-
-def write_data(path, values):
-    with h5py.File(path, "w") as file:
-        file["x"] = np.asarray(values, "i4")
-    return f"{path}:/x"
 
 
 def contents(folder):
@@ -111,94 +103,6 @@ def test_options_that_differ_from_those_of_the_results():
     [excluded] = only_study(folder)["excluded"]
     assert excluded["file"] == str(folder / "p1-r2.h5"), excluded
     assert "'model.overhead=2ms'" in excluded["reason"], excluded
-
-
-# ---------------------------------------------------------------- reports of several inputs
-
-def changed(path, sizes=None, times=None, **values):
-    """Changes what a result says of its input files, and values of its operations."""
-    with h5py.File(path, "r+") as file:
-        files, results = file["input/files"][:], file["results/reduce"][:]
-        files["size"] = files["size"] if sizes is None else sizes
-        files["modified_ns"] = files["modified_ns"] if times is None else times
-        file["input/files"][:] = files
-        for op, value in values.items():
-            results["exact"][results["op"] == op.encode()] = value
-        file["results/reduce"][:] = results
-        file.attrs["run_uuid"] = f"{path}"
-
-
-def test_results_that_contradict_each_other():
-    folder = new_folder() / "study"
-    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
-    good = only_study(folder)
-    assert good["contradiction"] == "" and good["notes"] == [] and good["excluded"] == [], good
-    odd = folder / "p2-r2.h5"
-    changed(odd, sum="17")
-    found = only_study(folder, code=3)
-    (excluded,) = found["excluded"]
-    assert excluded["file"] == str(odd) and found["points"][1]["launches"] == 2, found
-    for text in (excluded["reason"], found["contradiction"]):
-        expect_words(text, ["sum", "17", odd, folder / "p1-r1.h5"])
-    # With other files, it has their sizes and times, too.
-    changed(odd, sizes=4096, times=1_700_000_000_123_456_789)
-    expect_words(only_study(folder, code=3)["contradiction"],
-                 [4096, "2023-11-14 22:13:20.123456789"])
-    told = run("report", folder).expect(3)
-    expect_words(told.out, ["FAILED", "Excluded", odd])
-    run("report", folder, "-o", folder.parent / "page.html").expect(3)
-    # More data: the rest stays readable.
-    with h5py.File(odd, "r+") as file:
-        reps = file["timing/reps"][:]
-        reps["work"] *= 2
-        file["timing/reps"][:] = reps
-    assert report(folder, code=3)["unreadable"] == []
-
-
-def test_inputs_that_change_while_values_agree():
-    folder = new_folder() / "study"
-    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
-    odd = folder / "p2-r2.h5"
-    changed(odd, times=1_700_000_000_000_000_000)
-    found = only_study(folder)
-    (note,) = found["notes"]
-    expect_words(note, [odd, "/X", "2023-11-14 22:13:20.000000000"])
-    assert found["excluded"] == [] and found["contradiction"] == "", found
-    expect_words(run("report", folder).expect(0).out, [note])
-    run("report", folder, "-o", folder.parent / "page.html").expect(0)
-    assert "2023-11-14" in (folder.parent / "page.html").read_text()
-
-
-def test_results_of_a_weak_study():
-    """Results of equal size are compared."""
-    folder = new_folder() / "study"
-    shutil.copytree(EXAMPLES / "reduce-pinned-weak", folder)
-    assert only_study(folder)["contradiction"] == ""
-    odd = folder / "p2-r1.h5"
-    changed(odd, sum="17")
-    (excluded,) = only_study(folder, code=3)["excluded"]
-    assert excluded["file"] == str(odd), excluded
-
-
-def test_runs_without_labels_of_different_inputs():
-    """Such runs are not one study, so they do not contradict each other."""
-    folder = new_folder()
-    for i in (1, 2):
-        run("run", "reduce", "--input.data", write_data(folder / f"d{i}.h5", [i] * 9), "-o",
-            folder / f"r{i}.h5").expect(0)
-    studies = report(folder / "r1.h5", folder / "r2.h5")["studies"]
-    assert len(studies) == 2 and not any(each["contradiction"] for each in studies), studies
-
-
-def test_extra_p_of_two_studies():
-    out = new_folder() / "out.jsonl"
-    two = [EXAMPLES / "reduce-file-strong", EXAMPLES / "gemm-fp32-weak"]
-    expect_complaint(run("report", *two, "--extra-p", out, "--csv", out.parent / "csv"), 2,
-                     ["--extra-p", "2 studies"])
-    assert list(out.parent.iterdir()) == []
-    run("report", two[0], "--extra-p", out).expect(0)
-    assert {line.split('"callpath":')[1].split(",")[0] for line in
-            out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
 
 
 # ---------------------------------------------------------------- files that scale has not written

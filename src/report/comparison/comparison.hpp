@@ -51,7 +51,7 @@ struct SetupChange {
 
 /// The parameters of a verdict, as fractions; see study::compare().
 struct Judgement {
-  double threshold = 0.02;
+  double threshold = study::default_threshold;
   double launch_noise = study::default_launch_noise;
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "report/page/child.hpp"
+#include "process/filter.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -62,7 +62,8 @@ Drawing draw(const std::vector<std::string>& scripts) {
   std::size_t first = 0;
   // gnuplot ends at the first script that it cannot draw. The next start skips this script.
   for (int starts = 0; first < scripts.size() && starts < max_starts; ++starts) {
-    const Output output = filter({"gnuplot", "-d"}, input_of(scripts, first), timeout);
+    const process::FilterOutput output =
+        process::filter({"gnuplot", "-d"}, input_of(scripts, first), timeout);
     if (!output.started) {
       drawing.why_not = "gnuplot is not installed (package gnuplot-nox)";
       return drawing;

@@ -12,9 +12,9 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "process/child.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
-#include "scale/launch/process.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -33,7 +33,7 @@ std::uint64_t number_of(const char* name) {
 }
 
 bool in_slurm_job() {
-  return std::getenv("SLURM_JOB_ID") != nullptr && find_program("srun").has_value();
+  return std::getenv("SLURM_JOB_ID") != nullptr && process::find_program("srun").has_value();
 }
 
 std::string default_template(const StudyRequest& request) {
@@ -179,7 +179,7 @@ std::string Launcher::shortage(std::uint64_t ranks) const {
 void Launcher::check(std::uint64_t ranks) const {
   if (const std::string problem = shortage(ranks); !problem.empty()) throw UsageError(problem);
   const std::string program = words(ranks)[0];
-  if (!find_program(program)) {
+  if (!process::find_program(program)) {
     throw UsageError(fmt::format(
         "scale.launcher: there is no program '{}': load the MPI module, or name another "
         "launcher (--scale.launcher 'COMMAND {{ranks}}')",

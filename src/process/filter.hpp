@@ -4,16 +4,17 @@
 #include <string>
 #include <vector>
 
-namespace shardstream::report::page {
+namespace shardstream::process {
 
-struct Output {
+struct FilterOutput {
   bool started = false;  ///< false: PATH has no such program
   int code = 0;          ///< the exit code; 128 + N after signal N
   std::string out, err;
 };
 
 /// Runs `words` (a program in PATH and its arguments) with `input` as its standard input until it
-/// ends. Kills it after `timeout` seconds. Throws Error if no process can be started.
-Output filter(const std::vector<std::string>& words, const std::string& input, int timeout);
+/// ends. It gets no environment but PATH and LC_ALL=C. Ends it after `timeout` seconds. Throws
+/// Error if no process can be started.
+FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout);
 
-}  // namespace shardstream::report::page
+}  // namespace shardstream::process

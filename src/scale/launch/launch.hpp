@@ -1,9 +1,8 @@
-// Runs a command in its own process group and leaves no process behind, even if the command hangs
-// or if this program is interrupted or killed.
+// Executes the command of a launch and leaves no process behind, even if it hangs or if this
+// program is interrupted or killed.
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,15 +10,16 @@
 
 namespace shardstream::scale {
 
-struct Command {
+/// The command of a launch.
+struct LaunchCommand {
   std::vector<std::string> words;        ///< the program, found in PATH, and its arguments
   std::vector<std::string> environment;  ///< NAME=value
   std::filesystem::path log;             ///< file for standard output and standard error
   double timeout = 0;                    ///< seconds
 };
 
-/// The outcome of a command.
-struct Ended {
+/// The end of a launch.
+struct LaunchEnd {
   int code = 0;  ///< the exit code; 128 + N after signal N
   bool timed_out = false;
   bool interrupted = false;           ///< ended because of StopRequest::now
@@ -33,10 +33,6 @@ struct Ended {
 /// requests to stop now. Then ends all processes that it has left running, with SIGTERM and, after
 /// a grace period, SIGKILL. If this process is killed meanwhile, the same happens. Throws Error if
 /// the command cannot be started, or if the kernel does not end its processes.
-Ended run(const Command& command, Interrupts::Deferral& signals);
-
-/// The path of `program` in PATH, or nothing if there is none. A name with a slash is a path
-/// itself.
-std::optional<std::filesystem::path> find_program(const std::string& program);
+LaunchEnd execute(const LaunchCommand& command, Interrupts::Deferral& signals);
 
 }  // namespace shardstream::scale

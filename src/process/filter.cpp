@@ -1,22 +1,21 @@
-#include "report/page/child.hpp"
+#include "process/filter.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <string_view>
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "process/child.hpp"
 
-namespace shardstream::report::page {
+namespace shardstream::process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -35,33 +34,6 @@ Ends make_ends() {
   return {Descriptor(pair[0]), Descriptor(pair[1])};
 }
 
-/// The child, or 0 if PATH has no such program.
-pid_t spawn(const std::vector<std::string>& words, const Ends& in, const Ends& out,
-            const Ends& err) {
-  std::vector<std::string> copies = words;
-  std::vector<char*> arguments;
-  for (std::string& word : copies) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  std::string locale = "LC_ALL=C";  // numbers have a point
-  const char* const path = ::getenv("PATH");
-  std::string search = fmt::format("PATH={}", path == nullptr ? "" : path);
-  std::array<char*, 3> environment = {locale.data(), search.data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, in.child.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, out.child.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err.child.get(), STDERR_FILENO);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr,
-                                   arguments.data(), environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT || error == EACCES || error == ENOTDIR) return 0;
-  if (error != 0) {
-    throw Error(fmt::format("cannot start '{}' ({})", words.front(), errno_text(error)));
-  }
-  return child;
-}
-
 /// Reads the bytes that are available; false at the end of the stream.
 bool read_some(int from, std::string& to) {
   std::array<char, 65536> buffer{};
@@ -71,7 +43,7 @@ bool read_some(int from, std::string& to) {
 }
 
 /// Writes `input` and reads both outputs until the child has closed them. Returns false on timeout.
-bool exchange(std::string_view input, int in, int out, int err, Output& output,
+bool exchange(std::string_view input, int in, int out, int err, FilterOutput& output,
               Clock::time_point end) {
   std::array<pollfd, 3> ends = {pollfd{in, POLLOUT, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};
   while (ends[1].fd >= 0 || ends[2].fd >= 0) {
@@ -97,23 +69,28 @@ bool exchange(std::string_view input, int in, int out, int err, Output& output,
 
 }  // namespace
 
-Output filter(const std::vector<std::string>& words, const std::string& input, int timeout) {
-  Ends in = make_ends(), out = make_ends(), err = make_ends();
-  Output output;
-  const pid_t child = spawn(words, in, out, err);
-  if (child == 0) return output;
+FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout) {
+  const auto program = find_program(words.front());
+  if (!program) return {};
+  FilterOutput output;
   output.started = true;
+  Ends in = make_ends(), out = make_ends(), err = make_ends();
+  const char* const path = ::getenv("PATH");
+  const Program filter_program{
+      .path = *program,
+      .words = words,
+      .environment = {"LC_ALL=C", fmt::format("PATH={}", path == nullptr ? "" : path)}};
+  Child child(filter_program, {in.child.get(), out.child.get(), err.child.get()});
   for (Ends* ends : {&in, &out, &err}) ends->child.close();
   const auto end = Clock::now() + std::chrono::seconds(timeout);
-  if (!exchange(input, in.here.get(), out.here.get(), err.here.get(), output, end)) {
-    ::kill(child, SIGKILL);
+  if (!exchange(input, in.here.get(), out.here.get(), err.here.get(), output, end)) child.end();
+  while (!child.is_over()) {
+    pollfd news{child.descriptor(), POLLIN, 0};
+    ::poll(&news, 1, -1);
+    child.receive();
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  constexpr int after_signal = 128;
-  output.code = WIFEXITED(status) ? WEXITSTATUS(status) : after_signal + WTERMSIG(status);
+  output.code = child.code().value_or(0);
   return output;
 }
 
-}  // namespace shardstream::report::page
+}  // namespace shardstream::process

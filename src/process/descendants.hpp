@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace shardstream::scale {
+namespace shardstream::process {
 
 /// The time that processes have after SIGTERM: ranks remove their part files, and MPI launchers end
 /// their ranks, also on other hosts.
@@ -32,4 +32,4 @@ bool reap(const OnReaped& on_reaped);
 /// SIGKILL was necessary. Requires adopt_orphans().
 bool end_descendants(const OnReaped& on_reaped);
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::process

@@ -1,4 +1,4 @@
-#include "scale/supervisor.hpp"
+#include "process/child.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,13 +13,15 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <string_view>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "scale/descendants.hpp"
+#include "core/text.hpp"
+#include "process/descendants.hpp"
 
-namespace shardstream::scale {
+namespace shardstream::process {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,13 +42,12 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? after_signal + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Makes /dev/null the standard input, `log` the standard output and error, and closes all other
-/// descriptors but `kept`. An inherited descriptor of a lock file would keep its lock.
-void keep_only(int log, int kept) {
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  dup2(nothing, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
+/// Makes `streams` the standard ones, and closes all other descriptors but `kept`. An inherited
+/// descriptor of a lock file would keep its lock.
+void keep_only(const Streams& streams, int kept) {
+  dup2(streams.in >= 0 ? streams.in : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(streams.out, STDOUT_FILENO);
+  dup2(streams.err, STDERR_FILENO);
   std::vector<int> open_ones;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     const std::string name = entry.path().filename();
@@ -61,10 +62,10 @@ void keep_only(int log, int kept) {
 
 constexpr int cannot_execute = 126;  // as in a shell
 
-/// Writes to standard error, which is the log of the launch.
+/// Writes to standard error.
 void complain(const Program& program, int error) {
-  Log().error(fmt::format("'{}' cannot be executed ({}): check --scale.launcher",
-                          program.path.string(), errno_text(error)));
+  Log().error(fmt::format("'{}' cannot be executed ({}): {}", program.path.string(),
+                          errno_text(error), program.remedy));
 }
 
 /// Executes the program, in a child of the supervisor.
@@ -82,12 +83,12 @@ void complain(const Program& program, int error) {
   _exit(cannot_execute);
 }
 
-/// Waits until the launcher has ended, or until the other end of the socket asks for the end of the
-/// launch or is closed.
-void await_end(pid_t launcher, int socket, int child_signals, const OnReaped& on_reaped) {
+/// Waits until the program has ended, or until the other end of the socket asks for the end of the
+/// child or is closed.
+void await_end(pid_t program, int socket, int child_signals, const OnReaped& on_reaped) {
   bool is_over = false;
   const auto note = [&](pid_t pid, int status) {
-    is_over = is_over || pid == launcher;
+    is_over = is_over || pid == program;
     on_reaped(pid, status);
   };
   while (true) {
@@ -104,7 +105,7 @@ void await_end(pid_t launcher, int socket, int child_signals, const OnReaped& on
 /// The supervisor. It blocks all signals, since it ends last.
 [[noreturn]] void supervise(const Program& program, int socket) {
   setpgid(0, 0);
-  prctl(PR_SET_NAME, "scale-supervise");
+  prctl(PR_SET_NAME, "supervisor");
   adopt_orphans();
   sigset_t all;
   sigfillset(&all);
@@ -113,14 +114,14 @@ void await_end(pid_t launcher, int socket, int child_signals, const OnReaped& on
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   const int child_signals = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
-  const pid_t supervisor = getpid(), launcher = fork();
-  if (launcher == 0) execute(program, supervisor);
+  const pid_t supervisor = getpid(), started = fork();
+  if (started == 0) execute(program, supervisor);
   const auto send_code = [&](int code) { send(socket, &code, sizeof code, MSG_NOSIGNAL); };
   const auto report = [&](pid_t pid, int status) {
-    if (pid == launcher) send_code(code_of(status));
+    if (pid == started) send_code(code_of(status));
   };
-  if (launcher > 0) {
-    await_end(launcher, socket, child_signals, report);
+  if (started > 0) {
+    await_end(started, socket, child_signals, report);
   } else {
     complain(program, errno);
     send_code(cannot_execute);
@@ -130,11 +131,27 @@ void await_end(pid_t launcher, int socket, int child_signals, const OnReaped& on
 
 }  // namespace
 
-Supervisor::Supervisor(const Program& program, const Descriptor& log) {
+std::optional<std::filesystem::path> find_program(const std::string& program) {
+  const auto usable = [](const std::filesystem::path& path) {
+    return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path);
+  };
+  if (program.find('/') != std::string::npos) {
+    return usable(program) ? std::optional(std::filesystem::path(program)) : std::nullopt;
+  }
+  const char* const path = std::getenv("PATH");
+  for (const auto folder : split(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
+    auto candidate = std::filesystem::path(folder.empty() ? "." : folder) / program;
+    if (usable(candidate)) return candidate;
+  }
+  return std::nullopt;
+}
+
+Child::Child(const Program& program, const Streams& streams) {
   const auto fail = [&] {
     throw Error(fmt::format("cannot start '{}' ({}): raise the limit of processes or of open files",
                             program.words.at(0), errno_text(errno)));
   };
+  adopt_orphans();
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail();
   socket_ = Descriptor(ends[0]);
@@ -143,14 +160,14 @@ Supervisor::Supervisor(const Program& program, const Descriptor& log) {
   if (pid_ < 0) fail();
   if (pid_ > 0) return;
   try {
-    keep_only(log.get(), other.get());
+    keep_only(streams, other.get());
     supervise(program, other.get());
-  } catch (...) {  // the copy must not continue as `scale`
+  } catch (...) {  // the copy must not continue as this process
     _exit(failed);
   }
 }
 
-void Supervisor::receive() {
+void Child::receive() {
   int code = 0;
   const ssize_t bytes = recv(socket_.get(), &code, sizeof code, MSG_DONTWAIT);
   if (bytes == sizeof code) code_ = code;
@@ -166,8 +183,8 @@ void Supervisor::receive() {
   if (!code_) code_ = code_of(status);
 }
 
-void Supervisor::end() {
+void Child::end() {
   shutdown(socket_.get(), SHUT_WR);
 }
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::process

@@ -1,4 +1,4 @@
-#include "scale/descendants.hpp"
+#include "process/descendants.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-namespace shardstream::scale {
+namespace shardstream::process {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ bool end_descendants(const OnReaped& on_reaped) {
   return kills;
 }
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::process

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""report -o PAGE.html: the figures and numbers of the page, from runs, studies and changed files."""
+
+import re
+
+import harness
+import studies
+from pages import (EXAMPLES, FIGURES, basis_of, copy_of, main, numbers_of, replace, report, set_walls,
+                   timed_run)
+
+
+def read_walls(path):
+    import h5py
+    with h5py.File(path) as file:
+        return list(file["timing/reps"]["wall"])
+
+
+def test_a_single_run_has_timeline_and_causes():
+    folder = harness.new_folder()
+    page, _, _ = report(timed_run(folder))
+    for name in ("timeline", "device-causes", "host-causes", "overlap", "to-result"):
+        assert page.figures[f"s1-{name}"] == "picture", page.figures
+    row, = numbers_of(page, "s1-overlap")
+    mean = float(row["overlap, mean of the ranks"])
+    assert float(row["minimum"]) <= mean <= float(row["maximum"])
+    assert page.figures["s1-speedup"] == "missing"
+    row = {key: float(value) for key, value in numbers_of(page, "s1-device-causes")[0].items()}
+    product = (row["balance of devices"] * row["kernels' share of activity"] * row["active share"])
+    assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
+    row = {key: float(value) for key, value in numbers_of(page, "s1-host-causes")[0].items()}
+    product = row["balance of ranks"] * row["busy share of the busiest"]
+    assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
+
+
+def test_a_study_with_timelines():
+    """Figures that need spans show the timeline runs, the others the launches, and say so."""
+    folder = harness.new_folder() / "study"
+    words = ["scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256, "--measure.repeat",
+             2, "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    harness.run(*words, "-o", folder).expect(0)
+    page, _, _ = report(folder)
+    for name in ("timeline", "timeline-1", "device-causes", "overlap"):
+        assert page.figures[f"s1-{name}"] == "picture", page.figures
+    assert len(numbers_of(page, "s1-device-causes")) == 2
+    for name in ("timeline", "timeline-1", "device-causes"):
+        assert "additional run that recorded its spans" in basis_of(page, f"s1-{name}"), name
+    for name in ("host-causes", "overlap", "roofline"):
+        assert "2 launches" in basis_of(page, f"s1-{name}"), name
+    shown = [float(row["time [s]"]) for row in numbers_of(page, "s1-overlap")]
+    walls = [sum(read_walls(folder / f"p{ranks}-r1.h5")) for ranks in (1, 2)]
+    assert all(abs(a / b - 1) < 1e-3 for a, b in zip(shown, walls)), (shown, walls)
+    for path in folder.glob("*-timeline.h5"):
+        path.unlink()
+    page, _, _ = report(folder)
+    assert page.figures["s1-timeline"] == "missing" and "2 launches" in basis_of(
+        page, "s1-device-causes"), page.figures
+    # Runs that keep their spans because their user wants so.
+    traced = folder.parent / "traced"
+    harness.run(*words, "--measure.timeline", "-o", traced).expect(0)
+    page, _, _ = report(traced)
+    assert page.figures["s1-timeline-1"] == page.figures["s1-device-causes"] == "picture"
+    assert basis_of(page, "s1-device-causes").startswith("2 launches; at each size, the launch is")
+    # Variables that are the same on every size come once; all are folded.
+    variables = re.search(r"<details><summary>Environment variables.*?</details>", page.source,
+                          re.S)[0]
+    assert "OMPI_COMM_WORLD_SIZE=2" not in variables.split("# on 2 ranks")[0], variables
+    assert variables.count("OMPI_COMM_WORLD_RANK=0") == 1, variables
+    assert page.source.count("OMPI_COMM_WORLD_SIZE=2") == 1, page.source
+
+
+def test_time_to_the_result():
+    """Against the smallest size, faster or slower, from the steps of the start. The repetitions,
+    of which there are more on 2 ranks, count once."""
+    def check(one, two, times, word):
+        def change(file):
+            startup = file["timing/startup"][:]
+            ranks = len(file["topology/ranks"])
+            startup["last"][startup["step"] == b"store"] = (one if ranks == 1 else two) + 2
+            file["timing/startup"][:] = startup
+            set_walls(file, [1] * 3 if ranks == 1 else [0.5] * 5)
+        folder = copy_of("gemm-tf32-strong", change)
+        (folder / "attempts.jsonl").unlink()
+        page, _, _ = report(folder)
+        found = re.search(r" on 2 ranks, ([0-9.]+) times (faster|slower) than the \S+ s on "
+                          r"1 rank\.", page.source)
+        assert found and found.groups() == (times, word), found
+    check(10, 4, "2.5", "faster")
+    check(10, 40, "4", "slower")
+
+
+def test_numbers_of_repetitions():
+    """Text, page and JSON name the fewest and the most of any launch, not medians of sizes."""
+    counts = {(1, 1): 6, (1, 2): 9, (1, 3): 15, (2, 1): 9, (2, 2): 15, (2, 3): 22}
+
+    def change(file):
+        place = len(file["topology/ranks"]), int(file["config"].attrs["study.replicate"])
+        set_walls(file, [1 / place[0]] * counts[place])
+    folder = copy_of("gemm-tf32-strong", change)
+    page, _, _ = report(folder)
+    for text in (page.source, harness.run("report", folder).expect(0).out):
+        assert "6 to 22 repetitions" in text, text
+    found = [(each["repetitions_min"], each["repetitions"], each["repetitions_max"])
+             for each in studies.only_study(folder)["points"]]
+    assert found == [(6, 9, 15), (9, 15, 22)], found
+
+
+def test_a_size_that_scatters_more():
+    """Text and page name it with its scatter. The bounds of a new launch on it are wider than the
+    interval of the mean, and those beyond the largest size scatter like it."""
+    def change(file):
+        ranks = len(file["topology/ranks"])
+        step = int(file["config"].attrs["study.replicate"]) - 2
+        set_walls(file, [(1 + step * (0.0001 if ranks == 1 else 0.05)) / ranks])
+    for example in ("gemm-tf32-strong", "gemm-fp32-weak"):
+        folder = copy_of(example, change)
+        page, _, _ = report(folder)
+        for text in (page.source, harness.run("report", folder).expect(0).out):
+            assert re.search(r"is 0\.01 %.* except 2 ranks.* 5 %", text), text
+            assert re.search(r"launches scatter by [5-9]\S* % there", text), text
+        one, two = studies.only_study(folder)["points"]
+        assert abs(one["scatter"] - 0.0001) < 1e-6 and abs(two["scatter"] - 0.05) < 1e-3, (one, two)
+        law = {row["ranks"]: [float(row[end]) for end in ("lower end", "upper end")]
+               for row in numbers_of(page, "s1-law")}
+        key = "time" if example.endswith("strong") else "efficiency"
+        # Three launches: one new launch differs from the law by twice the mean's uncertainty.
+        half = (two[f"{key}_hi"] - two[f"{key}_lo"]) / 2
+        assert 1.9 < (law["2"][1] - law["2"][0]) / 2 / half < 2.2, (law, two)
+    plain = harness.run("report", EXAMPLES / "gemm-tf32-strong").expect(0).out
+    assert "except" not in plain and "!" not in plain, plain
+
+
+def test_partly_verified_results():
+    """Are counted by the text and by the page."""
+    def change(file):
+        if file["config"].attrs["study.replicate"] in (1, b"1", "1"):
+            metrics = file["metrics"][:]
+            ranks = len(file["topology/ranks"])
+            metrics["value"][metrics["metric"] == b"verified"] = ("partly" if ranks == 1 else
+                                                                 "unchecked")
+            del file["metrics"]
+            file["metrics"] = metrics
+    whole, partly = EXAMPLES / "gemm-tf32-strong", copy_of("gemm-tf32-strong", change)
+    page, _, _ = report(partly)
+    assert "Results verified in 4 of 6 launches" in page.source, page.source
+    told = harness.run("report", partly).expect(0).out
+    for text in (page.source, told):
+        assert len(re.findall(r"2 of 6 launches.*verdict of /results", text)) == 1, text
+    assert "verdict of /results" not in harness.run("report", whole).expect(0).out
+
+
+def test_weak_study():
+    folder = harness.new_folder() / "weak"
+    harness.run("scale", "model", "--scale.mode", "weak", "--model.work", "40ms", "--model.spin",
+                "sleep", "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 2,
+                "-o", folder).expect(0)
+    page, _, _ = report(folder)
+    assert page.figures["s1-law"] == page.figures["s1-efficiency"] == "picture", page.figures
+    assert page.figures["s1-karp-flatt"] == "missing"
+    assert "Weak efficiency" in page.source and "Gustafson" in page.source
+
+
+def test_empty_tables_say_what_is_missing():
+    def change(file):
+        for name in ("ceilings", "telemetry/gpu", "timing/rank_phase", "timing/startup"):
+            replace(file, name, file[name][:0])
+    page, _, _ = report(copy_of("gemm-tf32-strong", change))
+    assert page.figures["s1-roofline"] == page.figures["s1-timeline"] == "missing", page.figures
+    assert page.figures["s1-time"] == "picture"
+
+
+def test_numbers_that_cannot_be():
+    def change(file):
+        ceilings, reps, metrics = (file[name][:] for name in
+                                   ("ceilings", "timing/reps", "metrics"))
+        ceilings["aggregate"] = [float("inf"), float("nan"), 1e-320][:len(ceilings)]
+        reps["wall"] = [5e-324 if reps["rep"][0] == 0 else 1e300] * len(reps)
+        metrics["number"][metrics["metric"] == b"energy"] = -1e308
+        for name, table in (("ceilings", ceilings), ("timing/reps", reps), ("metrics", metrics)):
+            file[name][:] = table
+    page, _, _ = report(copy_of("reduce-file-strong", change), timeout=60)
+    assert len(page.figures) == len(FIGURES) and page.figures["s1-cost"], page.figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""`report`: its text, JSON, CSV and input of Extra-P, from whole, damaged and contradicting files."""
+
+import csv
+import json
+import pathlib
+import re
+import shutil
+
+import h5py
+
+from harness import expect_complaint, expect_words, main, new_folder, run
+from studies import only_study, report, study, write_data
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+
+
+def damaged(source, target, change):
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as file:
+        change(file)
+
+
+def test_columns_of_the_two_modes():
+    """The speed-up of a weak study is that of the rates, and its column says so."""
+    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+    for name, column in (("gemm-fp32-weak", "scaled_speedup"), ("gemm-tf32-strong", "speedup")):
+        header, *rows = run("report", examples / name).expect(0).out.splitlines()[2:5]
+        assert re.split(r" {2,}", header.strip())[3] == column, header
+        one, two = only_study(examples / name)["points"]
+        assert abs(two["work"] / one["work"] - (2 if "weak" in name else 1)) < 0.01, two
+        rates = [each["work"] / each["time"] for each in (one, two)]
+        assert abs(two["speedup"] / (rates[1] / rates[0]) - 1) < 1e-9, two
+        shown = re.split(r" {2,}", rows[1].strip())[3].split(" ")[0]
+        assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
+
+
+def test_a_share_above_one():
+    """Text and page say what it means."""
+    folder = new_folder()
+    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+    remark = "A share above 1 means"
+    for number, share in enumerate((1.001, 1.2)):
+        def change(file, share=share):
+            metrics = file["metrics"][:]
+            metrics["number"][metrics["metric"] == b"bound_share"] = share
+            file["metrics"][:] = metrics
+        files = [folder / f"{number}-p{ranks}.h5" for ranks in (1, 2)]
+        for ranks, file in zip((1, 2), files, strict=True):
+            damaged(examples / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
+        assert (remark in run("report", *files).expect(0).out) == (share > 1.01)
+        run("report", *files, "-o", folder / f"{number}.html").expect(0)
+        assert (remark in (folder / f"{number}.html").read_text()) == (share > 1.01)
+
+
+def test_reports_of_any_files():
+    folder = new_folder() / "study"
+    study(folder, "--model.work", "30ms", "--scale.ranks", "1,2", "--scale.replicates", 2)
+    good = only_study(folder)
+    assert run("report", folder, "--json").out == run("report", folder, "--json").out
+    out = new_folder()
+    run("report", folder, "--csv", out / "csv", "--extra-p", out / "extra.jsonl").expect(0)
+    (path,) = (out / "csv").iterdir()
+    assert good["points"][0]["repetitions"] == 3 and good["points"][0]["unconverged"] == 0, good
+    assert [each["ranks"] for each in good["residuals"]] == [1, 2] and good["p_value"] is None
+    shutil.copy(folder / "p1-r1.h5", folder / "x-copy.h5")
+    copy, = only_study(folder)["excluded"]
+    assert pathlib.Path(copy["file"]).name == "x-copy.h5", copy
+    expect_words(copy["reason"], [folder / "p1-r1.h5"])
+    (folder / "x-copy.h5").unlink()
+    rows = list(csv.DictReader(path.open()))
+    assert len(rows) == 4 * 3 and float(rows[0]["time [s]"]) > 0.01, rows
+    lines = [json.loads(line) for line in (out / "extra.jsonl").read_text().splitlines()]
+    assert {line["params"]["p"] for line in lines} == {1, 2} and len(lines) == 12, lines
+
+    source = folder / "p1-r1.h5"
+    (folder / "x-truncated.h5").write_bytes(source.read_bytes()[:-5000])
+    damaged(source, folder / "x-schema.h5",
+            lambda file: file.attrs.modify("schema_version", 7))
+    for name, value in (("zero", 0), ("nan", float("nan")), ("negative", -1)):
+        def change(file, value=value):
+            reps = file["timing/reps"][:]
+            reps["wall"] = value
+            file["timing/reps"][:] = reps
+        damaged(source, folder / f"x-{name}.h5", change)
+    found = report(folder, code=1)
+    for options in (["--json"], ["-o", out / "page.html"]):
+        told = run("report", folder, *options).expect(1)
+        assert told.err.count("error: ") == 5, told
+        expect_words(told.err, [folder / "x-truncated.h5", folder / "x-nan.h5"], told)
+    told = run("report", folder, "-o", out / "page.html").expect(2)
+    expect_words(told.err, ["--output.overwrite true", out / "page.html"], told)
+    assert "data sets" not in told.err, told
+    bad = {pathlib.Path(each["file"]).name for each in found["unreadable"]}
+    assert bad == {f"x-{name}.h5" for name in ("truncated", "schema", "zero", "nan", "negative")}
+    assert found["studies"] == [good], found  # the good files count as before
+
+    # The launcher's time is known by the attempts, unless a clock was set back.
+    assert good["points"][0]["launcher"] > 0, good
+    past = new_folder()
+    shutil.copy(folder / "attempts.jsonl", past)
+
+    def set_back(file):
+        startup = file["timing/startup"][:]
+        startup["utc"] -= 1000
+        file["timing/startup"][:] = startup
+    damaged(source, past / "p1-r1.h5", set_back)
+    point, = only_study(past)["points"]
+    assert point["launcher"] is None and point["to_result"] > 0, point
+    with (past / "attempts.jsonl").open("a") as file:
+        file.write("torn")
+    unreadable, = report(past, code=1)["unreadable"]
+    expect_words(unreadable["reason"], ["attempts.jsonl", "line 6"])
+
+    def other_commit(file):
+        file["provenance"].attrs["git_commit"] = "other"
+        file.attrs["created_utc"] = "2999-01-01T00:00:00Z"
+    mixed = new_folder()
+    for name in ("p1-r1.h5", "p2-r1.h5", "attempts.jsonl"):
+        shutil.copy(folder / name, mixed / name)
+    damaged(source, mixed / "p1-r2.h5", other_commit)
+    (excluded,) = only_study(mixed)["excluded"]
+    expect_words(excluded["reason"], ["commit", "other"])
+    # What most launches have counts, not what the first one has.
+    damaged(source, mixed / "p1-r2.h5", lambda file: (
+        other_commit(file), file.attrs.modify("created_utc", "2001-01-01T00:00:00Z")))
+    assert [pathlib.Path(each["file"]).name for each in only_study(mixed)["excluded"]] == [
+        "p1-r2.h5"]
+    one = only_study(mixed / "p1-r1.h5")
+    assert one["serial"] is None and one["points"][0]["time_lo"] is None, one
+
+
+# ---------------------------------------------------------------- inputs that differ
+
+def changed(path, sizes=None, times=None, **values):
+    """Changes what a result says of its input files, and values of its operations."""
+    with h5py.File(path, "r+") as file:
+        files, results = file["input/files"][:], file["results/reduce"][:]
+        files["size"] = files["size"] if sizes is None else sizes
+        files["modified_ns"] = files["modified_ns"] if times is None else times
+        file["input/files"][:] = files
+        for op, value in values.items():
+            results["exact"][results["op"] == op.encode()] = value
+        file["results/reduce"][:] = results
+        file.attrs["run_uuid"] = f"{path}"
+
+
+def test_results_that_contradict_each_other():
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
+    good = only_study(folder)
+    assert good["contradiction"] == "" and good["notes"] == [] and good["excluded"] == [], good
+    odd = folder / "p2-r2.h5"
+    changed(odd, sum="17")
+    found = only_study(folder, code=3)
+    (excluded,) = found["excluded"]
+    assert excluded["file"] == str(odd) and found["points"][1]["launches"] == 2, found
+    for text in (excluded["reason"], found["contradiction"]):
+        expect_words(text, ["sum", "17", odd, folder / "p1-r1.h5"])
+    # With other files, it has their sizes and times, too.
+    changed(odd, sizes=4096, times=1_700_000_000_123_456_789)
+    expect_words(only_study(folder, code=3)["contradiction"],
+                 [4096, "2023-11-14 22:13:20.123456789"])
+    told = run("report", folder).expect(3)
+    expect_words(told.out, ["FAILED", "Excluded", odd])
+    run("report", folder, "-o", folder.parent / "page.html").expect(3)
+    # More data: the rest stays readable.
+    with h5py.File(odd, "r+") as file:
+        reps = file["timing/reps"][:]
+        reps["work"] *= 2
+        file["timing/reps"][:] = reps
+    assert report(folder, code=3)["unreadable"] == []
+
+
+def test_inputs_that_change_while_values_agree():
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-file-strong", folder)
+    odd = folder / "p2-r2.h5"
+    changed(odd, times=1_700_000_000_000_000_000)
+    found = only_study(folder)
+    (note,) = found["notes"]
+    expect_words(note, [odd, "/X", "2023-11-14 22:13:20.000000000"])
+    assert found["excluded"] == [] and found["contradiction"] == "", found
+    expect_words(run("report", folder).expect(0).out, [note])
+    run("report", folder, "-o", folder.parent / "page.html").expect(0)
+    assert "2023-11-14" in (folder.parent / "page.html").read_text()
+
+
+def test_results_of_a_weak_study():
+    """Results of equal size are compared."""
+    folder = new_folder() / "study"
+    shutil.copytree(EXAMPLES / "reduce-pinned-weak", folder)
+    assert only_study(folder)["contradiction"] == ""
+    odd = folder / "p2-r1.h5"
+    changed(odd, sum="17")
+    (excluded,) = only_study(folder, code=3)["excluded"]
+    assert excluded["file"] == str(odd), excluded
+
+
+def test_runs_without_labels_of_different_inputs():
+    """Such runs are not one study, so they do not contradict each other."""
+    folder = new_folder()
+    for i in (1, 2):
+        run("run", "reduce", "--input.data", write_data(folder / f"d{i}.h5", [i] * 9), "-o",
+            folder / f"r{i}.h5").expect(0)
+    studies = report(folder / "r1.h5", folder / "r2.h5")["studies"]
+    assert len(studies) == 2 and not any(each["contradiction"] for each in studies), studies
+
+
+def test_extra_p_of_two_studies():
+    out = new_folder() / "out.jsonl"
+    two = [EXAMPLES / "reduce-file-strong", EXAMPLES / "gemm-fp32-weak"]
+    expect_complaint(run("report", *two, "--extra-p", out, "--csv", out.parent / "csv"), 2,
+                     ["--extra-p", "2 studies"])
+    assert list(out.parent.iterdir()) == []
+    run("report", two[0], "--extra-p", out).expect(0)
+    assert {line.split('"callpath":')[1].split(",")[0] for line in
+            out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
+
+
+if __name__ == "__main__":
+    main()
