@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""report -o PAGE.html: the figures and numbers of the page, from runs, studies and changed files."""
+"""report -o PAGE.html: figures and numbers of the page, from runs, studies, changed files."""
 
 import re
 
 import harness
 import studies
-from pages import (EXAMPLES, FIGURES, basis_of, copy_of, main, numbers_of, replace, report, set_walls,
-                   timed_run)
+from pages import (EXAMPLES, FIGURES, basis_of, copy_of, main, numbers_of, replace, report,
+                   set_walls, timed_run)
 
 
 def read_walls(path):

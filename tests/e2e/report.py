@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`report`: its text, JSON, CSV and input of Extra-P, from whole, damaged and contradicting files."""
+"""`report`: its text, JSON, CSV and input of Extra-P, of whole, damaged and contradicting files."""
 
 import csv
 import json
