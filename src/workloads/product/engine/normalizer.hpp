@@ -27,7 +27,7 @@ inline constexpr std::uint64_t first_samples = 256;
 /// The shift is the first sample plus the mean of all differences from it, so that a constant
 /// variable becomes zeros. This mean is rounded to a fraction of the deviation. Whole numbers and
 /// data of few bits then keep so few bits that their products are exact. The scale is a power of
-/// two: it brings the deviation to between a half and one of 2^gemm::usual_exponent(). If a
+/// two: it brings the deviation to between a half and one of 2^ElementRange::usual_exponent. If a
 /// variable has no deviation, or a sample that is not finite, its scale is 1.
 Normalization normalization_of(const Operands& operands, const std::byte* stored,
                                std::uint64_t variables, std::uint64_t samples);
