@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
+#include "workloads/histogram/histogram.hpp"
 #include "workloads/model/model.hpp"
 #include "workloads/reduce/reduce.hpp"
 
@@ -40,7 +41,8 @@ std::span<const Workload> all() {
       gram_workload(),         //
       covariance_workload(),   //
       correlation_workload(),  //
-      model_workload(),
+      model_workload(),        //
+      histogram_workload(),
   };
   return workloads;
 }
