@@ -56,20 +56,20 @@ int bench(const Arguments& arguments, const char* const* environment) {
     print_output(experiments::help(experiments::named(line.words[1])));
     return static_cast<int>(ExitCode::done);
   }
-  std::vector<const experiments::Experiment*> chosen;
-  experiments::Request request{.chosen = {}, .command_line = {}};
+  std::vector<const experiments::Experiment*> selected;
+  experiments::BenchRequest request{.experiments = {}, .command_line = {}};
   return in_session(
       [&] {
         const CommandLine line = words_of();
-        chosen = experiments::chosen(line.words);
-        request = {.chosen = chosen,
+        selected = experiments::select(line.words);
+        request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),
                    .command_line = "shardstream bench " + shell_line(arguments)};
         Options options = table.resolve(line, environment, std::nullopt);
         std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
-        for (const auto& experiment : experiments::all()) own.push_back(experiment.name);
+        for (const auto* experiment : experiments::all()) own.push_back(experiment->name);
         reject_options_of_run(options, "bench", own, {}, {});
-        experiments::reject_options_of_others(options, chosen);
+        experiments::reject_options_of_others(options, selected);
         experiments::reject_missing_files(options, line.words);
         return options;
       },

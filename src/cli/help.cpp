@@ -254,9 +254,7 @@ std::string compare_help(const Arguments&) {
 
 std::string bench_help(const Arguments& arguments) {
   for (const std::string& word : arguments) {
-    const auto experiment =
-        std::ranges::find(experiments::all(), word, &experiments::Experiment::name);
-    if (experiment != experiments::all().end()) return experiments::help(*experiment);
+    if (const auto* const found = experiments::find(word)) return experiments::help(*found);
   }
   return fmt::format(
       "shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]\n"

@@ -57,6 +57,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string and_more(std::size_t count, std::size_t shown) {
+  return count > shown ? fmt::format(" and {} more", count - shown) : "";
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {

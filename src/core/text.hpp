@@ -1,8 +1,11 @@
 // Helpers for text: splitting and joining it, quoting it in messages, and wrapping it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -49,6 +52,17 @@ std::string join(const Items& items, std::string_view separator, const Words& wo
     }
   }
   return text;
+}
+
+/// " and 3 more", the number of items after the first `shown`; empty if there are none.
+std::string and_more(std::size_t count, std::size_t shown);
+
+/// "a, b, c and 2 more": the first `max` items, as by join(), and the number of the others.
+template <class Items, class Words = std::identity>
+std::string join_first(const Items& items, std::size_t max, std::string_view separator,
+                       const Words& words = {}) {
+  const std::span first = std::span(items).first(std::min(std::size(items), max));
+  return join(first, separator, words) + and_more(std::size(items), max);
 }
 
 /// `text` for a terminal: bytes that are not printable UTF-8 become \xNN, so that the text can

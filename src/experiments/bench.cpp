@@ -102,7 +102,7 @@ void Bench::verify(bool is_right, std::string_view what) const {
 Measurements::Measurements(std::vector<Column> varied, Column figure)
     : table_("rows", columns_of(std::move(varied), std::move(figure))) {}
 
-void Measurements::add(std::vector<Cell> varied, const Estimate& figure, double share,
+void Measurements::add(std::vector<Cell> varied, const Measured& figure, double share,
                        std::string remark) {
   for (const double number : {figure.value, figure.lo, figure.hi, share}) {
     varied.emplace_back(number);

@@ -26,19 +26,19 @@ namespace shardstream::experiments {
 
 /// A measured value with its 95 % confidence interval. The bounds are NaN if there were fewer than
 /// six samples.
-struct Estimate {
+struct Measured {
   double value, lo, hi;
 
   /// The same in another unit: seconds.times(1e3) are milliseconds.
-  Estimate times(double factor) const { return {value * factor, lo * factor, hi * factor}; }
+  Measured times(double factor) const { return {value * factor, lo * factor, hi * factor}; }
 };
 
 /// The time of one call.
 struct Timing {
-  Estimate seconds;
+  Measured seconds;
 
   /// The rate in 10^9 per second if one call handles `amount`: GB/s for bytes.
-  Estimate rate(double amount) const {
+  Measured rate(double amount) const {
     return {amount / seconds.value / 1e9, amount / seconds.hi / 1e9, amount / seconds.lo / 1e9};
   }
 };
@@ -136,7 +136,7 @@ class Measurements {
  public:
   Measurements(std::vector<Column> varied, Column figure);
   /// `share` refers to the reference that Experiment::share names; NaN: there is none.
-  void add(std::vector<Cell> varied, const Estimate& figure, double share, std::string remark);
+  void add(std::vector<Cell> varied, const Measured& figure, double share, std::string remark);
   Table table() && { return std::move(table_); }
 
  private:

@@ -4,19 +4,48 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "experiments/ladders/ladders.hpp"
-#include "experiments/link/link.hpp"
-#include "experiments/memory/memory.hpp"
-#include "experiments/pipeline/pipeline.hpp"
-#include "experiments/storage/storage.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
+
+// Each experiment is defined in the file of its name, in the folder of its group.
+namespace link {
+extern const Experiment about_transfer, about_batching, about_zero_copy, about_overlap, about_peer,
+    about_allocation, about_timers;
+}
+namespace memory {
+extern const Experiment about_bandwidth, about_offset, about_stride, about_alignment, about_latency,
+    about_cache, about_async_copy, about_banks, about_l2_window, about_texture, about_constant,
+    about_spills;
+}
+namespace ladders {
+extern const Experiment about_reduction, about_reduction_order;
+}
+namespace storage {
+extern const Experiment about_plain_reads;
+}
+namespace feeds {
+extern const Experiment about_feed, about_file_feed;
+}
+
 namespace {
+
+/// In the order of the groups.
+constexpr std::array catalogue = {
+    &link::about_transfer,       &link::about_batching,     &link::about_zero_copy,
+    &link::about_overlap,        &link::about_peer,         &link::about_allocation,
+    &link::about_timers,         &memory::about_bandwidth,  &memory::about_offset,
+    &memory::about_stride,       &memory::about_alignment,  &memory::about_latency,
+    &memory::about_cache,        &memory::about_async_copy, &memory::about_banks,
+    &memory::about_l2_window,    &memory::about_texture,    &memory::about_constant,
+    &memory::about_spills,       &ladders::about_reduction, &ladders::about_reduction_order,
+    &storage::about_plain_reads, &feeds::about_feed,        &feeds::about_file_feed,
+};
 
 constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
                                    Group{"ladders", "optimisation ladders"},
@@ -38,7 +67,7 @@ std::string needs_of(const Experiment& experiment) {
 std::vector<std::string_view> all_names() {
   std::vector<std::string_view> names = {"all"};
   for (const Group& group : the_groups) names.push_back(group.name);
-  for (const Experiment& experiment : all()) names.push_back(experiment.name);
+  for (const Experiment* experiment : catalogue) names.push_back(experiment->name);
   return names;
 }
 
@@ -52,28 +81,15 @@ std::vector<std::string_view> all_names() {
 
 }  // namespace
 
-std::string_view word_of(Look look) {
-  constexpr std::array<std::string_view, 4> words = {"bars", "lines", "steps", "matrix"};
-  return words[static_cast<std::size_t>(look)];
-}
-
 std::span<const Group> groups() {
   return the_groups;
 }
 
-std::span<const Experiment> all() {
-  static const std::vector<Experiment> experiments = [] {
-    std::vector<Experiment> rows;
-    for (const auto& group : {link::experiments(), memory::experiments(), ladders::experiments(),
-                              storage::experiments(), feeds::experiments()}) {
-      rows.insert(rows.end(), group.begin(), group.end());
-    }
-    return rows;
-  }();
-  return experiments;
+std::span<const Experiment* const> all() {
+  return catalogue;
 }
 
-std::vector<const Experiment*> chosen(std::span<const std::string> words) {
+std::vector<const Experiment*> select(std::span<const std::string> words) {
   if (words.empty()) {
     throw UsageError(
         "bench needs the names of experiments or groups, or all: see shardstream bench --list");
@@ -85,50 +101,54 @@ std::vector<const Experiment*> chosen(std::span<const std::string> words) {
   }
   if (!unknown.empty()) fail_as_unknown(unknown);
   std::vector<const Experiment*> found;
-  for (const Experiment& experiment : all()) {
-    const auto means_it = [&](const std::string& word) {
-      return word == "all" || word == experiment.name || word == experiment.group;
-    };
-    if (std::ranges::any_of(words, means_it)) found.push_back(&experiment);
-  }
+  std::ranges::copy_if(catalogue, std::back_inserter(found), [&](const Experiment* each) {
+    return std::ranges::any_of(words, [&](const std::string& word) {
+      return word == "all" || word == each->name || word == each->group;
+    });
+  });
   return found;
 }
 
+const Experiment* find(std::string_view name) {
+  const auto found = std::ranges::find(catalogue, name, &Experiment::name);
+  return found == catalogue.end() ? nullptr : *found;
+}
+
 const Experiment& named(std::string_view name) {
-  const auto found = std::ranges::find(all(), name, &Experiment::name);
-  if (found == all().end()) fail_as_unknown({name});
+  const Experiment* const found = find(name);
+  if (found == nullptr) fail_as_unknown({name});
   return *found;
 }
 
 std::vector<std::span<const OptionRow>> options() {
   std::vector<std::span<const OptionRow>> rows;
-  for (const Experiment& experiment : all()) rows.push_back(experiment.options);
+  for (const Experiment* experiment : catalogue) rows.push_back(experiment->options);
   return rows;
 }
 
-void reject_options_of_others(const Options& options, std::span<const Experiment* const> chosen) {
-  for (const Experiment& experiment : all()) {
-    if (std::ranges::find(chosen, &experiment) != chosen.end()) continue;
-    for (const OptionRow& row : experiment.options) {
+void reject_options_of_others(const Options& options, std::span<const Experiment* const> selected) {
+  for (const Experiment* experiment : catalogue) {
+    if (std::ranges::find(selected, experiment) != selected.end()) continue;
+    for (const OptionRow& row : experiment->options) {
       if (!options.is_on_command_line(row.key)) continue;
       throw UsageError(
           fmt::format("--{} belongs to the experiment {}, which is not chosen: omit the option, or "
                       "add {}",
-                      row.key, experiment.name, experiment.name));
+                      row.key, experiment->name, experiment->name));
     }
   }
 }
 
 void reject_missing_files(const Options& options, std::span<const std::string> words) {
-  for (const Experiment& experiment : all()) {
-    const std::string_view key = experiment.needs.file;
+  for (const Experiment* experiment : catalogue) {
+    const std::string_view key = experiment->needs.file;
     if (key.empty() || !options.text(key).empty() ||
-        std::ranges::find(words, experiment.name) == words.end()) {
+        std::ranges::find(words, experiment->name) == words.end()) {
       continue;
     }
     throw UsageError(
         fmt::format("{} reads a file: add --{} FILE.h5:/PATH; shardstream generate writes one",
-                    experiment.name, key));
+                    experiment->name, key));
   }
 }
 
@@ -136,10 +156,10 @@ std::string list() {
   std::string text;
   for (const Group& group : the_groups) {
     text += fmt::format("{}{} ({}):\n", text.empty() ? "" : "\n", group.title, group.name);
-    for (const Experiment& experiment : all()) {
-      if (experiment.group != group.name) continue;
-      text += wrapped(fmt::format("  {:<17}", experiment.name),
-                      fmt::format("{} {}", experiment.summary, needs_of(experiment)), 19);
+    for (const Experiment* experiment : catalogue) {
+      if (experiment->group != group.name) continue;
+      text += wrapped(fmt::format("  {:<17}", experiment->name),
+                      fmt::format("{} {}", experiment->summary, needs_of(*experiment)), 19);
     }
   }
   if (!built_with_cuda)

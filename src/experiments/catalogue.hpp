@@ -18,19 +18,21 @@ struct Group {
 
 std::span<const Group> groups();
 /// In the order of the groups.
-std::span<const Experiment> all();
+std::span<const Experiment* const> all();
 
 /// The experiments that `words` name, each once and in the order of the catalogue. A word is the
 /// name of an experiment or a group, or "all". Throws UsageError if there are no words or a word is
 /// unknown; the message suggests the nearest name.
-std::vector<const Experiment*> chosen(std::span<const std::string> words);
-/// The experiment with this name. Throws UsageError, as chosen() does, if there is none.
+std::vector<const Experiment*> select(std::span<const std::string> words);
+/// The experiment with this name; null if there is none.
+const Experiment* find(std::string_view name);
+/// The same. Throws UsageError, as select() does, if there is none.
 const Experiment& named(std::string_view name);
 
 /// The options of all experiments. The section of an option is the name of its experiment.
 std::vector<std::span<const OptionRow>> options();
-/// Throws UsageError if the command line gives an option of an experiment that is not `chosen`.
-void reject_options_of_others(const Options& options, std::span<const Experiment* const> chosen);
+/// Throws UsageError if the command line gives an option of an experiment that is not `selected`.
+void reject_options_of_others(const Options& options, std::span<const Experiment* const> selected);
 /// Throws UsageError if `words` name an experiment by its own name that needs a file, and the
 /// options name none. In a group, such an experiment is not available.
 void reject_missing_files(const Options& options, std::span<const std::string> words);

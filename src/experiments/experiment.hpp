@@ -1,19 +1,38 @@
 // The interface between an experiment and the rest of the program. An experiment measures one
-// technique on the GPU of each rank and returns a table. To add one, write a file in the folder of
-// its group and add a row to the group's list.
+// technique on the GPU of each rank and returns a table. It is one file, GROUP/NAME.cu: its row,
+// which states what it measures, and below `#if SHARDSTREAM_HAS_CUDA` the code that measures. A
+// build without CUDA compiles the same file as C++, so that `bench --list` and `bench help` know
+// the experiment there, too. The row is listed in catalogue.cpp.
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/options.hpp"
 #include "core/table.hpp"
+#include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
 
 class Bench;
+
+/// Up to four names, in a form that a constant can hold.
+class Names {
+ public:
+  constexpr Names(std::initializer_list<std::string_view> names) : count_(names.size()) {
+    std::size_t i = 0;
+    for (const std::string_view name : names) names_.at(i++) = name;
+  }
+  constexpr const std::string_view* begin() const { return names_.data(); }
+  constexpr const std::string_view* end() const { return begin() + count_; }
+
+ private:
+  std::array<std::string_view, 4> names_ = {};
+  std::size_t count_;
+};
 
 /// How a report draws the table of an experiment.
 enum class Look {
@@ -22,7 +41,10 @@ enum class Look {
   steps,  ///< one bar per row; the rows are the rungs of a ladder
   matrix  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
 };
-std::string_view word_of(Look look);
+constexpr std::string_view word_of(Look look) {
+  return std::array<std::string_view, 4>{"bars", "lines", "steps",
+                                         "matrix"}[static_cast<std::size_t>(look)];
+}
 
 /// Columns of the table that a report draws.
 struct Figure {
@@ -30,8 +52,9 @@ struct Figure {
   std::string_view x, y;
   std::string_view series = {};  ///< empty: one series
   std::string_view panel = {};   ///< one figure per value of this column; empty: one figure
-  /// Columns that `lines` shows as dashed and dotted lines, such as a prediction and a bound.
-  std::array<std::string_view, 2> beside = {};
+  /// Up to two columns that `lines` draws as lines to compare `y` with, such as a prediction and a
+  /// bound.
+  Names reference_lines = {};
   bool log_x = false, log_y = false;
   bool more_is_better = true;  ///< whether `y` is better if it is larger; false for times
 };
@@ -48,27 +71,27 @@ struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< GPUs that the rank must see
   /// Names of the ceilings (measure/ceilings) that the experiment compares its rows with.
-  std::vector<std::string_view> ceilings = {};
+  Names ceilings = {};
   std::string_view file = {};  ///< key of the option that names its data set; empty: it reads none
 };
 
-/// One row of the catalogue.
+/// One row of the catalogue, a constant.
 struct Experiment {
   std::string_view name, group;
   std::string_view summary;  ///< one sentence
   /// For `bench help`: what varies, why, what to expect, and the section of a guide.
   std::string_view explanation;
-  std::string_view reference;  ///< a published figure and its GPU; empty if there is none
+  std::string_view reference = {};  ///< a published figure and its GPU; empty if there is none
   /// The reference of the column `share`, such as "of the rate of a copy in device memory"; empty
   /// if that column is empty.
   std::string_view share = {};
-  std::span<const OptionRow> options;
+  std::span<const OptionRow> options = {};  ///< their section is the name of the experiment
   Figure figure;
   Needs needs = {};
   Turns turns = Turns::at_once;
   /// Measures on this rank's device and makes no collective call. Throws UsageError if an option
   /// does not suit the machine, and Unverified before a time is reported if an answer is wrong.
-  /// Null in a build without CUDA, unless the experiment runs on every backend.
+  /// `with_cuda<f>()` for a function that only a build with CUDA has.
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;

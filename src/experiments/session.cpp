@@ -60,7 +60,7 @@ struct Ending {
 };
 
 /// The results of an experiment on one rank.
-struct Attempt {
+struct RankResult {
   Ending ending = {};
   Table table{"rows", {}};
   std::vector<std::string> notes = {};
@@ -71,15 +71,6 @@ measure::Sampling sampling_of(const Options& options, bool quick) {
   measure::Sampling sampling = measure::sampling(options);
   if (quick && options.is_default("measure.max-time")) sampling.max_time = 0.05;
   return sampling;
-}
-
-/// The names of the columns, separated by blanks.
-std::string names_of(std::span<const std::string_view> columns) {
-  std::vector<std::string_view> named;
-  for (const std::string_view column : columns) {
-    if (!column.empty()) named.push_back(column);
-  }
-  return join(named, " ");
 }
 
 /// A result that has only the texts of the catalogue.
@@ -95,7 +86,7 @@ report::ExperimentResult described(const Experiment& experiment) {
   result.y = figure.y;
   result.series = figure.series;
   result.panel = figure.panel;
-  result.beside = names_of(figure.beside);
+  result.reference_lines = {figure.reference_lines.begin(), figure.reference_lines.end()};
   result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
   result.better = figure.more_is_better ? "more" : "less";
   return result;
@@ -104,11 +95,11 @@ report::ExperimentResult described(const Experiment& experiment) {
 /// The result file. On rank 0, which writes it, its destination has the files that experiments
 /// read.
 io::Destination destination_of(const ranks::Session& session, const Options& options,
-                               std::span<const Experiment* const> chosen) {
+                               std::span<const Experiment* const> experiments) {
   io::Destination destination{.path = options.text("output.file"),
                               .contents = io::Contents::result,
                               .overwrite = io::overwrite_of(options)};
-  for (const Experiment* experiment : chosen) {
+  for (const Experiment* experiment : experiments) {
     const std::string_view key = experiment->needs.file;
     if (session.rank() != 0 || key.empty() || options.text(key).empty()) continue;
     const auto files = storage::DataFile(options, key).inputs();
@@ -130,15 +121,15 @@ std::string first_message(const ranks::Session& session, const std::string& mine
 /// One run of `bench`.
 class Run {
  public:
-  Run(const ranks::Session& session, const Options& options, Log& log, const Request& request);
+  Run(const ranks::Session& session, const Options& options, Log& log, const BenchRequest& request);
 
   ExitCode run_all();
 
  private:
   bool writes_file() const { return !file_.path().empty(); }
   Finished run_one(const Experiment& experiment);
-  Attempt attempt(const Experiment& experiment, int at_once);
-  Attempt take_turns(const Experiment& experiment);
+  RankResult run_on_this_rank(const Experiment& experiment, int at_once);
+  RankResult take_turns(const Experiment& experiment);
   void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
   void publish();
@@ -148,7 +139,7 @@ class Run {
   const ranks::Session& session_;
   const Options& options_;
   Log& log_;
-  const Request& request_;
+  const BenchRequest& request_;
   BenchFile file_;
   runtime::Runtime runtime_;
   std::optional<runtime::Topology> topology_;
@@ -159,12 +150,13 @@ class Run {
   bool context_lost_ = false;
 };
 
-Run::Run(const ranks::Session& session, const Options& options, Log& log, const Request& request)
+Run::Run(const ranks::Session& session, const Options& options, Log& log,
+         const BenchRequest& request)
     : session_(session),
       options_(options),
       log_(log),
       request_(request),
-      file_(destination_of(session, options, request.chosen)),
+      file_(destination_of(session, options, request.experiments)),
       runtime_(session, options, log) {
   if (writes_file()) {
     session.collectively([&] {
@@ -174,7 +166,7 @@ Run::Run(const ranks::Session& session, const Options& options, Log& log, const 
   }
   if (const auto gpu = runtime_.nvml.gpu_at(runtime_.device->info().pci)) facts_ = gpu->facts();
   std::vector<const Experiment*> available;  // on GPUs, the same on every rank
-  for (const Experiment* experiment : request.chosen) {
+  for (const Experiment* experiment : request.experiments) {
     const bool runs = runtime_.device->info().backend == "cuda";
     if (first_message(session, obstacle(*experiment, runtime_)).empty() && runs) {
       available.push_back(experiment);
@@ -187,7 +179,7 @@ Run::Run(const ranks::Session& session, const Options& options, Log& log, const 
 }
 
 /// Runs the experiment on this rank, while `at_once` ranks measure. Throws nothing.
-Attempt Run::attempt(const Experiment& experiment, int at_once) {
+RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
   Bench bench({.options = options_,
                .device = *runtime_.device,
@@ -201,39 +193,39 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
                .ceilings = ceilings_.own,
                .heartbeat = session_.heartbeat(),
                .partners = partners_});
-  Attempt attempt;
+  RankResult result;
   try {
-    attempt.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
+    result.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
   } catch (const NotAvailable& error) {
-    attempt.ending = {State::not_available, error.what()};
+    result.ending = {State::not_available, error.what()};
   } catch (const Unverified& error) {
-    attempt.ending = {State::wrong, error.what()};
+    result.ending = {State::wrong, error.what()};
   } catch (const UsageError& error) {
-    attempt.ending = {State::rejected, error.what()};
+    result.ending = {State::rejected, error.what()};
   } catch (const std::exception& error) {
-    attempt.ending = {State::failed, message_of(error, session_.memory_remedy())};
+    result.ending = {State::failed, message_of(error, session_.memory_remedy())};
   }
-  attempt.notes = bench.notes();
-  attempt.unconverged = bench.unconverged();
-  return attempt;
+  result.notes = bench.notes();
+  result.unconverged = bench.unconverged();
+  return result;
 }
 
 /// Runs the experiment on this rank: alone, together with the other ranks, or both. Collective.
-Attempt Run::take_turns(const Experiment& experiment) {
+RankResult Run::take_turns(const Experiment& experiment) {
   const int ranks = session_.size();
-  std::optional<Attempt> alone;
+  std::optional<RankResult> alone;
   if (experiment.turns != Turns::at_once && ranks > 1) {
     for (int rank = 0; rank < ranks; ++rank) {
       session_.barrier();
-      if (rank == session_.rank()) alone = attempt(experiment, 1);
+      if (rank == session_.rank()) alone = run_on_this_rank(experiment, 1);
     }
   }
   session_.barrier();
-  if (!alone) return attempt(experiment, ranks);
+  if (!alone) return run_on_this_rank(experiment, ranks);
   if (experiment.turns == Turns::one_by_one || alone->ending.state != State::measured) {
     return *std::move(alone);
   }
-  Attempt together = attempt(experiment, ranks);
+  RankResult together = run_on_this_rank(experiment, ranks);
   for (const Row& row : together.table.rows()) alone->table.add(row.cells());
   together.table = std::move(alone->table);
   together.unconverged += alone->unconverged;
@@ -275,7 +267,7 @@ Finished Run::run_one(const Experiment& experiment) {
   session_.heartbeat().enter(experiment.name);
   session_.barrier();
   runtime_.telemetry->start();
-  const Attempt mine = take_turns(experiment);
+  const RankResult mine = take_turns(experiment);
   runtime_.telemetry->stop();
   const Ending& ending = mine.ending;
   context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
@@ -336,7 +328,7 @@ ExitCode Run::run_all() {
   const auto any = [&](State state) {
     return std::ranges::find(finished_, state, &Finished::state) != finished_.end();
   };
-  for (const Experiment* experiment : request_.chosen) {
+  for (const Experiment* experiment : request_.experiments) {
     finished_.push_back(run_one(*experiment));
     const Finished& finished = finished_.back();
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
@@ -364,7 +356,7 @@ std::span<const OptionRow> bench_options() {
 }
 
 ExitCode run_experiments(const ranks::Session& session, const Options& options, Log& log,
-                         const Request& request) {
+                         const BenchRequest& request) {
   session.collectively([&] { ranks::check_expected_ranks(session, options); });
   return Run(session, options, log, request).run_all();
 }

@@ -16,18 +16,19 @@ namespace shardstream::experiments {
 /// its median is precise, for at most one second; no file is written unless one is named.
 std::span<const OptionRow> bench_options();
 
-struct Request {
-  std::span<const Experiment* const> chosen;
+/// The experiments to run, and how.
+struct BenchRequest {
+  std::span<const Experiment* const> experiments;
   bool quick = false;  ///< fewer and smaller cases, measured for a shorter time
   std::string command_line;
 };
 
-/// Runs the chosen experiments in turn, each on all ranks. After each experiment, prints its table
+/// Runs the experiments in turn, each on all ranks. After each experiment, prints its table
 /// and replaces the file by one with all finished experiments, so that an interruption loses at
 /// most the current one. A failed experiment does not affect the others, unless the CUDA context is
 /// lost: then the rest is not run. Returns unverified if an answer was wrong, else failed if an
 /// experiment failed or was not run, else usage if an option was rejected, else done. Collective.
 ExitCode run_experiments(const ranks::Session& session, const Options& options, Log& log,
-                         const Request& request);
+                         const BenchRequest& request);
 
 }  // namespace shardstream::experiments

@@ -19,7 +19,7 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::array rows = {
     OptionRow{"measure.telemetry", OptionKind::flag, "true", "",
-              "TelemetrySample each GPU's power, clocks and temperature while the work runs."},
+              "Sample each GPU's power, clocks and temperature while the work runs."},
     OptionRow{"measure.telemetry-interval", OptionKind::duration, "100ms", "10ms..1h",
               "Time between two samples; doubled each time that a long run fills the buffer."},
 };

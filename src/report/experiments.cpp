@@ -29,7 +29,6 @@ std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
           {"y", &ExperimentResult::y},
           {"series", &ExperimentResult::series},
           {"panel", &ExperimentResult::panel},
-          {"beside", &ExperimentResult::beside},
           {"log", &ExperimentResult::log},
           {"better", &ExperimentResult::better}};
 }
@@ -38,12 +37,16 @@ std::string group_of(const std::string& experiment) {
   return "/bench/" + experiment;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.empty()) lines.emplace_back(line);
+/// The attribute that names the reference lines, with a blank between two names.
+constexpr auto reference_lines = "beside";
+
+/// The pieces of `text` that are not empty.
+std::vector<std::string> pieces_of(const std::string& text, char separator) {
+  std::vector<std::string> pieces;
+  for (const std::string_view piece : split(text, separator)) {
+    if (!piece.empty()) pieces.emplace_back(piece);
   }
-  return lines;
+  return pieces;
 }
 
 std::size_t ranks_of(const Table& table) {
@@ -68,9 +71,8 @@ void expect_columns(const ExperimentResult& experiment, const std::filesystem::p
       is("ci_lo", ColumnType::real) && is("ci_hi", ColumnType::real) &&
       is("share", ColumnType::real) && is("remark", ColumnType::text) &&
       std::ranges::all_of(named, is_there) &&
-      std::ranges::all_of(split(experiment.beside, ' '), [&](std::string_view name) {
-        return name.empty() || is(std::string(name), ColumnType::real);
-      })) {
+      std::ranges::all_of(experiment.reference_lines,
+                          [&](const std::string& name) { return is(name, ColumnType::real); })) {
     return;
   }
   throw UsageError(
@@ -91,6 +93,7 @@ void write_experiments(io::ResultFile& file, const std::vector<ExperimentResult>
     const std::string group = group_of(each.name);
     file.table(group, each.table);
     for (const auto& [name, member] : texts()) file.attribute(group, name, each.*member);
+    file.attribute(group, reference_lines, join(each.reference_lines, " "));
     std::string notes;
     for (const std::string& note : each.notes) notes += note + '\n';
     file.attribute(group, "notes", notes);
@@ -124,7 +127,8 @@ BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::p
     if (each.is_measured()) {
       const std::string group = group_of(each.name);
       for (const auto& [name, member] : texts()) each.*member = file.text(group, name);
-      each.notes = lines_of(file.text(group, "notes"));
+      each.reference_lines = pieces_of(file.text(group, reference_lines), ' ');
+      each.notes = pieces_of(file.text(group, "notes"), '\n');
       each.table = file.table(group + "/rows");
       expect_columns(each, path);
     }

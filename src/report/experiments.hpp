@@ -20,9 +20,10 @@ struct ExperimentResult {
   std::string share;  ///< the quantity that the column `share` refers to; empty if unknown
   std::vector<std::string> notes;
   /// How to draw the table: "bars", "lines", "steps" or "matrix"; columns (`series` and `panel` may
-  /// be empty, `beside` names up to two with a blank between them); which axes are logarithmic ("",
-  /// "x", "y" or "xy"); whether "more" or "less" of `y` is better.
-  std::string look, x, y, series, panel, beside, log, better;
+  /// be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more" or "less" of `y`
+  /// is better.
+  std::string look, x, y, series, panel, log, better;
+  std::vector<std::string> reference_lines;  ///< columns with which "lines" compares `y`
   /// `rows`: `rank`, the varied quantities, the measured value `y`, ci_lo, ci_hi, share and remark.
   Table table{"rows", {}};
   std::int64_t unconverged = 0;    ///< number of timings of all ranks that did not converge

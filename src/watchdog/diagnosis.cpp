@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
+
 namespace shardstream::watchdog {
 namespace {
 
@@ -19,21 +21,19 @@ std::string place_of(const ranks::Pulse& pulse) {
 }
 
 std::string name_all(const std::vector<RankState>& culprits, bool silent) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(culprits.size(), max_named); ++i) {
-    const RankState& rank = culprits[i];
-    text += fmt::format("{}{} {} in {}", i > 0 ? " and " : "", name_of(rank),
-                        rank.pulse.waiting && !silent ? "waits" : "hangs", place_of(rank.pulse));
+  const auto name_one = [&](const RankState& rank) {
+    std::string text =
+        fmt::format("{} {} in {}", name_of(rank), rank.pulse.waiting && !silent ? "waits" : "hangs",
+                    place_of(rank.pulse));
     if (silent) {
       text += fmt::format(
           " (not heard from for {:.0f} s: its process does not run, or its host cannot be reached)",
           rank.silent);
     }
-  }
-  if (culprits.size() > max_named) {
-    text += fmt::format(" and {} more likewise", culprits.size() - max_named);
-  }
-  return text;
+    return text;
+  };
+  const std::string text = join_first(culprits, max_named, " and ", name_one);
+  return culprits.size() > max_named ? text + " likewise" : text;
 }
 
 /// "; the others wait in combine", without the phase if it differs, and empty unless all others

@@ -217,13 +217,13 @@ TEST(Experiments, CopyBetweenEachPairOfGpusOnce) {
 TEST(Experiments, RejectSizesBeyondMemory) {
   std::vector<Experiment> experiments;
   std::map<std::string, std::string> sizes;  // by key
-  for (const Experiment& each : all()) {
-    for (const OptionRow& row : each.options) {
+  for (const Experiment* each : all()) {
+    for (const OptionRow& row : each->options) {
       const bool is_memory = row.kind == OptionKind::size && row.key != "batching.item";
       if (!is_memory && row.key != "reduction.count" && row.key != "reduction-order.count")
         continue;
-      if (!row.range.ends_with("..") || each.needs.gpus > visible_gpus()) continue;
-      experiments.push_back(each);
+      if (!row.range.ends_with("..") || each->needs.gpus > visible_gpus()) continue;
+      experiments.push_back(*each);
       sizes[std::string(row.key)] = is_memory ? "1PiB" : "2^48";
     }
   }

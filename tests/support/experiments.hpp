@@ -23,8 +23,6 @@ inline experiments::Experiment experiment(const char* name, Table (*measure)(exp
           .group = "tests",
           .summary = "A test.",
           .explanation = "",
-          .reference = "",
-          .options = {},
           .figure = {.look = experiments::Look::bars, .x = "case", .y = "rate"},
           .run = measure,
           .run_host = measure};
@@ -47,15 +45,15 @@ inline BenchEnd run_bench(const std::vector<experiments::Experiment>& experiment
   line.values.insert(options.begin(), options.end());
   line.values["output.file"] = path;
   const Options resolved = cli::bench_table().resolve(line, environment, std::nullopt);
-  std::vector<const experiments::Experiment*> chosen;
-  for (const experiments::Experiment& each : experiments) chosen.push_back(&each);
+  std::vector<const experiments::Experiment*> selected;
+  for (const experiments::Experiment& each : experiments) selected.push_back(&each);
   Log log;
   testing::internal::CaptureStderr();
-  BenchEnd end{
-      experiments::run_experiments(session(), resolved, log,
-                                   {.chosen = chosen, .quick = true, .command_line = "test"}),
-      {},
-      {}};
+  BenchEnd end{experiments::run_experiments(
+                   session(), resolved, log,
+                   {.experiments = selected, .quick = true, .command_line = "test"}),
+               {},
+               {}};
   end.warnings = testing::internal::GetCapturedStderr();
   if (session().rank() != 0) return end;
   const io::ResultReader file(path);

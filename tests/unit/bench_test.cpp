@@ -1,6 +1,7 @@
 // The catalogue of experiments and the description of their results, without running one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -29,7 +30,7 @@ TEST(Sizes, EndWithTheLargest) {
 
 std::string message_of_choosing(const std::vector<std::string>& words) {
   try {
-    static_cast<void>(chosen(words));
+    static_cast<void>(select(words));
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -83,8 +84,8 @@ std::string message_of_setting(std::string_view key, const std::string& value) {
 
 TEST(Catalogue, SizesThatNoExperimentCanUseAreRejected) {
   int sizes = 0;
-  for (const Experiment& each : all()) {
-    for (const OptionRow& row : each.options) {
+  for (const Experiment* each : all()) {
+    for (const OptionRow& row : each->options) {
       if (row.kind != OptionKind::size && row.kind != OptionKind::count) continue;
       ++sizes;
       std::vector<std::string> values = {"0"};
@@ -101,23 +102,36 @@ TEST(Catalogue, SizesThatNoExperimentCanUseAreRejected) {
   EXPECT_GE(sizes, 16);
 }
 
+TEST(Catalogue, EachRowHasItsOwnNameAndAKnownGroupAndOptionsInItsSection) {
+  std::set<std::string_view> names;
+  for (const Experiment* each : all()) {
+    EXPECT_TRUE(names.insert(each->name).second) << each->name;
+    EXPECT_EQ(find(each->name), each);
+    EXPECT_EQ(std::ranges::count(groups(), each->group, &Group::name), 1) << each->name;
+    for (const OptionRow& row : each->options) {
+      EXPECT_TRUE(row.key.starts_with(std::string(each->name) + '.')) << row.key;
+    }
+  }
+  EXPECT_EQ(find("none"), nullptr);
+}
+
 TEST(Catalogue, SharesOfCeilingsAreExplained) {
-  for (const Experiment& each : all()) {
-    if (!each.needs.ceilings.empty()) {
-      EXPECT_FALSE(each.share.empty()) << each.name;
+  for (const Experiment* each : all()) {
+    if (!std::ranges::empty(each->needs.ceilings)) {
+      EXPECT_FALSE(each->share.empty()) << each->name;
     }
   }
 }
 
 TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
-  for (const Experiment& each : all()) {
+  for (const Experiment* each : all()) {
     const auto names = [&](const char* word) {
-      return each.explanation.find(word) != std::string_view::npos;
+      return each->explanation.find(word) != std::string_view::npos;
     };
     EXPECT_TRUE(names("Guide, section") || names("Guide, chapter") || names("Guide, sections") ||
                 names("README.md") || names("MEASUREMENTS.md"))
-        << each.name;
-    EXPECT_TRUE(names("xpect")) << each.name;
+        << each->name;
+    EXPECT_TRUE(names("xpect")) << each->name;
   }
 }
 
@@ -240,7 +254,7 @@ report::ExperimentResult result() {
   made.x = "streams";
   made.y = "time";
   made.panel = "case";
-  made.beside = "predicted";
+  made.reference_lines = {"predicted"};
   made.better = "less";
   made.unconverged = 3;
   made.table = Table("rows", {{"rank", ColumnType::integer},
@@ -311,7 +325,7 @@ TEST(Results, AreCountedByState) {
   EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 failed, 1 wrong");
 }
 
-TEST(Figures, HaveTheTextsOnceAndALineForEachOtherColumn) {
+TEST(Figures, HaveTheTextsOnceAndAllReferenceLines) {
   report::BenchFile bench;
   bench.ranks = 2;
   bench.experiments = {result()};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace shardstream {
 namespace {
@@ -34,6 +35,13 @@ TEST(Printable, EscapesEveryOtherByte) {
        }) {
     EXPECT_EQ(printable(text), shown);
   }
+}
+
+TEST(JoinFirst, CountsTheItemsThatItLeavesOut) {
+  const std::vector<std::string> items = {"a", "b", "c"};
+  EXPECT_EQ(join_first(items, 3, ", "), "a, b, c");
+  EXPECT_EQ(join_first(items, 1, ", "), "a and 2 more");
+  EXPECT_EQ(join_first(std::vector<std::string>{}, 1, ", "), "");
 }
 
 TEST(Excerpt, QuotesShortTextWhole) {

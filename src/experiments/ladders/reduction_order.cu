@@ -1,8 +1,47 @@
 // The cost of the fixed order of summation on a GPU, compared with cub::DeviceReduce::Sum of the
 // same floats. First comes the kernel of a run, with leaves and tree; then leaves without the tree,
 // for other numbers of lanes, leaf sizes and rows in flight.
+#include "experiments/experiment.hpp"
 #include "experiments/ladders/reduction_order.hpp"
 
+namespace shardstream::experiments::ladders {
+
+constexpr OptionRow options[] = {
+    {"reduction-order.count", OptionKind::count, "2^32", "2^20..",
+     "Number of floats to add. The default with --quick is 2^28; on CPUs it is 2^28, "
+     "with --quick 2^24. A default is halved until it fits in memory."},
+};
+
+Table reduction_order(Bench& bench);
+
+extern const Experiment about_reduction_order = {
+    .name = "reduction-order",
+    .group = "ladders",
+    .summary = "A fixed order of additions, the same on any number of GPUs, costs little time.",
+    .explanation =
+        "A run adds leaves of 2^16 elements, each of them in 512 lanes, and then adds the leaves "
+        "in a fixed tree. The order `program` is the kernel of a run: for the sum, for extremes, "
+        "and for the variance, which reads each leaf twice. The order `leaves` is a kernel for "
+        "leaves without the tree, with other numbers of lanes, leaf sizes, rows in flight and "
+        "types. Both are compared with cub::DeviceReduce::Sum, which adds floats in no fixed "
+        "order. For the sum, expect a share of 1 for 2^32 floats and nearly 1 for 2^24; extremes "
+        "cost more for 2^24 floats. The second pass of the variance finds leaves in the L2 cache "
+        "if that holds one leaf for each multiprocessor; otherwise it takes twice as long. On "
+        "CPUs, leaves are compared with a plain read of the same memory. kernels/README.md "
+        "states the choices that follow from these measurements.",
+    .share =
+        "of the rate of CUB for as many floats; on CPUs, of the rate of a plain read by all "
+        "cores",
+    .options = options,
+    .figure =
+        {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},
+    .run = with_cuda<reduction_order>(),
+    .run_host = reduction_order_on_host,
+};
+
+}  // namespace shardstream::experiments::ladders
+
+#if SHARDSTREAM_HAS_CUDA
 #include <cub/device/device_reduce.cuh>
 
 #include <algorithm>
@@ -11,7 +50,6 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/ladders/ladders.hpp"
 #include "kernels/reduce/leaf.cuh"
 #include "kernels/reduce/reduce.hpp"
 
@@ -261,3 +299,4 @@ Table reduction_order(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::ladders
+#endif  // SHARDSTREAM_HAS_CUDA

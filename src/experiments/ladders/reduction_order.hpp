@@ -11,6 +11,9 @@
 
 namespace shardstream::experiments::ladders {
 
+/// The experiment without a GPU: leaves on CPUs.
+Table reduction_order_on_host(Bench& bench);
+
 /// One order of summation, with the columns of its row.
 struct Order {
   std::string name;  ///< "program", "leaves", or the name of the reference

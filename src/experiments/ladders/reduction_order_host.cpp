@@ -11,7 +11,6 @@
 #include "core/parallel.hpp"
 #include "core/shard.hpp"
 #include "device/host/memory.hpp"
-#include "experiments/ladders/ladders.hpp"
 #include "experiments/ladders/reduction_order.hpp"
 #include "experiments/numbers.hpp"
 #include "kernels/reduce/leaf.hpp"
@@ -188,8 +187,8 @@ Orders::Orders()
 
 void Orders::add(const Order& order, const Timing& timing, double yardstick,
                  const std::string& remark) {
-  const Estimate& seconds = timing.seconds;
-  const Estimate time = seconds.times(1e3);
+  const Measured& seconds = timing.seconds;
+  const Measured time = seconds.times(1e3);
   rows_.add({label_of(order), order.name, order.type, words_of(order.want),
              static_cast<std::int64_t>(order.bytes / sizeof(float)), std::int64_t{order.lanes},
              std::int64_t{order.leaf}, std::int64_t{order.in_flight},

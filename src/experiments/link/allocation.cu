@@ -1,5 +1,46 @@
 // The cost of allocating and freeing memory. Calls of the driver take microseconds to milliseconds
 // and may wait for the device. A pool, or pieces of one large block, take far less.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"allocation.most", OptionKind::size, "256MiB", "4KiB..",
+     "The largest allocation. With --quick the default is 64 MiB."},
+};
+
+Table allocation(Bench& bench);
+
+extern const Experiment about_allocation = {
+    .name = "allocation",
+    .group = "link",
+    .summary =
+        "Allocating from a pool takes less than a microsecond; allocating from the driver takes "
+        "far longer.",
+    .explanation =
+        "The time to allocate and free memory is measured. On the device: with cudaMalloc and "
+        "cudaFree, from a stream-ordered pool that keeps freed memory, and as a piece of one "
+        "large block. On the host: with cudaHostAlloc, and by registering pages of 4 KiB or 2 "
+        "MiB. `rate` is the rate of pinning; it is empty if nothing was pinned. From a pool, "
+        "expect a microsecond or less; from the driver, 10 us to milliseconds, because it maps "
+        "memory in each call. Two cases are faster: the driver cuts small blocks from a larger "
+        "one that has room, and it keeps some pinned memory. Pinning takes time for each page, "
+        "so expect huge pages to be faster. CUDA C++ Best Practices Guide, sections Pinned "
+        "Memory and Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "bytes",
+               .y = "time",
+               .series = "method",
+               .log_x = true,
+               .log_y = true,
+               .more_is_better = false},
+    .run = with_cuda<allocation>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <array>
 #include <limits>
 #include <string>
@@ -7,7 +48,6 @@
 #include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
-#include "experiments/link/link.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -74,10 +114,10 @@ class Allocation {
   Allocation(Bench& bench, Gpu& gpu, Measurements& rows) : bench_(bench), gpu_(gpu), rows_(rows) {}
 
   /// The time of `pairs`, which allocates and frees memory.
-  Estimate time(const std::function<void()>& pairs) { return gpu_.time_call(pairs).seconds; }
+  Measured time(const std::function<void()>& pairs) { return gpu_.time_call(pairs).seconds; }
   /// `seconds` is the time of `times` pairs of calls; `rate` is the rate of pinning, NaN if nothing
   /// is pinned.
-  void add(const std::string& method, std::uint64_t bytes, const Estimate& seconds, unsigned times,
+  void add(const std::string& method, std::uint64_t bytes, const Measured& seconds, unsigned times,
            double rate, const char* remark) {
     rows_.add({method, static_cast<std::int64_t>(bytes), rate}, seconds.times(1e6 / times), none,
               remark);
@@ -102,14 +142,14 @@ void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena
     const DeviceArray<std::byte> once(bytes);
     allocation.verify(reinterpret_cast<float*>(once.data()), bytes, "cudaMalloc");
   }
-  const Estimate by_driver = allocation.time([&] { const DeviceArray<std::byte> each(bytes); });
+  const Measured by_driver = allocation.time([&] { const DeviceArray<std::byte> each(bytes); });
   allocation.add("cudaMalloc", bytes, by_driver, 1, none,
                  bytes < mapped_block ? "cut from a larger block, which the driver may have to map"
                                       : "the driver maps and unmaps it");
   float* const from_pool = pool.take(bytes, gpu.stream());
   allocation.verify(from_pool, bytes, "cudaMallocFromPoolAsync");
   pool.give_back(from_pool, gpu.stream());
-  const Estimate by_pool = allocation.time([&] {
+  const Measured by_pool = allocation.time([&] {
     for (unsigned i = 0; i < times; ++i) {
       pool.give_back(pool.take(bytes, gpu.stream()), gpu.stream());
     }
@@ -119,7 +159,7 @@ void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena
   allocation.verify(arena.take(bytes), bytes, "a piece of a block");
   arena.give_back();
   float* volatile last = nullptr;
-  const Estimate by_addition = allocation.time([&] {
+  const Measured by_addition = allocation.time([&] {
     for (unsigned i = 0; i < 64 * times; ++i) {
       last = arena.take(bytes);
       arena.give_back();
@@ -138,7 +178,7 @@ void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) 
       write_numbers(once.as<float>(), bytes / sizeof(float), bytes);
       bench.verify(has_numbers(once.as<float>(), bytes / sizeof(float), bytes), word_of(kind));
     }
-    const Estimate seconds = allocation.time([&] { const HostMemory each(kind, bytes); });
+    const Measured seconds = allocation.time([&] { const HostMemory each(kind, bytes); });
     if (kind == HostKind::registered) registered = seconds.value;
     const bool is_cached = kind == HostKind::pinned && 3 * seconds.value < registered;
     allocation.add(formatted("host, {}", std::string(word_of(kind))), bytes, seconds, 1,
@@ -177,3 +217,4 @@ Table allocation(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,12 +1,48 @@
 // Packing of small copies. Each copy takes a few microseconds, however small it is; packing many
 // items into one buffer takes less.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"batching.item", OptionKind::size, "1KiB", "4..64KiB", "Size of an item."},
+};
+
+Table batching(Bench& bench);
+
+extern const Experiment about_batching = {
+    .name = "batching",
+    .group = "link",
+    .summary = "One packed copy is faster than many small copies.",
+    .explanation =
+        "Items of batching.item bytes lie in pinned memory with gaps between them, and are "
+        "copied to the device without gaps. Three methods are compared: one copy per item; one "
+        "2-D copy, in which the items are rows with a pitch; and one copy after the processor "
+        "has packed the items, with the packing in the time. Each copy takes some microseconds "
+        "whatever its size. Expect packing to win with more than a few items. CUDA C++ Best "
+        "Practices Guide, section Data Transfer Between Host and Device.",
+    .share = "of the rate of large uploads",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "items",
+               .y = "time",
+               .series = "method",
+               .log_x = true,
+               .log_y = true,
+               .more_is_better = false},
+    .needs = {.ceilings = {"link_up"}},
+    .run = with_cuda<batching>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <cstring>
 #include <string>
 
 #include "core/units.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
-#include "experiments/link/link.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -85,7 +121,7 @@ Table batching(Bench& bench) {
       items.clear();
       copy();
       bench.verify(items.has(count), method);
-      const Estimate seconds = gpu.time_call(copy).seconds;
+      const Measured seconds = gpu.time_call(copy).seconds;
       const double scale = 1e6 / static_cast<double>(count);
       if (each == 0) each = seconds.value;
       const double rate = static_cast<double>(count * bytes) / seconds.value / 1e9;
@@ -108,3 +144,4 @@ Table batching(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

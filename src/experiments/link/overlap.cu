@@ -1,6 +1,49 @@
 // Overlap of copies with a kernel. The work is split into n parts, each in its own stream: while
 // one part is copied, the kernel processes another one. One part of the shorter stage never
 // overlaps.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"overlap.size", OptionKind::size, "256MiB", "1MiB..", "Data that is copied."},
+};
+
+Table overlap(Bench& bench);
+
+extern const Experiment about_overlap = {
+    .name = "overlap",
+    .group = "link",
+    .summary = "Work that is split over several streams overlaps copies with kernels.",
+    .explanation =
+        "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), are "
+        "split into 1 to 16 parts, each on its own stream. The kernel takes 0.25 to 4 times as "
+        "long as the upload. Depth first enqueues all work of one stream before that of the next "
+        "one; breadth first enqueues all uploads, then all kernels, then all downloads. "
+        "`no_overlap` is the sum of all stages, `bound` is the longest stage, and `predicted` is "
+        "a model: one of n parts passes through all stages alone, and each of the other n - 1 "
+        "parts adds its share of the longest stage. For one way, with copy time t_T and kernel "
+        "time t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. For two "
+        "ways, uploads and downloads share the link. Expect times within 5 % of the model, and "
+        "no difference between the orders: only early GPUs had one queue for all streams. CUDA "
+        "C++ Best Practices Guide, section Asynchronous and Overlapping Transfers with "
+        "Computation.",
+    .share = "the predicted time over the measured one",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "streams",
+               .y = "time",
+               .series = "kernel",
+               .panel = "case",
+               .reference_lines = {"predicted", "bound"},
+               .log_x = true,
+               .more_is_better = false},
+    .run = with_cuda<overlap>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +51,6 @@
 #include <vector>
 
 #include "experiments/formatted.hpp"
-#include "experiments/link/link.hpp"
 #include "experiments/link/overlap_model.hpp"
 #include "experiments/link/parts.cuh"
 
@@ -67,7 +109,7 @@ struct Case {
   Ways ways;
   Order order;
   unsigned parts;
-  Estimate seconds;
+  Measured seconds;
 };
 
 /// Measures the cases for each length of the kernel. Each stage is also timed alone, before and
@@ -186,3 +228,4 @@ Table overlap(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,5 +1,40 @@
 // Copies between two GPUs. With peer access, a copy or a kernel accesses the memory of the other
 // GPU directly over NVLink or PCIe; without it, the driver moves the data through the host.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"peer.size", OptionKind::size, "256MiB", "1MiB..", "Data of one copy."},
+};
+
+Table peer(Bench& bench);
+
+extern const Experiment about_peer = {
+    .name = "peer",
+    .group = "link",
+    .summary = "GPUs with peer access copy to each other without the host.",
+    .explanation =
+        "Each rank copies between its own GPU and every other GPU that it sees, in both "
+        "directions, while the other ranks wait. A pair of GPUs that two ranks can measure is "
+        "measured by the lower one. The methods are: a copy without peer access; a copy with it; "
+        "a copy with it that finds the GPUs by their addresses (unified addressing); and a "
+        "kernel that writes or reads the memory of the other GPU. Without peer access, the "
+        "driver moves the data through the host. `small` is the time of a copy of 16 bytes. With "
+        "peer access, expect 0.8 of the theoretical rate of the NVLinks or of PCIe; without it, "
+        "a fraction of that. Two GPUs that are connected without a switch share only some of a "
+        "GPU's NVLinks. CUDA C++ Programming Guide, section Peer-to-Peer Memory Access.",
+    .share = "of the theoretical rate of all NVLinks of the GPU",
+    .options = options,
+    .figure = {.look = Look::matrix, .x = "to", .y = "rate", .series = "from", .panel = "method"},
+    .needs = {.gpus = 2},
+    .turns = Turns::one_by_one,
+    .run = with_cuda<peer>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <map>
 #include <optional>
 #include <string>
@@ -9,7 +44,7 @@
 #include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
-#include "experiments/link/link.hpp"
+#include "experiments/link/rates.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -119,7 +154,7 @@ class Peers {
     pair.prepare(outwards);
     copy(bytes_);
     bench_.verify(pair.is_right(outwards), method);
-    const Estimate rate = gpu_.time([&] { copy(bytes_); }).rate(static_cast<double>(bytes_));
+    const Measured rate = gpu_.time([&] { copy(bytes_); }).rate(static_cast<double>(bytes_));
     const double small = gpu_.time([&] { copy(sizeof(float4)); }).seconds.value * 1e6;
     const int from = outwards ? own_ : other, to = outwards ? other : own_;
     rows_.add({method, address(from), address(to), small}, rate, rate.value / nvlink_rate(bench_),
@@ -156,3 +191,4 @@ Table peer(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,5 +1,38 @@
 // One kernel, timed by different clocks. A launch returns before the kernel has run, so a host's
 // clock that does not wait for the end measures only the launch. Events measure on the GPU.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+Table timers(Bench& bench);
+
+extern const Experiment about_timers = {
+    .name = "timers",
+    .group = "link",
+    .summary = "The host's clock measures only the launch if it does not wait for the kernel.",
+    .explanation =
+        "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in three ways: by "
+        "the host's clock without waiting, by the host's clock with a wait for the end of the "
+        "kernel, and by events. Without waiting, expect a few microseconds, the time of a "
+        "launch, for every kernel. With waiting, expect some microseconds too much, for the "
+        "launch and the wait. By events, expect a few microseconds too much, for the start and "
+        "end of the kernel on the GPU. For the shortest kernel, these errors are as large as the "
+        "time itself. CUDA C++ Best Practices Guide, section Timing.",
+    .reference = "Events have a resolution of about 0.5 us.",
+    .share = "the reported time over the length that the kernel was given",
+    .figure = {.look = Look::lines,
+               .x = "kernel",
+               .y = "reported",
+               .series = "timer",
+               .log_x = true,
+               .log_y = true,
+               .more_is_better = false},
+    .run = with_cuda<timers>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +41,6 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/link/link.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -103,7 +135,7 @@ Table timers(Bench& bench) {
     const double length = static_cast<double>(nanoseconds) / 1e9;
     const auto add = [&](const char* timer, const char* words,
                          const std::function<double()>& call) {
-      const Estimate seconds = bench.sample(call).seconds;
+      const Measured seconds = bench.sample(call).seconds;
       rows.add({timer, length * 1e6}, seconds.times(1e6), seconds.value / length,
                formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));
     };
@@ -127,3 +159,4 @@ Table timers(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

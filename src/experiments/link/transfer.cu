@@ -1,10 +1,54 @@
 // The rate of copies over the host link, by the kind of host memory, direction and size. The GPU
 // reads pinned memory directly; the processor must first copy pageable memory into a pinned buffer.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"transfer.most", OptionKind::size, "1GiB", "4KiB..",
+     "The largest copy. With --quick the default is 64 MiB."},
+};
+
+Table transfer(Bench& bench);
+
+extern const Experiment about_transfer = {
+    .name = "transfer",
+    .group = "link",
+    .summary =
+        "Copies of pinned memory reach the rate of the link; copies of pageable memory do not.",
+    .explanation =
+        "Copies between host and device are measured for five kinds of host memory: pageable, "
+        "pinned, write-combined, registered, and registered in huge pages. They go up, down and "
+        "both ways at once, with 4 KiB to transfer.most bytes. The GPU reads pinned memory "
+        "directly. Pageable memory may be moved by the system during a copy, so one thread of "
+        "the driver first copies it into a pinned buffer. Small copies take a few microseconds "
+        "whatever their size. Expect 0.8 to 0.9 of the theoretical rate of PCIe for large copies "
+        "of pinned memory. With several ranks, each rank measures alone, and then all measure at "
+        "once: the difference shows what they share, such as a part of the link or the memory of "
+        "the host. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
+    .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
+    .share = "of the rate of the link in the same direction",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "bytes",
+               .y = "rate",
+               .series = "memory",
+               .panel = "way",
+               .log_x = true,
+               .log_y = true},
+    .needs = {.ceilings = {"link_up", "link_down", "link_both"}},
+    .turns = Turns::both,
+    .run = with_cuda<transfer>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <array>
 
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
-#include "experiments/link/link.hpp"
+#include "experiments/link/rates.hpp"
 #include "measure/ceilings.hpp"
 
 namespace shardstream::experiments::link {
@@ -101,7 +145,7 @@ Table transfer(Bench& bench) {
       for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, bench.is_quick() ? 16 : 4)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
-        const Estimate rate = time.rate(static_cast<double>(bytes));
+        const Measured rate = time.rate(static_cast<double>(bytes));
         rows.add({word_of(kind), word_of(way), std::int64_t{bench.at_once()},
                   static_cast<std::int64_t>(bytes)},
                  rate, rate.value / bench.ceiling(ceiling_of(way)),
@@ -116,3 +160,4 @@ Table transfer(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

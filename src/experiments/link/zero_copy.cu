@@ -1,13 +1,45 @@
 // Reading host memory over the link instead of copying it first. The kernel starts at once, and the
 // data does not pass through device memory. But every further read goes over the link again, and
 // words that a warp does not read next to each other are transferred one by one.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"zero-copy.size", OptionKind::size, "256MiB", "1MiB..", "Data that is read."},
+};
+
+Table zero_copy(Bench& bench);
+
+extern const Experiment about_zero_copy = {
+    .name = "zero-copy",
+    .group = "link",
+    .summary = "A kernel can read pinned host memory over the link, at best as fast as a copy.",
+    .explanation =
+        "A kernel reads mapped pinned memory over the link, or a copy of the same data in device "
+        "memory. It reads the data once, twice, or by the columns of a matrix, so that the lanes "
+        "of a warp read words that are far apart. Mapped data does not pass through device "
+        "memory, but every read goes over the link. Compared with a copy followed by the kernel, "
+        "expect about the same time for one pass, twice the time for two passes, and far more by "
+        "columns, because each word needs its own request. CUDA C++ Best Practices Guide, "
+        "section Zero Copy.",
+    .share = "of the rate of uploads",
+    .options = options,
+    .figure =
+        {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},
+    .needs = {.ceilings = {"link_up"}},
+    .run = with_cuda<zero_copy>(),
+};
+
+}  // namespace shardstream::experiments::link
+
+#if SHARDSTREAM_HAS_CUDA
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
-#include "experiments/link/link.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -106,7 +138,7 @@ Table zero_copy(Bench& bench) {
       operands.clear();
       work();
       bench.verify(operands.is_right(), method);
-      const Estimate seconds = gpu.time(work).seconds;
+      const Measured seconds = gpu.time(work).seconds;
       const double rate = static_cast<double>(bytes) / seconds.value / 1e9;
       const double factor = copied / seconds.value;
       rows.add({std::string(word_of(access)) + ", " + method, word_of(access), method, rate},
@@ -123,3 +155,4 @@ Table zero_copy(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,11 +1,41 @@
 // The width of loads and the alignment of rows. One instruction loads 1, 2, 4, 8 or 16 bytes that
 // are aligned to their size; a record of another size needs several. If the length of a row is not
 // a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"alignment.size", OptionKind::size, "1GiB", "1MiB..", "Size of each array."},
+};
+
+Table alignment(Bench& bench);
+
+extern const Experiment about_alignment = {
+    .name = "alignment",
+    .group = "memory",
+    .summary = "Wide aligned loads move more bytes with each instruction.",
+    .explanation =
+        "Arrays are copied in words of 1, 2, 4, 8 and 16 bytes per thread; in records of 12 "
+        "bytes, and in the same records padded to 16; and as rows of 1001 floats, without "
+        "padding and with padding to a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 "
+        "bytes that are aligned to their size; records of another size need several. Expect "
+        "narrow words to be slower, because too few bytes are in flight. CUDA C++ Programming "
+        "Guide, section Device Memory Accesses.",
+    .share = "of the rate of a copy in device memory",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<alignment>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -90,7 +120,7 @@ void add_words(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const
   const std::uint64_t covered = count * sizeof(Word) / sizeof(float);
   bench.verify(arrays.is_copied(copy, covered, 1, 1), name);
   const double bytes = 2.0 * static_cast<double>(count * sizeof(Word));
-  const Estimate rate = gpu.time(copy).rate(bytes);
+  const Measured rate = gpu.time(copy).rate(bytes);
   rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
 }
 
@@ -106,7 +136,7 @@ void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const 
   };
   bench.verify(arrays.is_copied(copy, count * pitch, columns, pitch), name);
   const double bytes = 2.0 * sizeof(float) * columns * count;
-  const Estimate rate = gpu.time(copy).rate(bytes);
+  const Measured rate = gpu.time(copy).rate(bytes);
   rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
 }
 
@@ -134,3 +164,4 @@ Table alignment(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,6 +1,43 @@
 // Three ways from device memory to shared memory. Through registers, a thread loads words, waits
 // for them and stores them. An asynchronous copy needs no registers, and the thread does not wait
 // for each word. A bulk copy is one instruction for the whole block.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+Table async_copy(Bench& bench);
+
+extern const Experiment about_async_copy = {
+    .name = "async-copy",
+    .group = "memory",
+    .summary = "Asynchronous copies to shared memory need no registers and keep no thread waiting.",
+    .explanation =
+        "Each block copies data from device memory to shared memory, in words of 4, 8 or 16 "
+        "bytes and 1 to 8 words per thread. The methods are: through registers; asynchronous "
+        "copies by the threads (cp.async); and one bulk copy by the block (compute capability "
+        "9.0). The result is the number of clocks per byte, from the first copy until all "
+        "threads see the data. Asynchronous copies are all in flight at once. Through registers, "
+        "four loads are in flight at a time, because the compiler unrolls the loop by four. The "
+        "remaining words follow with fewer loads in flight, so 4 and 8 words per thread take "
+        "fewer clocks per byte than 3 and 6. Expect words of 8 and 16 bytes to be best. CUDA C++ "
+        "Best Practices Guide, section Asynchronous Copy from Global Memory to Shared Memory.",
+    .reference =
+        "A100: asynchronous copies of 8 and 16 bytes are best; the number of words need not be a "
+        "multiple of four.",
+    .share = "of the speed through registers with as many words of the same size",
+    .figure = {.look = Look::lines,
+               .x = "words",
+               .y = "clocks",
+               .series = "method",
+               .log_y = true,
+               .more_is_better = false},
+    .needs = {.compute_capability = 80},
+    .run = with_cuda<async_copy>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 
@@ -13,7 +50,6 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -183,3 +219,4 @@ Table async_copy(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -2,13 +2,102 @@
 // write, compared with the theoretical rate. A kernel that moves only the data it needs, in whole
 // lines, comes close to it.
 #include <cmath>
+#include <limits>
+
+#include "experiments/bench.hpp"
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"bandwidth.size", OptionKind::size, "4GiB", "1MiB..", "Size of each array."},
+    {"bandwidth.clock", OptionKind::number, "auto", "auto|1..100000",
+     "The memory clock in MHz, for the theoretical rate; auto reads it from the GPU."},
+    {"bandwidth.width", OptionKind::number, "auto", "auto|1..100000",
+     "The width of the memory bus in bits; auto reads it from the GPU."},
+};
+
+Table bandwidth(Bench& bench);
+Table theoretical_bandwidth(Bench& bench);
+
+extern const Experiment about_bandwidth = {
+    .name = "bandwidth",
+    .group = "memory",
+    .summary = "Simple kernels reach most of the theoretical rate of device memory.",
+    .explanation =
+        "Six kernels use arrays that are much larger than any cache: read, write, copy, scale, "
+        "add and triad. The rate counts the bytes that a kernel reads and writes (the effective "
+        "bandwidth). The remark compares it with the theoretical rate: 2 x memory clock x bus "
+        "width / 8. Expect 0.8 to 0.95 of that. Kernels that both read and write are slower than "
+        "those that only read, because the bus must change its direction. Without a GPU, "
+        "bandwidth.clock and bandwidth.width give the theoretical rate. CUDA C++ Best Practices "
+        "Guide, chapter Performance Metrics.",
+    .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
+    .share = "of the rate of a copy in device memory; for `read`, of the rate of reading it",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "kernel", .y = "rate"},
+    .needs = {.ceilings = {"device_copy", "device_read"}},
+    .run = with_cuda<bandwidth>(),
+    .run_host = theoretical_bandwidth,
+};
+
+namespace {
+
+/// The rate in GB/s of a memory that moves data twice per cycle, each time as wide as the bus, with
+/// `clock` in MHz and a bus of `width` bits (CUDA C++ Best Practices Guide, section Theoretical
+/// Bandwidth Calculation).
+double theoretical_rate(double clock, double width) {
+  constexpr double transfers_a_cycle = 2, bits_of_byte = 8;
+  return transfers_a_cycle * clock * 1e6 * width / bits_of_byte / 1e9;
+}
+
+/// The same for bandwidth.clock and bandwidth.width. If they are auto: for the memory clock of this
+/// rank's GPU and `own_width`. NaN if one of them is unknown.
+double theoretical_rate(const Bench& bench, double own_width) {
+  const auto given = [&](const char* key, double own) {
+    return bench.options().is_auto(key) ? own : bench.options().number(key);
+  };
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const int clock = bench.facts().memory_clock_max;
+  return theoretical_rate(given("bandwidth.clock", clock > 0 ? clock : unknown),
+                          given("bandwidth.width", own_width));
+}
+
+}  // namespace
+
+Table theoretical_bandwidth(Bench& bench) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const double rate = theoretical_rate(bench, none);
+  if (std::isnan(rate)) {
+    throw NotAvailable(
+        "there is no GPU: add --bandwidth.clock and --bandwidth.width for the theoretical rate");
+  }
+  Measurements rows({{"kernel", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  rows.add({"theoretical"}, {rate, none, none}, none,
+           "2 x clock x width / 8; nothing was measured");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <string>
 
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
+
+/// A remark: the share of `rate` in `theoretical`, both in GB/s.
+std::string share_of_theoretical(double rate, double theoretical) {
+  if (std::isnan(theoretical)) return "the theoretical rate is unknown: NVML does not report it";
+  const double share = rate / theoretical;
+  return formatted("{:.2f} of the theoretical {:.0f} GB/s{}", share, theoretical,
+                   share > 1      ? ": a part of the data stays in the L2 cache"
+                   : share < 0.75 ? ": less than the usual 0.8 to 0.95"
+                                  : "");
+}
 
 constexpr unsigned threads = 256;
 constexpr float factor = 0.4F;
@@ -142,7 +231,7 @@ class Kernels {
     launch();
     bench_.verify(is_right(), name);
     const int bytes = 4 * (traffic.reads + traffic.writes);
-    const Estimate rate = gpu_.time(launch).rate(static_cast<double>(to_.size()) * bytes);
+    const Measured rate = gpu_.time(launch).rate(static_cast<double>(to_.size()) * bytes);
     rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
               share_of_theoretical(rate.value, theoretical_));
   }
@@ -174,3 +263,4 @@ Table bandwidth(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

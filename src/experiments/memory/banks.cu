@@ -2,12 +2,40 @@
 // read different words of the same bank are served one after the other. The classic case is the
 // transpose of a matrix through a tile in shared memory; one word of padding per row avoids the
 // conflicts.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+Table banks(Bench& bench);
+
+extern const Experiment about_banks = {
+    .name = "banks",
+    .group = "memory",
+    .summary = "Words in the same bank of shared memory are read one after the other.",
+    .explanation =
+        "All warps read shared memory with strides of 1 to 32 words. Two lanes conflict if their "
+        "words are different and lie in the same one of the 32 banks. If g is the greatest "
+        "common divisor of the stride and 32, expect g-way conflicts, which take g times as "
+        "long, and none for odd strides. Then a matrix is transposed in three ways: without "
+        "shared memory; through a tile of 32 x 32 words, in which each column lies in one bank; "
+        "and through a tile with one word of padding in each row. CUDA C++ Best Practices Guide, "
+        "section Shared Memory.",
+    .share =
+        "for reads, of the rate of stride 1; for transposes, of the rate of a copy in device "
+        "memory",
+    .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<banks>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <numeric>
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -85,7 +113,7 @@ void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
     read();
     gpu.synchronize();
     bench.verify(is_right(sums.read(), stride), formatted("reads with stride {}", stride));
-    const Estimate rate = gpu.time(read).rate(4.0 * reads * static_cast<double>(sums.size()));
+    const Measured rate = gpu.time(read).rate(4.0 * reads * static_cast<double>(sums.size()));
     const unsigned conflict = std::gcd(stride, banks_of_memory);
     if (stride == 1) free_of_conflicts = rate.value;
     const double slower = free_of_conflicts / rate.value;
@@ -119,7 +147,7 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     check_launch("count_wrong");
     gpu.synchronize();
     bench.verify(wrong.read()[0] == 0, name);
-    const Estimate rate = gpu.time(transpose).rate(8.0 * static_cast<double>(count));
+    const Measured rate = gpu.time(transpose).rate(8.0 * static_cast<double>(count));
     rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
   add("transpose, no tile", transpose_plainly, 1,
@@ -142,3 +170,4 @@ Table banks(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,12 +1,48 @@
 // The rates of the caches. All multiprocessors read the same working set repeatedly. A set that
 // fits in L1 is read at the rate of L1, one that fits in L2 at the rate of L2, and a larger one at
 // the rate of device memory.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"cache.most", OptionKind::size, "256MiB", "64KiB..16GiB", "The largest working set."},
+};
+
+Table cache(Bench& bench);
+
+extern const Experiment about_cache = {
+    .name = "cache",
+    .group = "memory",
+    .summary = "Data that is read again comes from L1 or L2, several times as fast as from memory.",
+    .explanation =
+        "All multiprocessors read the same working set repeatedly, each with one block. The sets "
+        "have 4 KiB to cache.most bytes. Every multiprocessor has its own L1, so a set that fits "
+        "in L1 (up to some 200 KiB) is read at the rate of all L1 caches; a set that fits in L2 "
+        "at the rate of L2; a larger one at the rate of device memory. The steps show the sizes "
+        "of the caches. Below 64 KiB, a pass has fewer than eight loads per thread, which may be "
+        "too few for the rate of L1; 4 KiB are too few bytes for all threads of a block, so half "
+        "as many read them. Each block begins at a different offset. In sets of a few MiB, "
+        "several multiprocessors still read the same cache line almost simultaneously. Recent "
+        "GPUs merge such reads, so the rate is higher than for larger sets in L2. Expect L1 to "
+        "be several times as fast as L2, and L2 faster than memory. CUDA C++ Best Practices "
+        "Guide, chapter Memory Optimizations.",
+    .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
+    .share = "of the rate of reading device memory",
+    .options = options,
+    .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
+    .needs = {.ceilings = {"device_read"}},
+    .run = with_cuda<cache>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -113,7 +149,7 @@ Table cache(Bench& bench) {
     bench.verify(std::ranges::all_of(found, [&](unsigned sum) { return sum == expected; }),
                  formatted("reading {} bytes again", bytes));
     const double all = static_cast<double>(bytes) * laps * blocks;
-    const Estimate rate = gpu.time(read).rate(all);
+    const Measured rate = gpu.time(read).rate(all);
     const double share = rate.value / bench.ceiling("device_read");
     rows.add({static_cast<std::int64_t>(bytes)}, rate, share,
              remark(bytes, share, gpu.properties()));
@@ -122,3 +158,4 @@ Table cache(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

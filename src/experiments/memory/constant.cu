@@ -1,11 +1,38 @@
 // Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
 // Different words are served one after the other. Global memory serves one line after the other;
 // here each address lies in its own line.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+Table constant(Bench& bench);
+
+extern const Experiment about_constant = {
+    .name = "constant",
+    .group = "memory",
+    .summary = "Constant memory serves one address at a time, to all lanes that read it.",
+    .explanation =
+        "The lanes of a warp read 1, 2, 4, ... 32 different addresses, each in its own cache "
+        "line, from constant memory and from global memory. Constant memory serves one address "
+        "after the other, and global memory one line after the other. Expect the time to grow "
+        "with the number of addresses in both memories, but faster in constant memory. CUDA C++ "
+        "Best Practices Guide, section Constant Memory.",
+    .share = "of the speed with one address",
+    .figure = {.look = Look::lines,
+               .x = "addresses",
+               .y = "time",
+               .series = "memory",
+               .more_is_better = false},
+    .run = with_cuda<constant>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -74,10 +101,10 @@ Table constant(Bench& bench) {
       read();
       gpu.synchronize();
       bench.verify(is_right(sums.read(), distinct), formatted("{} addresses", distinct));
-      const Estimate seconds = gpu.time(read).seconds;
+      const Measured seconds = gpu.time(read).seconds;
       constexpr double warps = static_cast<double>(threads) / lanes;
       const double each = 1e9 / reads / warps;  // from seconds of all reads to ns per read
-      const Estimate time = seconds.times(each);
+      const Measured time = seconds.times(each);
       if (distinct == 1) of_one = time.value;
       rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
                of_one / time.value, remark(distinct, time.value / of_one, time.value / of_half));
@@ -89,3 +116,4 @@ Table constant(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,6 +1,47 @@
 // The latency of a load. A single thread follows pointers in random order through a working set, so
 // that each load waits for the previous one. The time rises when the set exceeds a cache; a set
 // that is a little larger than a cache lies partly in it.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"latency.most", OptionKind::size, "8GiB", "64KiB..",
+     "The largest working set, rounded down to a power of two."},
+};
+
+Table latency(Bench& bench);
+
+extern const Experiment about_latency = {
+    .name = "latency",
+    .group = "memory",
+    .summary = "A load takes tens of cycles from L1 and hundreds from memory.",
+    .explanation =
+        "A single thread follows pointers in random order, one in each line of 128 bytes, "
+        "through working sets of 1 KiB to latency.most. Each load waits for the previous one, so "
+        "the time of a step is the latency. It rises when the working set exceeds L1, L2, and "
+        "the memory that the TLB covers; a note names the levels that were found. If a set is a "
+        "little larger than a cache, a part of it still lies there, and its time is between two "
+        "levels. The latencies of shared memory, of pinned host memory (over the link) and, if "
+        "there is one, of another GPU's memory are measured as well. Expect L2 to take about ten "
+        "times as long as L1, and memory twice as long as L2. A GPU needs many warps because "
+        "others run while one waits. CUDA C++ Programming Guide, section Maximize Instruction "
+        "Throughput; Best Practices Guide, chapter Memory Optimizations.",
+    .reference = "Tesla V100: L1 30, L2 214, memory 435 cycles.",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "bytes",
+               .y = "latency",
+               .series = "memory",
+               .log_x = true,
+               .log_y = true,
+               .more_is_better = false},
+    .run = with_cuda<latency>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -11,7 +52,6 @@
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/levels.hpp"
-#include "experiments/memory/memory.hpp"
 #include "experiments/memory/walk.cuh"
 
 namespace shardstream::experiments::memory {
@@ -153,3 +193,4 @@ Table latency(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,11 +1,45 @@
 // The cost of an offset. If the words of a warp begin inside a sector of memory, the warp touches
 // one more sector than necessary. The next warp reads the rest of that sector, so a cache serves
 // most of it.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"offset.size", OptionKind::size, "1GiB", "1MiB..", "Size of each array."},
+};
+
+Table offset(Bench& bench);
+
+extern const Experiment about_offset = {
+    .name = "offset",
+    .group = "memory",
+    .summary = "An offset makes each warp read one more sector; caches serve most of it.",
+    .explanation =
+        "Each thread copies one float, and the first float lies 0 to 32 words after the start of "
+        "the array. A warp reads 128 contiguous bytes. These are four sectors of 32 bytes if "
+        "they begin at a sector, otherwise five. The next warp reads the rest of the fifth "
+        "sector, which is then in a cache: expect a loss of at most a tenth. With an offset that "
+        "is not a multiple of 32 words, a warp also reads from two lines of 128 bytes instead of "
+        "one, which may cost a little. CUDA C++ Best Practices Guide, section A Sequential but "
+        "Misaligned Access Pattern.",
+    .reference =
+        "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
+        "otherwise.",
+    .share = "of the rate of a copy in device memory, which moves wider words",
+    .options = options,
+    .figure = {.look = Look::lines, .x = "offset", .y = "rate"},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<offset>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -66,7 +100,7 @@ Table offset(Bench& bench) {
                                                                           words_off, wrong.data());
     check_launch("count_wrong");
     bench.verify(wrong.read()[0] == 0, formatted("a copy with offset {}", words_off));
-    const Estimate rate = gpu.time(copy).rate(2.0 * sizeof(float) * static_cast<double>(count));
+    const Measured rate = gpu.time(copy).rate(2.0 * sizeof(float) * static_cast<double>(count));
     if (words_off == 0) aligned = rate.value;
     rows.add({std::int64_t{words_off}}, rate, rate.value / bench.ceiling("device_copy"),
              remark(rate.value / aligned, words_off));
@@ -75,3 +109,4 @@ Table offset(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,9 +1,33 @@
 // The cost of values that do not stay in registers. They go to local memory, which is cached device
 // memory, if the kernel may use too few registers, or if an array is indexed by a number that is
 // known only at run time.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+Table spills(Bench& bench);
+
+extern const Experiment about_spills = {
+    .name = "spills",
+    .group = "memory",
+    .summary = "Values that do not fit in registers go to local memory, which is slower.",
+    .explanation =
+        "Each thread repeatedly mixes an array of 32 values. All of it fits in registers if "
+        "every index is known at compile time. Then the kernel gets too few registers, by launch "
+        "bounds and by a cap (__maxnreg__). Last, an index is known only at run time, so the "
+        "array must be addressable. The table shows the registers and the bytes of local memory "
+        "per thread, as the compiler reports them. Expect the time to grow with the bytes of "
+        "local memory. CUDA C++ Best Practices Guide, sections Registers and Local Memory.",
+    .share = "of the speed with all values in registers",
+    .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
+    .run = with_cuda<spills>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -97,8 +121,8 @@ Table spills(Bench& bench) {
     to.clear(gpu.stream());
     launch();
     bench.verify(is_right(to.read(0, 4096)), name);
-    const Estimate seconds = gpu.time(launch).seconds;
-    const Estimate time = seconds.times(1e3);
+    const Measured seconds = gpu.time(launch).seconds;
+    const Measured time = seconds.times(1e3);
     if (best == 0) best = time.value;
     rows.add(
         {name, std::int64_t{attributes.numRegs},
@@ -131,3 +155,4 @@ Table spills(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,5 +1,42 @@
 // The cost of a stride. Memory moves whole sectors of 32 bytes, including the words between those
 // that a warp reads. From a stride of 8 words on, each word lies in its own sector.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+constexpr OptionRow options[] = {
+    {"stride.size", OptionKind::size, "4GiB", "1MiB..",
+     "Size of each array. All strides copy as many words as the largest stride can."},
+    {"stride.most", OptionKind::count, "32", "1..1024", "The largest stride, in words."},
+};
+
+Table stride(Bench& bench);
+
+extern const Experiment about_stride = {
+    .name = "stride",
+    .group = "memory",
+    .summary =
+        "With a stride of s words, a warp uses 1/s of the bytes that memory moves, but at least "
+        "1/8.",
+    .explanation =
+        "Each thread copies one float. Neighbouring threads copy words that are s words apart, "
+        "with s from 1 to stride.most. Memory moves whole sectors of 32 bytes: with s = 2, half "
+        "of each sector is used, and from s = 8 on, one word in eight. Expect the useful rate to "
+        "fall as 1/s down to 1/8. With larger strides, each word still needs one sector, but the "
+        "sectors are spread over more lines and pages of memory, so the rate falls further. CUDA "
+        "C++ Best Practices Guide, section Strided Accesses.",
+    .reference =
+        "Tesla V100: a stride of 2 halves the rate, and it falls on towards large strides.",
+    .share = "of the rate of a copy in device memory, which moves wider words",
+    .options = options,
+    .figure = {.look = Look::lines, .x = "stride", .y = "rate"},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<stride>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -7,7 +44,6 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
@@ -88,7 +124,7 @@ Table stride(Bench& bench) {
     check_launch("count_wrong");
     bench.verify(wrong.read()[0] == 0, "a copy with stride " + std::to_string(s));
 
-    const Estimate rate = gpu.time(copy).rate(2.0 * static_cast<double>(count * sizeof(float)));
+    const Measured rate = gpu.time(copy).rate(2.0 * static_cast<double>(count * sizeof(float)));
     if (s == 1) yardsticks.one = rate.value;
     if (s == words_of_sector) yardsticks.sector = rate.value;
     rows.add({static_cast<std::int64_t>(s)}, rate, rate.value / bench.ceiling("device_copy"),
@@ -98,3 +134,4 @@ Table stride(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

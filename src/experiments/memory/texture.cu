@@ -1,13 +1,40 @@
 // Reads through texture units, compared with plain loads from global memory. Texture units clamp,
 // wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
 // units fetch fewer words per cycle than loads read from L1.
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::memory {
+
+Table texture(Bench& bench);
+
+extern const Experiment about_texture = {
+    .name = "texture",
+    .group = "memory",
+    .summary =
+        "Texture units clamp, wrap and filter in hardware, but are not always faster than plain "
+        "loads.",
+    .explanation =
+        "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, through "
+        "global memory and through a texture. A texture stores neighbours in both dimensions "
+        "close together, so columns cost less. Expect no gain for rows, and a loss for "
+        "neighbourhoods on recent GPUs: there, plain loads come from L1, which serves more words "
+        "per cycle than the texture units. Clamped, wrapped and filtered reads are checked. CUDA "
+        "C++ Best Practices Guide, section Texture Memory.",
+    .share = "of the rate of a copy in device memory",
+    .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<texture>(),
+};
+
+}  // namespace shardstream::experiments::memory
+
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/memory/memory.hpp"
 #include "experiments/memory/texture_objects.hpp"
 
 namespace shardstream::experiments::memory {
@@ -127,7 +154,7 @@ Table texture(Bench& bench) {
     to.clear(gpu.stream());
     read();
     bench.verify(is_right(to.read(0, 4 * n), static_cast<int>(n), reach), name);
-    const Estimate rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
+    const Measured rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
     std::string remark = words;
     if (is_texture) remark += compared_with_global(rate.value / through_global);
     if (!is_texture) through_global = rate.value;
@@ -150,3 +177,4 @@ Table texture(Bench& bench) {
 }
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -71,7 +71,7 @@ struct Answer {
 struct Point {
   std::uint64_t bytes;
   double cycles;
-  Estimate nanoseconds;
+  Measured nanoseconds;
 };
 
 /// Measures chases and adds their rows. The time of a launch is subtracted.
@@ -98,9 +98,9 @@ class Chase {
     const auto enqueue = [&](std::uint64_t steps) {
       return gpu_.time([&] { launch(steps, answer_.data()); });
     };
-    const Estimate many = enqueue(steps_).seconds;
+    const Measured many = enqueue(steps_).seconds;
     const Answer answer = answer_.read()[0];
-    const Estimate none = enqueue(0).seconds;
+    const Measured none = enqueue(0).seconds;
     const auto per_step = [&](double seconds) {
       return (seconds - none.value) * 1e9 / static_cast<double>(steps_);
     };

@@ -10,12 +10,51 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "experiments/experiment.hpp"
 #include "experiments/pipeline/fed_sum.hpp"
-#include "experiments/pipeline/pipeline.hpp"
 #include "io/source/generator_source.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments::feeds {
+
+constexpr OptionRow options[] = {
+    {"feed.size", OptionKind::size, "4GiB", "1MiB..",
+     "Data of each rank. The default with --quick is 1 GiB; on CPUs it is 512 MiB, with "
+     "--quick 64 MiB. A default is halved until it fits in memory."},
+};
+
+Table feed(Bench& bench);
+
+extern const Experiment about_feed = {
+    .name = "feed",
+    .group = "pipeline",
+    .summary = "The pipeline of a run feeds a kernel at the rate of the link or of memory.",
+    .explanation =
+        "A run keeps its data in one of several places (pipeline.mode): pinned memory, "
+        "write-combined memory, pageable memory, pinned memory that the kernel reads over the "
+        "link (mapped), or device memory (resident). From each place, the data passes through "
+        "the same buffer rings as in a run, in batches of 64 MiB, while a kernel adds up the "
+        "previous batch. The time is that of a whole pass, by the host's clock, from its start "
+        "until the sum is known. Two ceilings are measured as well: plain copies from pinned "
+        "memory, and a plain kernel that reads device memory. Expect 0.95 of plain copies from "
+        "pinned and write-combined memory, 0.85 from pageable and mapped memory, and 0.9 of "
+        "plain reads from device memory. These expectations hold for GPUs; on CPUs, all places "
+        "are ordinary memory. With several ranks, each rank measures alone, and then all measure "
+        "at once. The rate is that of each rank. If it is lower while all ranks measure at once, "
+        "the ranks share a link or the memory of the host; plain copies become slower too. The "
+        "sum must have the same bits as the host's reference. The experiment file-feed feeds "
+        "data from files. CUDA C++ Best Practices Guide, section Asynchronous and Overlapping "
+        "Transfers with Computation; src/pipeline/README.md.",
+    .share =
+        "of the rate of plain copies; for `resident`, and on CPUs for `mapped`, of the rate of "
+        "plain reads",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "data", .y = "rate", .log_y = true},
+    .turns = Turns::both,
+    .run = feed,
+    .run_host = feed,
+};
+
 namespace {
 
 /// A place where a run can keep its data.
@@ -65,7 +104,7 @@ Table feed(Bench& bench) {
                      {"bytes", ColumnType::integer, "B"}},
                     {"rate", ColumnType::real, "GB/s"});
   const auto add = [&](const char* name, const Timing& timing, double ceiling, const auto& words) {
-    const Estimate rate = timing.rate(static_cast<double>(bytes));
+    const Measured rate = timing.rate(static_cast<double>(bytes));
     const double share = rate.value / ceiling;
     rows.add({name, std::int64_t{bench.at_once()}, static_cast<std::int64_t>(bytes)}, rate, share,
              words(share));

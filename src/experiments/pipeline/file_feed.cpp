@@ -13,13 +13,50 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "experiments/experiment.hpp"
 #include "experiments/pipeline/fed_sum.hpp"
-#include "experiments/pipeline/pipeline.hpp"
 #include "experiments/storage/data_file.hpp"
 #include "io/source/direct_file.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments::feeds {
+
+constexpr OptionRow options[] = {
+    {"file-feed.file", OptionKind::text, "", "",
+     "The data set to read, FILE.h5:/PATH; shardstream generate writes one."},
+};
+
+Table file_feed(Bench& bench);
+
+extern const Experiment about_file_feed = {
+    .name = "file-feed",
+    .group = "pipeline",
+    .summary =
+        "A file is fed to a kernel at the rate of its readers or of copies, whichever is slower.",
+    .explanation =
+        "A data set goes from a file to a kernel that adds it up, as in a run with pipeline.mode "
+        "stream: threads read pieces into pinned slots, each slot is copied to the device, and "
+        "the kernel reads batches. The file is read past the page cache (direct, by O_DIRECT) "
+        "and through it (cached). Two ceilings are measured as well: the readers without copies, "
+        "and plain copies without readers. The lower one bounds the rate, and the remark names "
+        "it. Expect a share above 0.9. In the rows `direct, readers` and `cached, readers`, the "
+        "remark tells whether the file was in the page cache before; O_DIRECT bypasses that "
+        "cache. `cached` is measured after an untimed pass that brings the data into the cache "
+        "as far as it fits. A pass reads at most 4 GiB, with --quick 1 GiB. With several ranks, "
+        "each rank first reads the beginning of the file alone; then all ranks read their own "
+        "parts at once. The rate is that of each rank. The sum must equal that of H5Dread and "
+        "the host's reference. To write a file: shardstream generate --input.count 2^32 -o "
+        "FILE.h5:/x. The experiment plain-reads shows the rate of simple code for the same file. "
+        "CUDA C++ Best Practices Guide, section Pinned Memory; src/pipeline/README.md.",
+    .share = "of the lower one of two ceilings: the readers alone, and plain copies",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+    .needs = {.file = "file-feed.file"},
+    .turns = Turns::both,
+    .run = file_feed,
+    .run_host = file_feed,
+};
+
 namespace {
 
 using storage::DataFile;
@@ -125,7 +162,7 @@ class Rows {
 
   double add(const std::string& name, const Part& part, const Timing& timing, std::uint64_t bytes,
              double ceiling, const std::string& remark) {
-    const Estimate rate = timing.rate(static_cast<double>(bytes));
+    const Measured rate = timing.rate(static_cast<double>(bytes));
     const std::uint64_t slot = part.sizes().slot * size_of(part.source().type());
     rows_.add({name, std::int64_t{bench_.at_once()}, std::int64_t{part.sizes().readers},
                static_cast<std::int64_t>(slot), static_cast<std::int64_t>(bytes)},

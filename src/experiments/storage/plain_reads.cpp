@@ -5,21 +5,61 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/experiment.hpp"
 #include "experiments/storage/data_file.hpp"
 #include "experiments/storage/pieces.hpp"
-#include "experiments/storage/storage.hpp"
 #include "io/source/direct_file.hpp"
 
 namespace shardstream::experiments::storage {
+
+constexpr OptionRow options[] = {
+    {"plain-reads.file", OptionKind::text, "", "",
+     "The data set to read, FILE.h5:/PATH; shardstream generate writes one."},
+};
+
+Table plain_reads(Bench& bench);
+Table plain_reads_on_host(Bench& bench);
+
+extern const Experiment about_plain_reads = {
+    .name = "plain-reads",
+    .group = "storage",
+    .summary = "The rate of plain code that reads a file, with H5Dread and with O_DIRECT.",
+    .explanation =
+        "A data set is read in two ways: by H5Dread into ordinary memory, 256 MiB at a time; and "
+        "past the page cache (O_DIRECT) by 32 threads, 4 MiB at a time. On a GPU there is a "
+        "third way: H5Dread followed by cudaMemcpy, as in most programs. H5Dread is limited by "
+        "one thread that copies from the page cache, or by storage if the data is not cached; "
+        "expect a few GB/s. O_DIRECT shows the rate of the storage. The remark states how much "
+        "of the data was in the page cache before, if the system reports it. All ways must read "
+        "the same bytes. All ranks read the same file at once. To write a file: shardstream "
+        "generate --input.count 2^32 -o FILE.h5:/x. The experiment file-feed shows the rate of "
+        "this program for the same file. Results: src/experiments/MEASUREMENTS.md.",
+    .share = "of the rate of uploads",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "way", .y = "rate"},
+    .needs = {.ceilings = {"link_up"}, .file = "plain-reads.file"},
+    .run = with_cuda<plain_reads>(),
+    .run_host = plain_reads_on_host,
+};
+
 namespace {
 
 constexpr unsigned threads = 32;
+constexpr std::uint64_t plain_block = std::uint64_t{256} << 20;  // bytes of one H5Dread
+
+/// A copy of the data that was read to another memory.
+struct Copy {
+  /// Copies at most plain_block bytes and returns when they have arrived.
+  std::function<void(const std::byte* from, std::uint64_t bytes)> copy;
+  /// Whether the last copy equals the data at `from`.
+  std::function<bool(const std::byte* from, std::uint64_t bytes)> is_right;
+};
 
 /// Reads one data set and adds the rows.
 class Reader {
@@ -56,7 +96,7 @@ class Reader {
 
 void Reader::add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
                  std::uint64_t bytes, const std::string& remark, bool has_share) {
-  const Estimate rate = timing.rate(static_cast<double>(bytes));
+  const Measured rate = timing.rate(static_cast<double>(bytes));
   rows_.add(
       {way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
       has_share ? rate.value / bench_.ceiling("link_up") : std::numeric_limits<double>::quiet_NaN(),
@@ -131,9 +171,8 @@ void Reader::direct() {
   add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
 }
 
-}  // namespace
-
-Table plain_reads_with(Bench& bench, const Copy* to_gpu) {
+/// With `to_gpu`, also measures H5Dread followed by that copy.
+Table read_in_all_ways(Bench& bench, const Copy* to_gpu) {
   Reader reader(bench, DataFile(bench, "plain-reads.file"));
   // First, because H5Dread brings the data into the page cache.
   reader.direct();
@@ -142,8 +181,36 @@ Table plain_reads_with(Bench& bench, const Copy* to_gpu) {
   return std::move(reader).table();
 }
 
+}  // namespace
+
 Table plain_reads_on_host(Bench& bench) {
-  return plain_reads_with(bench, nullptr);
+  return read_in_all_ways(bench, nullptr);
 }
 
 }  // namespace shardstream::experiments::storage
+
+#if SHARDSTREAM_HAS_CUDA
+#include "experiments/gpu.hpp"
+
+namespace shardstream::experiments::storage {
+
+Table plain_reads(Bench& bench) {
+  const DeviceArray<std::byte> memory(plain_block);
+  const Copy to_gpu{.copy =
+                        [&](const std::byte* from, std::uint64_t bytes) {
+                          check(cudaMemcpy(memory.data(), from, bytes, cudaMemcpyHostToDevice),
+                                "cudaMemcpy");
+                          // From pageable memory it may return while the last part is still on its
+                          // way.
+                          check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+                        },
+                    .is_right =
+                        [&](const std::byte* from, std::uint64_t bytes) {
+                          const std::vector<std::byte> back = memory.read(0, bytes);
+                          return std::memcmp(back.data(), from, bytes) == 0;
+                        }};
+  return read_in_all_ways(bench, &to_gpu);
+}
+
+}  // namespace shardstream::experiments::storage
+#endif  // SHARDSTREAM_HAS_CUDA

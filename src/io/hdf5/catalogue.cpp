@@ -139,15 +139,9 @@ Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& pr
 
 std::string Catalogue::text() const {
   if (entries_.empty()) return "none";
-  std::string text;
-  for (const Entry& entry : std::span(entries_).first(std::min(entries_.size(), max_listed))) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", entry.path,
-                        entry.remark.empty() ? "" : fmt::format(" ({})", entry.remark));
-  }
-  if (entries_.size() > max_listed) {
-    text += fmt::format(" and {} more", entries_.size() - max_listed);
-  }
-  return text;
+  return join_first(entries_, max_listed, ", ", [](const Entry& entry) {
+    return entry.remark.empty() ? entry.path : fmt::format("{} ({})", entry.path, entry.remark);
+  });
 }
 
 }  // namespace shardstream::io

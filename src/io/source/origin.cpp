@@ -37,17 +37,10 @@ std::int64_t modified_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
+constexpr std::size_t max_listed = 8;  // names in a message
+
 bool is_same_file(const InputFile& file, const struct stat& status) {
   return file.device == status.st_dev && file.inode == status.st_ino;
-}
-
-/// "a, b, c and 2 more"
-std::string listed(const std::vector<std::string>& words) {
-  constexpr std::size_t max_words = 8;
-  const std::size_t shown = std::min(words.size(), max_words);
-  const std::size_t left = words.size() - shown;
-  return join(std::span(words).first(shown), ", ") +
-         (left > 0 ? fmt::format(" and {} more", left) : "");
 }
 
 // ---------------------------------------------------------------- properties of data sets
@@ -325,11 +318,12 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
         "{}: write the missing elements, or pass --input.unwritten fill to use the fill value",
-        listed(gaps_)));
+        join_first(gaps_, max_listed, ", ")));
   }
   if (!gaps_.empty()) {
-    origin_.warnings.push_back(fmt::format(
-        "{}: the fill value is used (--input.unwritten error makes this an error)", listed(gaps_)));
+    origin_.warnings.push_back(
+        fmt::format("{}: the fill value is used (--input.unwritten error makes this an error)",
+                    join_first(gaps_, max_listed, ", ")));
   }
   origin_.not_applied.assign(not_applied_.begin(), not_applied_.end());
   if (!not_applied_.empty()) {
@@ -359,7 +353,7 @@ void add(Origin& to, const Origin& from) {
 }
 
 std::string not_applied_text(const Origin& origin) {
-  return listed(origin.not_applied);
+  return join_first(origin.not_applied, max_listed, ", ");
 }
 
 InputFile state_of(const fs::path& path, const std::string& dataset) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -123,37 +124,20 @@ Style style_of(std::size_t series) {
   return style;
 }
 
-/// The numbers of the additional columns `beside`, such as a prediction and a bound.
-std::vector<double> beside(const ExperimentResult& experiment, const Row& row) {
-  std::vector<double> values;
-  for (const std::string_view name : split(experiment.beside, ' ')) {
-    if (!name.empty()) values.push_back(number_of(row[name]));
-  }
-  return values;
+/// The dashes of reference lines, for gnuplot and for a legend.
+struct Dashes {
+  const char *gnuplot, *legend;
+};
+constexpr std::array<Dashes, 2> reference_dashes = {{{"dt 1", ""}, {"dt (2,4)", "2 4"}}};
+
+/// The columns of the reference lines that a figure can show.
+std::span<const std::string> reference_lines(const ExperimentResult& experiment) {
+  return std::span(experiment.reference_lines)
+      .first(std::min(experiment.reference_lines.size(), reference_dashes.size()));
 }
 
-constexpr std::array<std::string_view, 2> looks_beside = {"dt 1", "dt (2,4)"};
-
-/// Lines through the additional columns: points (x, y, lo, hi, beside...).
-void draw_beside(Script& script, const Rows& rows, const Style& style, std::size_t columns) {
-  for (std::size_t i = 0; i < std::min(columns, looks_beside.size()); ++i) {
-    script.plot(rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + i,
-                                  style.colour, looks_beside[i]));
-  }
-}
-
-/// The texts of the legend for the additional columns.
-void explain_beside(Figure& figure, const ExperimentResult& experiment) {
-  constexpr std::array<std::string_view, 2> dashes = {"", "2 4"};
-  std::size_t i = 0;
-  for (const std::string_view name : split(experiment.beside, ' ')) {
-    if (name.empty() || i == dashes.size()) continue;
-    figure.legend.push_back({{ideal_style.colour, dashes[i++], 0}, Look::line, std::string(name)});
-  }
-}
-
-/// `y` over the numbers `x`, with one line for each text of `series`. With additional columns, `y`
-/// has points, and these columns have lines.
+/// `y` over the numbers `x`, with one line for each text of `series`. With reference lines, `y` has
+/// only points.
 void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   struct Series {
     std::string name;
@@ -161,7 +145,7 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   };
   std::vector<Series> all;
   std::vector<double> xs, ys;
-  bool has_beside = false;
+  const auto references = reference_lines(experiment);
   for (const Row& row : first_rank(experiment.table)) {
     const std::string name =
         experiment.series.empty() ? "" : shardstream::to_text(row[experiment.series]);
@@ -169,9 +153,9 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
     if (series == all.end()) series = all.insert(all.end(), {name, {}});
     const double x = number_of(row[experiment.x]), y = row.get<double>(experiment.y);
     series->rows.push_back({x, y, bound(row, "ci_lo", y), bound(row, "ci_hi", y)});
-    const std::vector<double> more = beside(experiment, row);
-    series->rows.back().insert(series->rows.back().end(), more.begin(), more.end());
-    has_beside = !more.empty();
+    for (const std::string& column : references) {
+      series->rows.back().push_back(number_of(row[column]));
+    }
     xs.push_back(x);
     ys.push_back(y);
   }
@@ -194,18 +178,23 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Style style = style_of(i);
     std::ranges::sort(all[i].rows);
-    if (has_beside) {
-      draw_beside(script, all[i].rows, style, all[i].rows[0].size() - 4);
-    } else {
+    for (std::size_t k = 0; k < references.size(); ++k) {
+      script.plot(all[i].rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + k,
+                                           style.colour, reference_dashes[k].gnuplot));
+    }
+    if (references.empty()) {
       script.plot(all[i].rows, "using 1:2 with lines " + line_of(style, 1.2));
     }
     script.plot(all[i].rows, "using 1:2:3:4 with yerrorbars " + points_of(style));
     if (!all[i].name.empty()) {
       figure.legend.push_back(
-          {style, has_beside ? Look::points : Look::line_and_points, all[i].name});
+          {style, references.empty() ? Look::line_and_points : Look::points, all[i].name});
     }
   }
-  explain_beside(figure, experiment);
+  for (std::size_t k = 0; k < references.size(); ++k) {
+    figure.legend.push_back(
+        {{ideal_style.colour, reference_dashes[k].legend, 0}, Look::line, references[k]});
+  }
   figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
   figure.script = script.text();

@@ -26,9 +26,7 @@ std::string item(const std::string& text) {
 /// The names of files with reasons; only the first ones if there are many.
 void add_items(std::string& list, const std::vector<std::string>& texts) {
   for (std::size_t i = 0; i < texts.size() && i < max_lines; ++i) list += item(texts[i]);
-  if (texts.size() > max_lines) {
-    list += item(fmt::format("and {} more", texts.size() - max_lines));
-  }
+  if (texts.size() > max_lines) list += item(std::string(trim(and_more(texts.size(), max_lines))));
 }
 
 std::vector<std::string> trouble_of(const StudyReport& study) {
