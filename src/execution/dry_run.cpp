@@ -47,12 +47,12 @@ std::string checkpoint(const fs::path& result, const std::optional<workloads::Ou
 /// either. Throws UsageError if it belongs to another computation.
 std::string resuming(const Options& options, const fs::path& result, const Checkpoints& checkpoints,
                      bool writes, Log& log) {
-  const io::Remains remains = io::look_for_remains(result);
-  for (const std::string& warning : remains.warnings) log.warn(warning);
-  if (remains.contested) {
+  const io::FoundCheckpoint found = io::find_checkpoint(result);
+  for (const std::string& warning : found.warnings) log.warn(warning);
+  if (found.contested) {
     return fmt::format("another run is writing '{}' and may finish it", result.string());
   }
-  if (!remains.checkpoint) {
+  if (!found.checkpoint) {
     if (!writes) return {};
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
     return fmt::format("there is no checkpoint for '{}'{}", result.string(),
@@ -61,7 +61,7 @@ std::string resuming(const Options& options, const fs::path& result, const Check
                                "one either: name the output with -o");
   }
   const std::string left =
-      fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->pieces.size());
+      fmt::format("{} finished tiles of an interrupted run", found.checkpoint->pieces.size());
   if (options.text("output.resume") == "never") {
     return fmt::format("{} are removed (output.resume is never)", left);
   }
@@ -70,7 +70,7 @@ std::string resuming(const Options& options, const fs::path& result, const Check
   }
   return fmt::format(
       "{}; this needs the same device and library, and disk space for C twice until it is done",
-      checkpoints.kept(*remains.checkpoint));
+      checkpoints.kept(*found.checkpoint));
 }
 
 /// The lines on checkpoints and on resuming: none if the run does neither.

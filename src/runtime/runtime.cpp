@@ -51,7 +51,7 @@ std::string hidden_gpus() {
 
 /// The hardware that this rank sees; `wanted` is device.backend. CUDA starts while hwloc reads the
 /// topology.
-ranks::Situation look(const ranks::Session& session, const std::string& wanted) {
+ranks::Situation observe_hardware(const ranks::Session& session, const std::string& wanted) {
   std::future<device::cuda::Inventory> inventory;
   if constexpr (built_with_cuda) {
     if (wanted != "host") inventory = std::async(std::launch::async, device::cuda::inventory);
@@ -180,7 +180,8 @@ void Runtime::open() {
                                                         ? 0
                                                         : options.count("launch.cpus-per-rank"),
                                         .first_gpu = options.count("device.first")};
-  const ranks::Placement plan = ranks::take_places(session, look(session, wanted), request, log);
+  const ranks::Placement plan =
+      ranks::take_places(session, observe_hardware(session, wanted), request, log);
   const ranks::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // starts while CUDA creates its context
   session.collectively([&] {

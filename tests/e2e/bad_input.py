@@ -63,7 +63,7 @@ def test_options():
         ([*reduce, "--reduce.ops"], 2, ["--reduce.ops", *OPS]),
     ]
     check_complaints(cases, ranks=(1,))
-    check_complaints(cases[::4], ranks=(2,))  # the same way for all, once MPI has started
+    check_complaints(cases[::4], ranks=(2,))  # several ranks agree on the error
 
 
 def test_words():
@@ -185,7 +185,7 @@ def test_inputs():
         (data("folder.h5"), 2, ["folder.h5", "folder"]),
         (data("cut.h5:/a/b/data"), 2, ["cut.h5", "truncated"]),
         (data("stump.h5:/a/b/data"), 2, ["stump.h5", "truncated"]),
-        # Only to be seen once it is read:
+        # Only reading finds these errors:
         (data("good.h5:/large", "--input.type", "i32"), 1, ["good.h5:/large", "i32"]),
     ])
 
@@ -211,7 +211,7 @@ def test_damaged_chunks():
          [f"{path}:/summed", "[700000]", "fletcher32"]),
         (["run", "reduce", "--input.data", f"{path}:/zipped", "--pipeline.mode", "resident"], 1,
          [f"{path}:/zipped", "[700000]", "deflate"]),
-        # Each rank meets an error of its own here; one speaks.
+        # Each rank finds a different error; one of them prints.
         (["run", "reduce", "--input.data", f"{path}:/thrice"], 1,
          [f"{path}:/thrice", "deflate"]),
     ], ranks=(1, 3))

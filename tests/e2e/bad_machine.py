@@ -61,7 +61,7 @@ def test_memory():
          ["1 KiB", "--pipeline.gpu-memory"]),
         ([*reduce, "2^62"], 2, [2**62, "f32"]),
     ])
-    # A batch larger than all data is just that.
+    # A batch may be larger than all data.
     run("run", "reduce", "--input.count", 1e6, "--pipeline.batch", "100TiB", "-o",
         new_folder() / "out.h5").expect(0)
 

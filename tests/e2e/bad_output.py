@@ -51,7 +51,7 @@ def test_output_that_is_no_regular_file():
     os.mkfifo(folder / "fifo")
     (folder / "null").symlink_to("/dev/null")
     listener = socket.socket(socket.AF_UNIX)
-    here = os.open(folder, os.O_PATH)  # a socket's name is 107 bytes at the most
+    here = os.open(folder, os.O_PATH)  # the name of a socket has at most 107 bytes
     listener.bind(f"/proc/self/fd/{here}/socket")
     os.close(here)
     cases = []
@@ -119,7 +119,7 @@ def test_output_onto_input():
     for path, contents in before.items():
         assert path.read_bytes() == contents, path
     assert len(list(folder.iterdir())) == 5
-    # A copy is not the input, and a generator is no file, even where one has its name.
+    # A copy is not the input, and a generator is no file, even if a file has its name.
     shutil.copy(data, folder / "copy.h5")
     run(*of("in.h5", "copy.h5", *anyway)).expect(0)
     (folder / "uniform").write_text("not read")
@@ -169,7 +169,7 @@ def test_full_disk_and_read_only_folder():
         ["scale", *result[1:-2], "--scale.ranks", 1, "-o", "{mount}/study"], 1))
     expect_words(finished.expect(2).err, ["MiB", "free"], finished)
     assert left == "study\n", left
-    # And with just enough of it:
+    # With just enough space:
     finished, left = in_small_mount("size=5m", command_line(result, 2))
     assert finished.expect(0) and left == "out.h5\n", left
     finished, left = in_small_mount("size=5m", command_line(data, 2))

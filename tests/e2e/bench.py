@@ -13,7 +13,7 @@ import numpy as np
 from harness import (check_complaints, each, expect_complaint, expect_gone, expect_words, finish,
                      main, new_folder, ranks_below, run, start, wait_until)
 
-NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # with this MPI_Init fails in Open MPI
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
 HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
@@ -135,7 +135,7 @@ def test_plain_reads():
         assert index["plain-reads"]["state"] == b"measured", out
         rows = tables["plain-reads"]
         ways = [row["way"].decode() for row in rows if row["rank"] == 0]
-        # Some file systems cannot read past the page cache, which is then said.
+        # If the file system cannot read past the page cache, the result says so.
         if ways != ["O_DIRECT", "H5Dread"]:
             assert ways == ["H5Dread"], ways
             expect_words(out, ["page cache", data])
@@ -225,7 +225,7 @@ def test_file_feed():
         assert index["file-feed"]["state"] == b"measured", out
         rows = tables["file-feed"]
         ways = {row["case"].decode().split(",")[0] for row in rows} - {"plain copies"}
-        # Chunks, and some file systems, cannot be read past the page cache, which is then said.
+        # Chunks and some file systems cannot be read past the page cache; the result says so.
         if ways != {"cached", "direct"}:
             assert ways == {"cached"}, ways
             expect_words(out, ["page cache", data])

@@ -21,7 +21,7 @@ EXAMPLE = (pathlib.Path(__file__).resolve().parents[2] /
 
 # ---------------------------------------------------------------- help and version
 
-# With this MPI_Init fails in Open MPI, as test_they_start_no_mpi makes sure of.
+# Makes MPI_Init of Open MPI fail, as test_they_start_no_mpi checks.
 NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}
 
 
@@ -35,7 +35,7 @@ def test_help():
     for command in ("run", "report", "compare", "generate", "info"):
         text = run(command, "--help", env=NO_MPI).expect(0).out
         assert text == run("help", command).out == run(command, "-h").out
-        # Asking for help is no mistake, whatever else is there.
+        # --help is accepted with any other words.
         assert text == run(command, "--xyzzy", "--pipeline.batch", "64M", "--help").expect(0).out
         assert max(map(len, text.splitlines())) <= 100, text
 
@@ -71,7 +71,7 @@ def test_help_names_every_option():
         assert op in text
     text = run("generate", "--help").expect(0).out
     assert "--input.seed" in text and "--output.file" in text and "--reduce.ops" not in text, text
-    # What it says is of generate: neither run's defaults nor its inputs and results.
+    # The help describes generate, not the defaults, inputs and results of run.
     text = " ".join(text.split())
     for word in ("f32;", "FILE.h5:/PATH", "with all its data sets", "one of uniform, ramp)"):
         assert word in text, f"{word}: {text}"
@@ -297,7 +297,7 @@ def test_generate_with_a_shape():
         assert f"elements={np.prod(shape)}\n" in finished.out, finished
         expected = generated("uniform", "f64", np.prod(shape), 1).reshape(shape)
         assert np.array_equal(read(folder / "a.h5", "x", len(shape)), expected)
-        # What a run generates and what it reads from the file is the same, but for input=.
+        # Generated data and the same data from the file give the same output, except for input=.
         values = [run("run", "reduce", *data, "-o", folder / f"{name}.h5").expect(0).out
                   .split("\ntime=")[0].split("page_cache=")[0].rstrip().split("\n", 1)[1]
                   for name, data in (("file", ["--input.data", folder / "a.h5"]),
@@ -348,7 +348,7 @@ def test_generate_takes_options_from_anywhere():
     folder = new_folder()
     run("generate", "--output.file", f"{folder}/a.h5:/x", env={
         "SHARDSTREAM_INPUT_COUNT": "2^10", "SHARDSTREAM_INPUT_TYPE": "u8",
-        "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)  # one that others go by
+        "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)  # an option of other commands
     assert np.array_equal(read(folder / "a.h5", "x"), generated("uniform", "u8", 1024, 1))
 
 
@@ -362,7 +362,7 @@ def test_generate_onto_existing():
         assert path.read_text() == "precious"
     run(*arguments, "--output.overwrite", "anything", ranks=3).expect(0)
     assert np.array_equal(read(path, "x"), generated("uniform", "f32", LEAF, 1))
-    # A second data set into the same file would be another file in its place.
+    # A second data set would replace the file.
     assert run("generate", "--input.count", 10, "-o", f"{path}:/y").code == 2
     assert len(list(folder.iterdir())) == 1
 

@@ -13,7 +13,7 @@ import numpy as np
 from harness import each, expect_complaint, expect_words, main, new_folder, run
 from studies import QUICK, study
 
-NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # with this MPI_Init fails in Open MPI
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
 SAME, UNCLEAR, SLOWER = 0, 4, 5
 
 
@@ -49,7 +49,7 @@ def launch(path, times, ranks=1, **attributes):
         del file["timing/reps"]
         file["timing/reps"] = reps
         file["timing/reps"].attrs.update(attrs)
-        for name, value in attributes.items():  # of /config if it is an option
+        for name, value in attributes.items():  # options are in /config
             group = "config" if "." in name else "provenance"
             file[group].attrs[name] = np.bytes_(value)
     return path
@@ -77,7 +77,7 @@ def test_real_studies():
     for name, overhead in (("old", "0s"), ("new", "400ms")):
         study(folder / name, "--model.work", "100ms", "--model.serial", 0, "--model.overhead",
               overhead, "--scale.ranks", "2", "--scale.replicates", 3, "--measure.repeat", 1,
-              "--scale.timeline", "true")  # which counts on no side
+              "--scale.timeline", "true")  # such launches do not count
     told = compare(folder / "old", folder / "new", code=SLOWER)
     (two,) = told["points"]
     assert two["ranks"] == 2 and told["unmatched"] == [], told
@@ -87,7 +87,7 @@ def test_real_studies():
     assert two["old"]["launches"] == two["new"]["launches"] == 3, two
     assert two["to_result"]["old"] > two["time"]["old"], two
     largest = two["largest_change"]
-    for phase in two["phases"]:  # the ratio is that of the numbers beside it
+    for phase in two["phases"]:  # the ratio of the numbers in this row
         if phase["ratio"] is not None:
             assert abs(phase["new"] / phase["old"] / phase["ratio"] - 1) < 1e-9, phase
     assert (largest["phase"], largest["kind"]) == ("overhead", "communication"), two

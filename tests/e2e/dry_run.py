@@ -13,12 +13,12 @@ from dry_runs import dry, expect, with_sizes
 from harness import check_complaints, expect_complaint, main, new_folder, run
 
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
-ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # none is needed
+ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # no GPU is needed
 
 
 def test_a_product_on_gpus_that_are_elsewhere():
     sizes = ["--gemm.m", "65536", "--gemm.n", "65536", "--gemm.k", "65536", "--output.store",
-             "false"]  # 16 GiB, which the disk here need not have
+             "false"]  # 16 GiB, more than this disk may have
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
     expect(text, "dry run of gemm on 16 ranks, 4 per host", "backend: cuda", "device.backend",
            "hosts: 4, with 4 ranks each, from --gpus-per-node",
@@ -30,7 +30,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
     assert "all_gather" not in dry("gemm", *sizes, env=ON_GPUS)  # one rank
     small = dry("gemm", *sizes, "--pipeline.gpu-memory", "2GiB", env=ON_GPUS)
     expect(small, "of 2 GiB: ")
-    assert "device memory 74" not in small, small  # an assumption that is not needed
+    assert "device memory 74" not in small, small  # not assumed, since the option is set
     long_sums = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--ranks", 8,
                     env=ON_GPUS)
     expect(long_sums, "decomposition: split-k 1 x 1 x 8", "64 segments", "considered: rows: ")
@@ -62,7 +62,7 @@ def test_memory_of_a_host():
         expect(text, "device memory", "--rates", *(["1/4"] if ranks == 4 else []))
         number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
         told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
-        assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
+        assert 0.8 < told / used < 1.25, (told, used)  # other processes use memory, too
 
 
 def test_checkpoints():
@@ -169,7 +169,7 @@ def test_one_process_of_a_launcher_tells_it():
     expect(dry("reduce", "--ranks", 16, "--gpus-per-node", 4, ranks=2), "on 16 ranks, 4 per host")
     expect(dry("reduce", "--ranks", 20), "on 20 ranks, 8 per host", "hosts: 3, with up to 8 ranks",
            "assumed", "--gpus-per-node")
-    # As Slurm's srun starts them; and the launcher of one rank within its step.
+    # The environments of Slurm's srun and of a launcher of one rank within its step.
     slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "10",
              "SLURM_STEP_TASKS_PER_NODE": "4(x2),2"}
     expect(dry("reduce", env=slurm), "on 10 ranks, 4 per host")
@@ -177,7 +177,7 @@ def test_one_process_of_a_launcher_tells_it():
     assert third.expect(0).out == "", third
     expect(dry("reduce", env={**slurm, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}),
            "on 1 rank, 1 per host")
-    # Nor is what is wrong said by all.
+    # Only one process prints an error.
     check_complaints([(["run", "reduce", "--dry-run", "--input.count", 0], 2,
                        ["--input.count", 0])], ranks=(3,))
 
@@ -208,7 +208,7 @@ def test_bad_output():
              ["free"])):
         said = run(*what, "--dry-run", env=ON_HOST)
         expect_complaint(said, 2, words)
-        if words != ["free"]:  # which changes
+        if words != ["free"]:  # the free memory changes
             assert run(*what, env=ON_HOST).expect(2).err == said.err, said
     run(*small, "-o", folder / "c.h5", "--output.overwrite", "true", "--dry-run").expect(0)
     run(*small, "-o", folder / "d.h5", "--measure.timeline", "true", "--dry-run").expect(0)

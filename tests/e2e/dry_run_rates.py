@@ -28,7 +28,7 @@ def test_files_and_measured_rates():
     expect(text, "C: 100 x 60 in fp32", result, f"link_up {rates['link_up']:.4g} GB/s",
            f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s", "device memory")
     assert "assumed" not in text and "--rates" not in text, text
-    # What was not measured is assumed: two ranks' gathers, another precision.
+    # Missing rates are assumed: all-gathers of two ranks, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--product.precision", "fp64",
                warnings=[["1 of 2 ranks"],
                          ["--rates", f"'{result}', a result of gemm, ", "so it is assumed",
@@ -43,7 +43,7 @@ def test_files_and_measured_rates():
     ini.write_text(f"[run]\nworkload = gemm\n"
                    f"[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n"
                    "[product]\nprecision = fp32\n")
-    # Nor do readers that have to bring something else tell how fast these are.
+    # Rates of readers of other data do not apply.
     for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
                    [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
@@ -149,12 +149,12 @@ def test_a_reduction_by_measured_rates():
         text = dry("reduce", *data, "--rates", result, env=ON_HOST)
         expect(text, *(f"{each} {rate:.4g} GB/s" for each, rate in rates.items()),
                f"bound by {bound}\n")
-        if name == "packed":  # that does not tell how plain data is read
+        if name == "packed":  # its rate does not apply to plain data
             text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
                        env=ON_HOST,
                        warnings=[["decode", "page_cache_read", "storage_read"]])
             expect(text, "bound by link_up;")
-            # Nor how quickly others are generated.
+            # Nor does it apply to other generated data.
             text = dry("reduce", "--rates", result, env=ON_HOST,
                        warnings=[["link_up", "decode", "f32", "generated"]])
             expect(text, "bound by link_up;")

@@ -183,7 +183,7 @@ def test_a_file_with_other_data_sets():
             add(file)
     check_complaints([(of(f"{folder}{path}.h5"), 2, ["/time", path, f"{folder}{path}.h5:/PATH"])
                       for path in OTHERS], ranks=(1,))
-    # A link alone is the only data set.
+    # The only data set may be a link.
     with h5py.File(folder / "link.h5", "w") as file:
         add_working_link(file)
     assert sum_of(folder / "link.h5") == VALUES.sum()

@@ -290,7 +290,7 @@ def test_non_finite_rows_are_unchecked():
             assert np.isnan(row["max_error"]) == (word == "unchecked"), row
         assert np.isnan(float(finished.values["detection_threshold"])) == (rows > 0), finished
     nothing = np.full((800, 90), np.nan, "f4")
-    large = a * np.float32(1e30), b * np.float32(1e30)  # products that floats do not hold
+    large = a * np.float32(1e30), b * np.float32(1e30)  # products beyond the range of floats
     each([(a, b, 1, "true", 0), (one, b, 1, "partly", 1), (one, b, 3, "partly", 1),
           (nothing, b, 1, "unchecked", 800), (nothing, b, 2, "unchecked", 800),
           (a, np.full_like(b, np.inf), 2, "unchecked", 800), (*large, 2, "unchecked", 800)], check)
@@ -432,7 +432,7 @@ def test_limits_of_int8():
         *((of(kind, "i8"), 2, [f"in.h5:/{kind}", f"--product.precision {precision}",
                                "--input.type i8"]) for kind, precision in safe.items()),
         (of("i8", "f64"), 2, ["in.h5:/f64", "--product.precision fp64"]),
-        # What --input.type i8 comes to, where values are not so.
+        # --input.type i8 with values that do not fit.
         (of("large", "i8", "--input.type", "i8"), 1,
          ["in.h5:/large", 300, "i8", "--product.precision", "fp32", "fp64", "--input.type"]),
         (of("long", "tall"), 2, ["int8", 131072, 131071, "fp32", "fp64"]),

@@ -117,8 +117,8 @@ def test_the_plan_names_the_box():
     # The only box of two ranks that splits K.
     expect_words(plan_of(*sizes, "--product.decomposition", "split-k", ranks=2),
                  ["decomposition: split-k 1 x 1 x 2", "product.decomposition"])
-    # Three tiles and four segments for six: all have one tile and two segments. A run measures its
-    # rates, which a busy machine changes, and the box follows from them; a dry run assumes them.
+    # Three tiles and four segments on six ranks: each has one tile and two segments. A run selects
+    # the box from measured rates, which vary on a busy machine; a dry run assumes them.
     dry = run("run", "gemm", *sizes, "--product.decomposition", "split-k", "--dry-run",
               "--ranks", 6, env=ON_HOST).expect(0)
     expect_words(dry.out, ["decomposition: split-k 3 x 1 x 2", "product.decomposition"])

@@ -46,7 +46,7 @@ def model(x, precision, alpha, center=False, scale=False):
     y = (x - shift) * power
     elements = rounded(y, precision)
     unsure = 4 * 2.0**-53 * (np.abs(x) + np.abs(shift)) * power
-    if precision != "fp64":  # numpy rounds to float before it rounds on
+    if precision != "fp64":  # numpy rounds to float first
         unsure += 2.0**-24 * np.abs(y)
     apart = np.maximum(np.abs(rounded(y + unsure, precision) - elements),
                        np.abs(rounded(y - unsure, precision) - elements))
@@ -55,14 +55,14 @@ def model(x, precision, alpha, center=False, scale=False):
     values = elements.T @ elements - np.outer(sums, sums) / k
     bound = (sum_bound(precision, k) * (sizes.T @ sizes) + apart.T @ (sizes + apart) +
              sizes.T @ apart)
-    if center:  # the error of a mean, by the sum of the other variable
+    if center:  # the error of a mean times the sum of the other variable
         mean_off = apart.mean(axis=0) + 4 * k * 2.0**-53 * sizes.mean(axis=0)
         total = np.abs(sums) + k * mean_off
         bound = bound + np.outer(mean_off, total) + np.outer(total, mean_off)
     if scale:
         squares = np.diag(values)
         factor = np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
-        # Deviations come from sums of doubles, off by what rounding to a neighbour does to them.
+        # Deviations are sums of doubles, with errors from rounding to a neighbour.
         off = np.divide(2 * (apart * (sizes + apart)).sum(axis=0) + 8 * k * 2.0**-53 *
                         (sizes**2).sum(axis=0), squares, out=np.zeros_like(squares),
                         where=squares > 0)
@@ -103,7 +103,7 @@ def compare(x, precision="fp32", *more, of="columns", center=False, scale=False,
     assert result.dtype == output_type(precision), result.dtype
     expect_within(result, expected, 0 * bound if exact else bound, finished)
     assert result.tobytes() == result.T.tobytes(), f"is not symmetric\n{finished}"
-    with h5py.File(folder / "c.h5") as file:  # what follows the check is named
+    with h5py.File(folder / "c.h5") as file:  # the table names all outputs
         verdict = file["results"].attrs["verdict"]
         assert ("before the corrections" in verdict) == (center or scale), verdict
         assert ("before the division" in verdict) == (not (center or scale) and alpha != 1), verdict

@@ -14,8 +14,8 @@ from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, exp
                      expect_words, finish, main, new_folder, part_files, ranks_below, run, start,
                      wait_until)
 
-TIMEOUT = 2  # seconds without movement
-PHASE = r"(device|ceilings|allocate|load|stream|combine)\b"  # it may not have come far
+TIMEOUT = 2  # seconds without progress
+PHASE = r"(device|ceilings|allocate|load|stream|combine)\b"  # it may be in an early phase
 PATIENCE = 20  # seconds for the end of a job, on a busy machine
 
 

@@ -22,7 +22,7 @@ LAUNCHER = shlex.split(
 TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "i8": "i1", "u8": "u1"}
 OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max"]
 LEAF = 65536
-HANGS = 400  # seconds after which a run, or what it should bring about, hangs; comm.timeout has 300
+HANGS = 400  # seconds after which a run counts as hanging; comm.timeout is 300 s
 
 
 class Finished:
@@ -30,7 +30,7 @@ class Finished:
 
     def __init__(self, command, code, out, err, seconds):
         self.command, self.code, self.out, self.seconds = command, code, out, seconds
-        # An aborting Open MPI may have its event library complain of its own closed sockets.
+        # When Open MPI aborts, its event library may print warnings about its closed sockets.
         self.err = re.sub(r"^\[warn\] Epoll .*\n", "", err, flags=re.MULTILINE)
 
     def __str__(self):
@@ -58,8 +58,8 @@ def ready_ini_files(workload):
     return found
 
 
-# Where runs of one rank compute; main() says. More ranks than GPUs are refused, so that several
-# are always on the host.
+# The backend of runs of one rank, set by main(). More ranks than GPUs would be rejected, so several
+# ranks always use the host.
 BACKEND_OF_ONE_RANK = "host"
 
 
@@ -93,7 +93,7 @@ def finish(process, timeout=HANGS):
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        process.terminate()  # a launcher ends its ranks on this
+        process.terminate()  # so that a launcher ends its ranks
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=10)
         process.kill()
@@ -178,7 +178,7 @@ def new_folder():
 def write_sparse(path, dtype, count, values):
     """Writes a contiguous data set /x of zeros, except for `values` {index: value}, that uses
     hardly any disk space."""
-    import h5py  # here, since it is large: memory.py must be small until then
+    import h5py  # not at the top, since it is large and memory.py must stay small
     import numpy
     with h5py.File(path, "w") as file:
         creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)

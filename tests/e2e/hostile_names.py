@@ -87,7 +87,7 @@ def test_dry_run():
 
 def test_info():
     folder = new_folder()
-    source = evil_file(folder)[:-1]  # there is no such data set: a finding says so
+    source = evil_file(folder)[:-1]  # a missing data set, which gives a finding
     text = run_bytes("info", "--input.data", source).expect(2)
     assert text.out.count(ESCAPED) == 1 and ESCAPED in text.err, text
     (line,) = [line for line in text.out.splitlines() if ESCAPED in line]
@@ -189,7 +189,7 @@ def test_texts_of_results():
                     if isinstance(value, bytes) and key not in ("schema", "status", "run_uuid"):
                         file[group].attrs[key] = np.bytes_(value[:20] + evil)
             spoil_tables(file, evil)
-            if path.name.startswith("p2"):  # faster than linear, for a reason that the file names
+            if path.name.startswith("p2"):  # faster than linear, with a reason in the file
                 metrics, walls = file["metrics"][:], file["timing/reps"][:]
                 metrics["value"][metrics["metric"] == b"bound_by"] = b"other" + evil
                 walls["wall"] *= 0.2

@@ -78,7 +78,7 @@ def test_text_and_json_agree():
         shown = run("info", ranks=ranks).expect(0)
         text = text_tables(shown)
         assert list(text) == TABLES, shown
-        # What pages and processes there are differs from run to run.
+        # Pages and processes differ between runs.
         passing = ("pid", "pinned_nodes")
         assert [without(row, passing) for row in text["ranks"]] == [
             {name: str(value) or "-" for name, value in without(row, passing).items()}
@@ -282,7 +282,7 @@ def test_output_that_cannot_be_written():
             finished = subprocess.run(
                 command_line(["info", *form], ranks), env=environment(), stdout=full,
                 stderr=subprocess.PIPE, text=True, timeout=30, check=False)
-        # With a launcher between, the pipe to it takes all; whether it tells is its affair.
+        # With a launcher, the pipe to the launcher accepts all output.
         if ranks == 1:
             assert finished.returncode == 1, finished
             expect_words(finished.stderr, ["standard output", "No space left on device"])

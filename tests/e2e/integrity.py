@@ -271,7 +271,7 @@ def write_unfilled(path, fill):
                                       ("m", (200, chunk), (1, chunk))):
             creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             creation.set_chunk(of_chunk)
-            creation.set_scaleoffset(h5py.h5z.SO_INT, 0)  # for H5Dread alone
+            creation.set_scaleoffset(h5py.h5z.SO_INT, 0)  # only H5Dread decodes it
             creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
             creation.set_fill_value(np.array(fill, "i4"))
             dataset = h5py.Dataset(h5py.h5d.create(

@@ -17,7 +17,7 @@ from harness import (PROGRAM, environment, expect_complaint, main, new_folder, r
 
 MIB, MB = 2**20, 10**6
 EXTRA = 64 * MB
-# Rings of known size: three batches, and slots of their own.
+# Rings of known size: three batches, and slots.
 BATCH, BATCHES, SLOT, SLOTS = 8 * MIB, 3, MIB, 4
 RINGS = BATCHES * BATCH + SLOTS * SLOT
 SIZES = ["--pipeline.batch", BATCH, "--pipeline.batches", BATCHES, "--pipeline.slot", SLOT,
@@ -38,7 +38,7 @@ def peak(*arguments):
     said = int(next(line for line in text.splitlines()
                     if line.startswith("host_memory_peak=")).split("=")[1].split()[0])
     measured = usage.ru_maxrss * 1024
-    # The first is told before the end; the second counts this process too, in its first moments.
+    # The first value is from before the end; the second includes this process before exec.
     assert abs(measured - said) < 16 * MB, f"said {said}, measured {measured}"
     return max(said, measured)
 
@@ -74,7 +74,7 @@ def test_files():
 
     def data(size):
         path = folder / f"{size}.h5"
-        if not path.exists():  # made elsewhere, to stay small
+        if not path.exists():  # another process makes it, so that this one stays small
             subprocess.run([sys.executable, "-c", script, path, str(size // 4)], check=True,
                            env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
         return ["--input.data", path]
@@ -121,7 +121,7 @@ def new_group(limit):
         with contextlib.suppress(OSError):
             group.mkdir()
             try:
-                # Opened first: the folder of a system without such groups may be an ordinary one.
+                # Opened first: without control groups, this may be an ordinary folder.
                 name = "memory.limit_in_bytes" if controllers else "memory.max"
                 with open(group / name, "r+", encoding="utf-8") as file:
                     file.write(str(limit))

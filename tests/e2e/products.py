@@ -8,8 +8,8 @@ import numpy as np
 
 from harness import each, new_folder, run, skip_all
 
-FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is another matter
-FIRST_SAMPLES = 256  # of each variable, that give the shift and factor of a centred product
+FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is tested separately
+FIRST_SAMPLES = 256  # of each variable; shift and factor of a centred product come from them
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
@@ -49,12 +49,12 @@ def sum_bound(precision, k):
     """The maximum difference of two sums of k products, relative to the sum of their absolute
     values."""
     if precision == "int8":
-        return 0  # doubles hold these sums
+        return 0  # doubles represent these sums exactly
     if precision == "fp64":
         return 2 * (k + 2) * 2.0**-53
     if precision == "fp32x3":  # three sums, each factor without 2^-23 of it, one product left out
         return 2 * (3 * k + 2) * 2.0**-23 + 2.0**-21
-    return 2 * (k + 2) * 2.0**-23  # tensor cores cut where others round
+    return 2 * (k + 2) * 2.0**-23  # tensor cores truncate instead of rounding
 
 
 def model(a, b, precision, alpha=1.0, beta=0.0, c=None):
@@ -117,7 +117,7 @@ def product(workload, out, *arguments, ranks=1, env=None):
     finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env).expect(0)
     values = finished.values
     assert values["verified"] == "true", finished
-    assert not float(values["detection_threshold"]) < 0, finished  # nan where C is not finite
+    assert not float(values["detection_threshold"]) < 0, finished  # NaN if C is not finite
     for rate in ("rate", r"multiply_\w+"):
         assert re.search(rf"^{rate}_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), (
             rate, finished)

@@ -14,8 +14,7 @@ from harness import (LEAF, OPS, TYPES, check_complaints, each, expect_complaint,
 from results import small_integers, spread_out, write
 
 
-# For what does not depend on the way to the device, which same_bits.py is about: resident is the
-# mode that does the least.
+# For tests that do not depend on the mode (same_bits.py tests the modes): resident is the simplest.
 RESIDENT = ("--pipeline.mode", "resident")
 
 
@@ -96,7 +95,7 @@ def test_against_numpy():
         for array in (small_integers(count, TYPES[name]), spread_out(count, TYPES[name])):
             rows = check_reduced(array, {}, *RESIDENT)
             wide = array.astype(np.float64)
-            # n eps sum|x| is more than any order of adding in double can be wrong by.
+            # n eps sum|x| is a bound for any order of additions in double.
             error = len(array) * 2.0**-53 * math.fsum(np.abs(wide))
             exact = sum(array.tolist()) if array.dtype.kind in "iu" else math.fsum(wide)
             assert abs(rows["sum"]["value"] - exact) <= error, (rows["sum"], exact)

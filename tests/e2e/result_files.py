@@ -23,13 +23,13 @@ def test_standard_output():
     for ranks in (1, 3):
         finished = run("run", "reduce", "--input.count", 1e6, "-o", folder / f"{ranks}.h5",
                        ranks=ranks).expect(0)
-        # A host with more GPUs than ranks says so.
+        # On a host with more GPUs than ranks, the run prints a note.
         assert [line for line in finished.err.splitlines() if " idle: " not in line] == [], finished
         lines = finished.out.splitlines()
         for line in lines[:-1]:
             assert re.fullmatch(r"[a-z_]+=\S+( (s|B|GB/s|J|J/GB))?", line), line
         on_gpu = ranks == 1 and harness.BACKEND_OF_ONE_RANK == "cuda"
-        # So short a run can leave no trace in the samples.
+        # The run is too short for the samples.
         energy = ["energy", "energy_per_gigabyte"] if "energy" in finished.values else []
         assert on_gpu or not energy, finished
         assert [line.split("=")[0] for line in lines] == [
@@ -165,7 +165,7 @@ def test_pandas_opens_every_table():
     assert set(reps["bytes"]) == {24000000} and set(reps["elements"]) == {3000000}
     summary = frames["/summary"].set_index("metric")
     assert summary.loc["time", "n"] == repeat
-    # Of four, between the middle two: either way of finding that rounds at most twice.
+    # The median of four is between the middle two; both formulas round at most twice.
     assert math.isclose(summary.loc["time", "median"], np.median(reps["wall"]), rel_tol=2**-51)
     assert summary.loc["time", "min"] == reps["wall"].min()
     assert summary.loc["time", "max"] == reps["wall"].max()

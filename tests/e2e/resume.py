@@ -17,9 +17,9 @@ from harness import (each, expect_complaint, expect_gone, expect_words, finish, 
 from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
                       skip_without_blas, stored)
 
-# 4 x 6 tiles of C. In the least memory a super-tile is one tile of each rank, and takes a core a
-# tenth of a second: long enough to be seen before the next ones are finished. K begins with shallow
-# blocks.
+# 4 x 6 tiles of C. With the minimum memory, a super-tile is one tile of each rank, and takes one
+# core a tenth of a second: long enough to be observed before the next ones are finished. K begins
+# with shallow blocks.
 M, N, K = 1930, 3066, 3072
 CHECKPOINTED = 75
 
@@ -145,7 +145,7 @@ def test_a_killed_rank():
     said, told = look("gemm", left.arguments, left.folder, 2)
     expect_words(said, [f"{tiles} of {tiles} finished tiles"])
     taken = sum(path.stat().st_size for path in hidden(left.folder, "checkpoint"))
-    assert 0.3 * tiles / 24 < taken / told < 1, (taken, told)  # of all tiles, once they are done
+    assert 0.3 * tiles / 24 < taken / told < 1, (taken, told)  # the bytes for all tiles
     said, _ = look("gemm", [*left.arguments, "--output.resume", "never"], left.folder, 3)
     expect_words(said, [f"{tiles} finished tiles"])
     said, _ = look("gemm", left.arguments, new_folder(), 2)
@@ -228,7 +228,7 @@ def test_gram():
     assert expected.tobytes() == expected.T.tobytes()
     whole.unlink()
     folder = new_folder()
-    interrupt("gram", arguments, folder, 2, 4, kill(0))  # the one that writes the result file
+    interrupt("gram", arguments, folder, 2, 4, kill(0))  # rank 0, which writes the result file
     tiles = len(finished_tiles(folder, 2))
     other = new_folder()
     shutil.copytree(folder, other, dirs_exist_ok=True)
@@ -320,7 +320,7 @@ def test_another_product():
          check, workers=1)
     assert {path: path.read_bytes() for path in hidden(folder, "checkpoint")} == before
     assert len(hidden(folder, "part")) == 1 and not (folder / "c.h5").exists()
-    # Under another name it is another result.
+    # Another name means another result.
     out = folder / "d.h5"
     small = ["--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 20]
     product("gemm", out, *small, env=ON_HOST)
@@ -344,7 +344,7 @@ def test_input_that_has_changed_since():
     expect_complaint(dry, 2, ["input.a", at.st_mtime_ns, "--output.resume never"])
     inputs(left.files, a=normal(M - 1, K), b=normal(N, K, seed=2))
     refused("input.a", "shape", f"{M} x {K}", f"{M - 1} x {K}")
-    shutil.copy2(kept, source)  # with its time
+    shutil.copy2(kept, source)  # keeps its modification time
     kept.unlink()
     assert len(finished_tiles(folder, 2)) == len(left.tiles)
     shutil.rmtree(folder)

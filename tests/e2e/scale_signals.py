@@ -14,7 +14,7 @@ from harness import (each, expect_gone, expect_words, finish, main, new_folder, 
                      run, start, wait_until, write_sparse)
 from studies import MPIRUN, QUICK, attempts, script, study
 
-SOON = 3  # seconds from a signal to the end; a busy machine needs some of them
+SOON = 3  # seconds from a signal to the end, on a busy machine
 
 
 def expect_end(process, code, seconds=SOON):

@@ -72,7 +72,7 @@ def test_spans_of_all_ranks_and_tracks():
         inside = of(own, phase="upload") + of(own, phase="kernels") + of(own, phase="read") \
             + of(own, phase="wait-for-slot") + of(own, phase="wait-for-readers") \
             + of(own, phase="wait-for-batch") + of(own, phase="enqueue")
-        for span in inside:  # nothing of the pipeline happens outside
+        for span in inside:  # the pipeline only works inside
             assert any(stream["start_ns"] - error_ns <= span["start_ns"]
                        and end(span) <= end(stream) + error_ns for stream in streams), span
         uploads = by_batch(of(own, track="upload", phase="upload"))
@@ -85,7 +85,7 @@ def test_spans_of_all_ranks_and_tracks():
             for uploaded, computed in zip(uploads[batch], kernels[batch]):
                 assert end(uploaded) <= computed["start_ns"], (uploaded, computed)
         for track in ("main", "reader 0", "reader 1", "upload", "compute"):
-            # A stream and a thread do one thing at a time, but for what nests on main.
+            # Spans of a stream or a thread do not overlap, except nested ones on main.
             busy = sorted((s for s in of(own, track=track) if s["phase"] != "wait-for-readers"),
                           key=lambda span: span["start_ns"])
             for before, after in zip(busy, busy[1:]):
@@ -162,7 +162,7 @@ def test_the_trace_is_kept_as_results_are():
     run("run", "reduce", "--input.count", 1000, "--measure.timeline", "true", "-o",
         folder / "out.h5", "--output.overwrite", "anything").expect(0)
     assert json.loads(trace.read_text())["traceEvents"]
-    # A name without .h5 gets one behind it.
+    # .trace.json is appended to a name without .h5.
     run("run", "reduce", "--input.count", 1000, "--measure.timeline", "true", "-o",
         folder / "b-1.5").expect(0)
     assert sorted(path.name for path in folder.iterdir()) \

@@ -21,7 +21,7 @@ HANGS = 90
 
 # The nodes have the CPUs and GPUs of the scripts' #SBATCH lines, which don't exist. A requeued job
 # waits until its credentials have expired, by default two minutes; an ended job stays in the table
-# for the test to look at.
+# so that the test can check it.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -108,7 +108,7 @@ class Cluster:
         for name in ("bin", "state", "work", "tmp-n1", "tmp-n2", "spool-n1", "spool-n2"):
             (self.folder / name).mkdir()
         (self.folder / "bin" / "shardstream").symlink_to(PROGRAM)
-        self.folder.chmod(0o755)  # munged rejects a socket that others can't reach
+        self.folder.chmod(0o755)  # munged requires that other users can reach its socket
         (self.folder / "munge.key").write_bytes(os.urandom(128))
         (self.folder / "munge.key").chmod(0o400)
         ctld_port, n1_port, n2_port = free_ports(3)

@@ -97,7 +97,7 @@ TEST_F(Checkpoints, OfOtherUsersAreIgnored) {
     EXPECT_EQ(earlier.journals(), "");
     ASSERT_EQ(earlier.warnings().size(), 1u) << what;
     EXPECT_TRUE(names(earlier.warnings()[0], journal(0).string())) << what;
-    EXPECT_EQ(look_for_remains(result_).warnings.size(), 1u);
+    EXPECT_EQ(find_checkpoint(result_).warnings.size(), 1u);
     EXPECT_EQ(entries(), before);
     fs::remove(journal(0));
   };
@@ -198,7 +198,7 @@ TEST_F(Checkpoints, OfRunningRunsAreIgnored) {
   const auto before = entries();
   EXPECT_EQ(before.size(), 3u);
   EXPECT_TRUE(EarlierRuns(result_).contested());
-  EXPECT_TRUE(look_for_remains(result_).contested);
+  EXPECT_TRUE(find_checkpoint(result_).contested);
   EXPECT_EQ(numbers(read()), Numbers{});
   EXPECT_EQ(entries(), before);
 }
@@ -223,22 +223,22 @@ TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
 
 /// A dry run neither removes files nor takes them from a run that begins meanwhile.
 TEST_F(Checkpoints, CanBeInspectedWithoutChanges) {
-  EXPECT_FALSE(look_for_remains(result_).checkpoint);
+  EXPECT_FALSE(find_checkpoint(result_).checkpoint);
   leave_run();
   in_killed_process([&] { (new Run(*this, "useless", 1))->begin(); });
   const auto before = entries();
-  const Remains remains = look_for_remains(result_);
-  EXPECT_EQ(numbers(remains.checkpoint), (Numbers{0, 1}));
-  EXPECT_FALSE(remains.contested);
+  const FoundCheckpoint found = find_checkpoint(result_);
+  EXPECT_EQ(numbers(found.checkpoint), (Numbers{0, 1}));
+  EXPECT_FALSE(found.contested);
   EXPECT_EQ(entries(), before);
   const EarlierRuns next(result_);
-  EXPECT_FALSE(look_for_remains(result_).checkpoint == std::nullopt);
+  EXPECT_FALSE(find_checkpoint(result_).checkpoint == std::nullopt);
   EXPECT_FALSE(next.contested());
 
   // Values that are unknown are not compared.
   const auto compare = [&](const Fingerprint& now, bool stored = true) {
     constexpr std::array<std::string_view, 1> unknown = {"gemm.alpha"};
-    expect_same_computation(*remains.checkpoint, now, stored, unknown);
+    expect_same_computation(*found.checkpoint, now, stored, unknown);
   };
   EXPECT_NO_THROW(compare(product));
   EXPECT_NO_THROW(compare({product[0], product[2]}));

@@ -9,7 +9,7 @@ from speed_parts import Failed, Skipped, memory_left, number, start, tflops, val
 PRECISIONS = ["fp64", "fp32", "tf32", "bf16", "fp32x3"]
 ELEMENT = {"fp64": (8, 8), "bf16": (2, 4)}  # bytes of A and B, and of C, on a GPU; else 4 and 4
 GOAL_OF_ONE = {"fp64": 0.97, "fp32": 0.97, "tf32": 0.9, "bf16": 0.9}  # of in core
-ROOM = 4 << 30  # bytes, for what a run or a call needs beside its matrices
+ROOM = 4 << 30  # bytes that a run or a call needs in addition to its matrices
 SHORT = 16384  # products of up to this edge are repeated
 
 
@@ -59,8 +59,8 @@ class GemmRows:
         self.precisions = machine.arguments.precisions
         self.all = all_ranks
         self.each = sorted({1, all_ranks})  # numbers of ranks
-        self.known = {}  # what was measured, or why it could not be
-        self.uploads = {}  # by ranks: the greatest share of the least possible
+        self.known = {}  # results of measurements, or their errors
+        self.uploads = {}  # by ranks: the maximum ratio to the minimum of uploads
 
     def once(self, key, measure):
         """The result or the error of measure(), which all rows share."""
@@ -121,7 +121,7 @@ class GemmRows:
                 rate = self.rate(ranks, precision, self.n)
                 limit, n = self.in_core(precision)
                 goal = GOAL_OF_ONE[precision]
-                if ranks > 1:  # of the others the speedup is asked for
+                if ranks > 1:  # the goal of several GPUs is a speed-up
                     goal = 0.95 if precision in ("fp64", "fp32") else None
                 times = f"{ranks} x " if ranks > 1 else ""
                 smaller = f" (n = {n})" if n != self.n else ""
@@ -134,7 +134,7 @@ class GemmRows:
         what = f"gemm, {precision}, against one GPU"
         with self.report.part(what, self.all):
             speedup = self.rate(self.all, precision, self.n) / self.rate(1, precision, self.n)
-            # 3.5 x was asked of four GPUs.
+            # The goal of four GPUs is 3.5 x.
             self.report.row(what, self.all, f"{speedup:.3g} x", f"GPUs {self.all} x",
                             speedup / self.all, 0.875)
 
@@ -185,7 +185,7 @@ class GemmRows:
                 seconds, ceiling = number(values, "time"), number(memory, "time")
                 self.report.row(what, ranks, f"{seconds:.4g} s", f"pageable memory {ceiling:.4g} s",
                                 seconds / ceiling, 1.1, at_most=True)
-        for name in ("a", "b"):  # its pages are wanted for other matrices
+        for name in ("a", "b"):  # frees its pages for other matrices
             (self.folder / f"{name}.h5").unlink(missing_ok=True)
 
     def out_of_core(self, precision, n, goal):
@@ -222,7 +222,7 @@ class GemmRows:
                     raise Skipped("blas_call is not there: build the target yardsticks, with "
                                   "OpenBLAS")
                 call = self.once("CBLAS", lambda: values_of(self.machine.yardstick("blas_call", n)))
-                # By itself, so that it has all the cores that were granted here.
+                # Without a launcher, so that it has all granted cores.
                 words = self.arguments("gemm", precision, n, "--device.backend", "host",
                                        *self.generated("gemm", n))
                 values = values_of(start([self.machine.program, *map(str, words)])[0])
@@ -244,7 +244,7 @@ class GemmRows:
                 self.file()
                 self.out_of_core("fp32", self.n, 0.97)
             if "fp64" in self.precisions:
-                # Twice cuBLASXt was asked of four GPUs.
+                # The goal of four GPUs is twice cuBLASXt.
                 self.out_of_core("fp64", self.n // 2, 2 if self.all == 4 else None)
             if "fp32" in self.precisions:
                 self.large()

@@ -73,8 +73,8 @@ def start(words, **more_environment):
         raise Failed(str(error)) from None
     try:
         out, err = process.communicate(timeout=PATIENCE)
-    except BaseException as error:  # an interrupt too must not leave it running
-        process.terminate()  # a launcher ends its ranks on this
+    except BaseException as error:  # an interrupt must not leave it running either
+        process.terminate()  # so that a launcher ends its ranks
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=10)
         process.kill()
@@ -108,7 +108,7 @@ class Report:
 
     def __init__(self):
         self.failures = 0
-        self.reasons = set()  # that were told
+        self.reasons = set()  # already printed
         self.line("what", "ranks", "measured", "ceiling", "share", "goal", "met")
 
     def line(self, *cells):
@@ -148,7 +148,7 @@ class Machine:
         self.arguments = arguments
         self.program = arguments.program
         self.launcher = arguments.launcher or default_launcher()
-        # Of a host's GPUs a program built without CUDA would say that it cannot use them, and fail.
+        # A program built without CUDA would fail if it found the GPUs of the host.
         self.info = self.told("--device.backend", "host")
         versions = {row["name"]: row["version"] for row in self.info["versions"]}
         self.has_cuda = versions["cuda_toolkit"] != "none"

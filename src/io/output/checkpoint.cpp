@@ -180,36 +180,36 @@ std::map<std::string, std::vector<TemporaryFile>> files_by_run(const fs::path& r
 }
 
 /// The contents of the files of one run, each opened once.
-struct Seen {
+struct InspectedRun {
   std::string journals = {};
   bool has_part = false, is_alive = false, has_locks = true;
   std::vector<fs::path> paths = {};
   std::vector<Descriptor> files = {};
   std::vector<std::string> warnings = {};
 };
-Seen look_at_run(std::span<const TemporaryFile> files, Locking locking) {
+InspectedRun inspect_run(std::span<const TemporaryFile> files, Locking locking) {
   using Writer = OpenedTemporaryFile::Writer;
-  Seen seen;
+  InspectedRun inspected;
   for (const TemporaryFile& file : files) {
     OpenedTemporaryFile opened = open_temporary_file(file, locking);
     if (opened.writer == Writer::foreign) {
-      seen.warnings.push_back(
+      inspected.warnings.push_back(
           fmt::format("'{}' is ignored: it has a name like a file of a run, but {}",
                       file.path.string(), opened.problem));
     }
     if (!opened.file.valid()) continue;
     // The rank that made the part file may have ended before others.
-    seen.is_alive = seen.is_alive || opened.writer == Writer::alive;
-    seen.has_locks = seen.has_locks && opened.writer != Writer::unknown;
+    inspected.is_alive = inspected.is_alive || opened.writer == Writer::alive;
+    inspected.has_locks = inspected.has_locks && opened.writer != Writer::unknown;
     if (file.kind == TemporaryFile::Kind::journal) {
-      seen.journals += whole_lines(opened.file);
+      inspected.journals += whole_lines(opened.file);
     } else {
-      seen.has_part = true;
+      inspected.has_part = true;
     }
-    seen.paths.push_back(file.path);
-    seen.files.push_back(std::move(opened.file));
+    inspected.paths.push_back(file.path);
+    inspected.files.push_back(std::move(opened.file));
   }
-  return seen;
+  return inspected;
 }
 
 /// In the format of a journal's first line.
@@ -350,16 +350,16 @@ EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
 }
 
 void EarlierRuns::inspect(std::span<const TemporaryFile> files) {
-  Seen seen = look_at_run(files, Locking::take);
-  warnings_.insert(warnings_.end(), seen.warnings.begin(), seen.warnings.end());
-  contested_ = contested_ || seen.is_alive;
-  if (seen.is_alive) return;
-  const bool fits = journals_.size() + seen.journals.size() <= max_journals_bytes;
-  if (seen.has_part && fits && parse_checkpoint(result_, seen.journals)) {
-    journals_ += seen.journals;
-    runs_.push_back({std::move(seen.paths), std::move(seen.files)});
-  } else if (seen.has_locks || !seen.has_part) {
-    for (const fs::path& path : seen.paths) ::unlink(path.c_str());
+  InspectedRun inspected = inspect_run(files, Locking::take);
+  warnings_.insert(warnings_.end(), inspected.warnings.begin(), inspected.warnings.end());
+  contested_ = contested_ || inspected.is_alive;
+  if (inspected.is_alive) return;
+  const bool fits = journals_.size() + inspected.journals.size() <= max_journals_bytes;
+  if (inspected.has_part && fits && parse_checkpoint(result_, inspected.journals)) {
+    journals_ += inspected.journals;
+    runs_.push_back({std::move(inspected.paths), std::move(inspected.files)});
+  } else if (inspected.has_locks || !inspected.has_part) {
+    for (const fs::path& path : inspected.paths) ::unlink(path.c_str());
   }
 }
 
@@ -388,25 +388,26 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::st
   return checkpoint;
 }
 
-Remains look_for_remains(const fs::path& result) {
-  Remains remains;
+FoundCheckpoint find_checkpoint(const fs::path& result) {
+  FoundCheckpoint found;
   std::string journals;
   for (const auto& [uuid, files] : files_by_run(result)) {
-    const Seen seen = look_at_run(files, Locking::leave);
-    remains.warnings.insert(remains.warnings.end(), seen.warnings.begin(), seen.warnings.end());
-    remains.contested = remains.contested || seen.is_alive;
-    if (seen.has_part) journals += seen.journals;
+    const InspectedRun inspected = inspect_run(files, Locking::leave);
+    found.warnings.insert(found.warnings.end(), inspected.warnings.begin(),
+                          inspected.warnings.end());
+    found.contested = found.contested || inspected.is_alive;
+    if (inspected.has_part) journals += inspected.journals;
   }
-  remains.checkpoint = parse_checkpoint(result, journals);
-  return remains;
+  found.checkpoint = parse_checkpoint(result, journals);
+  return found;
 }
 
 bool has_finished_pieces(const fs::path& result, const std::string& uuid) {
   const auto runs = files_by_run(result);
   const auto run = runs.find(uuid);
   if (run == runs.end()) return false;
-  const Seen seen = look_at_run(run->second, Locking::leave);
-  return seen.has_part && parse_checkpoint(result, seen.journals).has_value();
+  const InspectedRun inspected = inspect_run(run->second, Locking::leave);
+  return inspected.has_part && parse_checkpoint(result, inspected.journals).has_value();
 }
 
 void expect_same_computation(const Checkpoint& earlier, const Fingerprint& now, bool stored,

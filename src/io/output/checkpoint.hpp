@@ -165,12 +165,12 @@ std::optional<Checkpoint> parse_checkpoint(const std::filesystem::path& result,
                                            const std::string& journals);
 
 /// The checkpoint of interrupted runs of `result`. Finding it locks and removes nothing.
-struct Remains {
+struct FoundCheckpoint {
   std::optional<Checkpoint> checkpoint;    ///< also of runs that are still running
   bool contested = false;                  ///< whether another run is writing the same result
   std::vector<std::string> warnings = {};  ///< see EarlierRuns::warnings()
 };
-Remains look_for_remains(const std::filesystem::path& result);
+FoundCheckpoint find_checkpoint(const std::filesystem::path& result);
 
 /// Whether the run `uuid` has finished a piece that a later run of `result` can take over.
 bool has_finished_pieces(const std::filesystem::path& result, const std::string& uuid);
