@@ -61,9 +61,12 @@ TEST(Sample, SteadyWorkConverges) {
 
 TEST(Sample, AnExactNumberComesAfterTheWarmUps) {
   std::vector<bool> calls;
-  const Samples samples = sample(session(), {.warmup = 2, .repetitions = 3},
-                                 [&](bool timed) { calls.push_back(timed); });
+  std::vector<std::size_t> checked;
+  const Samples samples = sample(
+      session(), {.warmup = 2, .repetitions = 3}, [&](bool timed) { calls.push_back(timed); },
+      nullptr, [&] { checked.push_back(calls.size()); });
   EXPECT_EQ(calls, (std::vector<bool>{false, false, true, true, true}));
+  EXPECT_EQ(checked, (std::vector<std::size_t>{1, 2, 3, 4, 5}));
   expect_same_everywhere(samples);
   EXPECT_EQ(samples.repetitions.size(), 3U);
   EXPECT_EQ(samples.convergence, Convergence::fixed);
