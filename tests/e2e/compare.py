@@ -281,7 +281,7 @@ def test_options_set_by_the_calibration():
 
 
 def test_launches_with_different_options():
-    """They count together, and a warning names the options."""
+    """Launches of one side that differ in options count together, and a warning names these."""
     old, new = side("old", *three(1)), side("new", *three(1))
     launch(new / "3.h5", [1], **{"measure.warmup": "7"})
     told = compare(old, new, code=SAME)

@@ -62,7 +62,7 @@ def test_examples_have_every_figure():
 
 
 def test_figures_as_documents():
-    """They are complete, and the one that the README shows is that of report."""
+    """Each figure is a complete SVG document, and README.md shows the figure of `report`."""
     folder = EXAMPLES / "gemm-tf32-strong"
     page, _, _ = report(folder)
     found = figures_of(folder)
@@ -188,7 +188,7 @@ def test_a_thousand_files():
 
 
 def check_in_browser(browser, path, figures):
-    """The page at two widths, in two schemes."""
+    """The page has no overflow, small text or low contrast at two widths and in two schemes."""
     for width in (360, 1440):
         for scheme in ("light", "dark"):
             browser.show(path, width, scheme)

@@ -33,7 +33,7 @@ def test_a_single_run_has_timeline_and_causes():
 
 
 def test_a_study_with_timelines():
-    """Figures that need spans show the timeline runs, the others the launches, and say so."""
+    """Figures of spans show the timeline runs, other figures the launches. Each names its runs."""
     folder = harness.new_folder() / "study"
     words = ["scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256, "--measure.repeat",
              2, "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 1]
@@ -69,8 +69,8 @@ def test_a_study_with_timelines():
 
 
 def test_time_to_the_result():
-    """Against the smallest size, faster or slower, from the steps of the start. The repetitions,
-    of which there are more on 2 ranks, count once."""
+    """The time to the result is compared with that of the smallest size. It counts one repetition,
+    since sizes may differ in their number."""
     def check(one, two, times, word):
         def change(file):
             startup = file["timing/startup"][:]
@@ -89,7 +89,7 @@ def test_time_to_the_result():
 
 
 def test_numbers_of_repetitions():
-    """Text, page and JSON name the fewest and the most of any launch, not medians of sizes."""
+    """Text, page and JSON have the minimum and the maximum over the launches."""
     counts = {(1, 1): 6, (1, 2): 9, (1, 3): 15, (2, 1): 9, (2, 2): 15, (2, 3): 22}
 
     def change(file):
@@ -105,8 +105,8 @@ def test_numbers_of_repetitions():
 
 
 def test_a_size_that_scatters_more():
-    """Text and page name it with its scatter. The bounds of a new launch on it are wider than the
-    interval of the mean, and those beyond the largest size scatter like it."""
+    """Text and page name a size that scatters more. The bounds of a new launch there are wider than
+    the interval of the mean, and launches beyond the largest size scatter like it."""
     def change(file):
         ranks = len(file["topology/ranks"])
         step = int(file["config"].attrs["study.replicate"]) - 2
@@ -130,7 +130,7 @@ def test_a_size_that_scatters_more():
 
 
 def test_partly_verified_results():
-    """Are counted by the text and by the page."""
+    """Text and page count results that were verified only in part."""
     def change(file):
         if file["config"].attrs["study.replicate"] in (1, b"1", "1"):
             metrics = file["metrics"][:]

@@ -22,12 +22,11 @@ def damaged(source, target, change):
 
 
 def test_columns_of_the_two_modes():
-    """The speed-up of a weak study is that of the rates, and its column says so."""
-    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+    """The column of a weak study is named scaled_speedup and has the ratio of the rates."""
     for name, column in (("gemm-fp32-weak", "scaled_speedup"), ("gemm-tf32-strong", "speedup")):
-        header, *rows = run("report", examples / name).expect(0).out.splitlines()[2:5]
+        header, *rows = run("report", EXAMPLES / name).expect(0).out.splitlines()[2:5]
         assert re.split(r" {2,}", header.strip())[3] == column, header
-        one, two = only_study(examples / name)["points"]
+        one, two = only_study(EXAMPLES / name)["points"]
         assert abs(two["work"] / one["work"] - (2 if "weak" in name else 1)) < 0.01, two
         rates = [each["work"] / each["time"] for each in (one, two)]
         assert abs(two["speedup"] / (rates[1] / rates[0]) - 1) < 1e-9, two
@@ -36,9 +35,8 @@ def test_columns_of_the_two_modes():
 
 
 def test_a_share_above_one():
-    """Text and page say what it means."""
+    """Text and page explain a share above 1."""
     folder = new_folder()
-    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
     remark = "A share above 1 means"
     for number, share in enumerate((1.001, 1.2)):
         def change(file, share=share):
@@ -47,7 +45,7 @@ def test_a_share_above_one():
             file["metrics"][:] = metrics
         files = [folder / f"{number}-p{ranks}.h5" for ranks in (1, 2)]
         for ranks, file in zip((1, 2), files, strict=True):
-            damaged(examples / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
+            damaged(EXAMPLES / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
         assert (remark in run("report", *files).expect(0).out) == (share > 1.01)
         run("report", *files, "-o", folder / f"{number}.html").expect(0)
         assert (remark in (folder / f"{number}.html").read_text()) == (share > 1.01)
@@ -133,7 +131,7 @@ def test_reports_of_any_files():
 # ---------------------------------------------------------------- inputs that differ
 
 def changed(path, sizes=None, times=None, **values):
-    """Changes what a result says of its input files, and values of its operations."""
+    """Changes the sizes and times of the input files in a result, and values of its operations."""
     with h5py.File(path, "r+") as file:
         files, results = file["input/files"][:], file["results/reduce"][:]
         files["size"] = files["size"] if sizes is None else sizes
@@ -187,7 +185,7 @@ def test_inputs_that_change_while_values_agree():
 
 
 def test_results_of_a_weak_study():
-    """Results of equal size are compared."""
+    """In a weak study, launches on equally many ranks must have equal results."""
     folder = new_folder() / "study"
     shutil.copytree(EXAMPLES / "reduce-pinned-weak", folder)
     assert only_study(folder)["contradiction"] == ""
@@ -198,7 +196,8 @@ def test_results_of_a_weak_study():
 
 
 def test_runs_without_labels_of_different_inputs():
-    """Such runs are not one study, so they do not contradict each other."""
+    """Runs without labels that read different inputs are several studies, and do not contradict
+    each other."""
     folder = new_folder()
     for i in (1, 2):
         run("run", "reduce", "--input.data", write_data(folder / f"d{i}.h5", [i] * 9), "-o",

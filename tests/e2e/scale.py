@@ -17,9 +17,9 @@ from studies import MPIRUN, QUICK, attempts, expect_total, only_study, script, s
 
 # ---------------------------------------------------------------- one study, launched in parts
 
-def test_a_study_goes_on_where_it_was():
-    """--list says the commands; what is missing or unverified is launched again, and nothing
-    else; reports leave the calibration out; other options are another study."""
+def test_a_study_resumes_with_its_missing_launches():
+    """--list prints the commands. Only missing and unverified results are launched again, reports
+    leave out the calibration run, and other options are another study."""
     folder = new_folder() / "study"
     options = ["--model.work", "50ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
@@ -44,8 +44,8 @@ def test_a_study_goes_on_where_it_was():
 
 
 def test_a_study_is_extended():
-    """With more replicates and sizes, what is there counts; the largest size stays, and in a weak
-    study the smallest one."""
+    """Existing launches count in a study with more replicates and sizes. The largest size cannot
+    change, nor can the smallest one of a weak study."""
     for mode in ("strong", "weak"):
         folder = new_folder() / "study"
 
@@ -72,7 +72,7 @@ def test_a_study_is_extended():
 
 
 def test_ready_studies():
-    """Those of inputs/, in a small size."""
+    """The studies of inputs/ run, here with small data."""
     small = {"gemm": ["--gemm.m", 256, "--gemm.n", 192, "--gemm.k", 128],
              "reduce": ["--input.count", 200000]}
     inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
@@ -95,7 +95,8 @@ def test_ready_studies():
 
 
 def test_timelines():
-    """The last launches of a study. They count in no table, and are resumed as the others are."""
+    """Timelines are the last launches of a study. They count in no table, and missing ones are
+    launched like the others."""
     folder = new_folder() / "study"
     quick = QUICK[:-2]
     options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
@@ -141,7 +142,7 @@ def test_timelines():
 
 
 def test_a_timeline_that_fails():
-    """As other launches: it is tried twice and reported, and the exit code is 1."""
+    """A timeline that fails is tried twice and reported, and the exit code is 1."""
     folder = new_folder()
     fails = f'[[ $* == *study.point=timeline* ]] && exit 9; {MPIRUN}'
     finished = run("scale", "model", *QUICK[:-2], "--model.work", "20ms", "--scale.ranks", "1",
@@ -188,8 +189,8 @@ def test_launchers():
 
 
 def test_a_complete_result_counts():
-    """The file decides, whatever happens after it is complete: an exit code of the launcher, or
-    Ctrl-C while the launcher still runs."""
+    """A launch counts if its result is complete, even if the launcher then returns an error or
+    Ctrl-C ends it."""
     options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
     folder = new_folder()
     fails = f'{MPIRUN}; [[ $ranks == 1 ]] && exit 9; exit 0'
@@ -240,8 +241,7 @@ def test_more_ranks_than_there_are():
 
 
 def test_a_slurm_job_that_is_lost():
-    """A shell keeps the variables of a job that has ended; a container without Slurm inherits
-    them."""
+    """The message names SLURM_JOB_ID if its job has ended or Slurm cannot be reached."""
     folder = new_folder()
     srun = folder / "srun"
     srun.write_text("#!/bin/sh\necho 'srun: error: Unable to confirm allocation for job 47: Unable "
@@ -257,7 +257,7 @@ def test_a_slurm_job_that_is_lost():
 
 
 def test_one_launch_alone():
-    """What the jobs of submit-study do."""
+    """--only makes one launch, as the jobs of submit-study do."""
     folder = new_folder() / "study"
     options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     early = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p2-r1")

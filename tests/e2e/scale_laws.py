@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Studies of the workload `model`, whose laws are known: `scale` and `report` must find them. And
-studies whose times are set, so that every statement of `report` can be checked."""
+"""`scale` and `report` find the known laws of the workload `model`. Studies with given times check
+the statements of `report`."""
 
 import functools
 import re

@@ -19,7 +19,7 @@ def test_predictions_need_no_launch():
 
 
 def test_the_total_of_a_list():
-    """Has the calibration run, as long as there is none, and the timelines."""
+    """The total includes a missing calibration run and the timelines."""
     folder = new_folder() / "study"
     quick = [*QUICK[:-2], "--model.work", "300ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
     expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 5)
@@ -35,7 +35,7 @@ def test_the_total_of_a_list():
 
 
 def test_times_that_are_minima():
-    """The dry run does not know how fast the data of reduce are read; the calibration run does."""
+    """Times of `reduce` are minima before the calibration run, since reading may be slower."""
     folder = new_folder() / "study"
     options = ["--input.count", "2^20", "--measure.repeat", 2, "--scale.ranks", "1,2",
                "--scale.replicates", 1, "--scale.oversubscribe", "--scale.timeline", "false"]
@@ -55,8 +55,8 @@ def test_times_that_are_minima():
 
 
 def test_hosts_of_a_list():
-    """As the option says, as the Slurm job, as the calibration run or the rates; else it is
-    assumed, and said."""
+    """The ranks per host come from the option, the Slurm job, the calibration run or the rates;
+    else --list says that it assumes them."""
     sizes = ["--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512, "--device.backend", "host"]
 
     def listed(*options, folder=None, ranks="1,8", **env):
@@ -108,7 +108,7 @@ def test_hosts_of_a_list():
 
 
 def test_rates_for_a_list():
-    """--rates predicts until there is a calibration run, and is no part of the study."""
+    """--rates improves predictions before the calibration run, and is no part of the study."""
     folder = new_folder()
     rates, options = folder / "rates.h5", ["--input.count", "2^20", "--scale.ranks", "1,2",
                                            "--scale.replicates", 1, "--measure.repeat", 1,
@@ -123,7 +123,7 @@ def test_rates_for_a_list():
     listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
     assert str(rates) not in listed.expect(0).out, listed
     expect_words(listed.out, ["measured per rank", "calibration.h5"])
-    # Of a list without rates, the start of each launch is assumed.
+    # Without rates, --list assumes the start of each launch.
     text = run("scale", "model", *QUICK, "--model.work", "1ms", "--scale.ranks", "1",
                "--scale.replicates", 1, "--list", "-o", folder / "x").expect(0).out
     assert len(re.findall(r": 1 rank, 2(?:\.\d+)? s per launch", text)) == 2, text

@@ -51,9 +51,9 @@ def write_data(path, values):
 
 
 def expect_total(listed, launches, max_time=0):
-    """The total of --list counts every launch that it names, and adds their times. The suggested
-    time limits are ten minutes plus twice the total, or the longest time. A launch that repeats
-    until its median is precise may also take `max_time` seconds more."""
+    """Checks that the total of --list counts the listed launches and adds their times, and that the
+    suggested limits are ten minutes plus twice the total, or twice the longest time. A launch that
+    repeats until its median is precise may take `max_time` seconds more."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
 
     def seconds(text):

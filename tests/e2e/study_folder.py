@@ -24,7 +24,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
 
 
 def contents(folder):
-    """Of all files but the lock and logs."""
+    """The contents of all files except the lock and the logs, by path."""
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*"))
             if path.is_file() and path.name != ".scale.lock" and path.parent.name != "logs"}
 
@@ -70,7 +70,7 @@ def test_an_input_that_is_replaced_during_a_study():
 
 
 def test_options_that_differ_after_80_bytes():
-    """Paths, and values with a line break, which study.ini cannot hold as they are."""
+    """Long options are compared completely, and values with a line break survive study.ini."""
     folder = new_folder()
     for name in ("x" * 90, "line\nbreak"):
         one, two = (write_data(folder / f"{name}{i}.h5", [i]) for i in (1, 2))
@@ -86,7 +86,7 @@ def test_options_that_differ_after_80_bytes():
 
 
 def test_options_that_differ_from_those_of_the_results():
-    """Also if study.ini was edited in the same way."""
+    """Options of results are compared with those of the command, even if study.ini was edited."""
     folder = new_folder() / "study"
     run(*MODEL, "-o", folder).expect(0)
     (folder / "p1-r1.h5").unlink()
@@ -156,7 +156,7 @@ def test_only_own_traces_are_replaced():
 
 
 def test_a_study_with_another_name():
-    """An edited name, and a folder whose name has a line break."""
+    """An edited name of a study is rejected; a folder may have a line break in its name."""
     folder = new_folder() / "study"
     run(*MODEL, "-o", folder).expect(0)
     ini = (folder / "study.ini").read_text()
@@ -171,7 +171,8 @@ def test_a_study_with_another_name():
 
 
 def test_a_study_from_the_options_of_another_one():
-    """The page of a report shows this command; the new study gets its own name."""
+    """study.ini of one study starts another one, which gets its own name. The page of a report
+    shows this command."""
     folder = new_folder()
     run(*MODEL, "-o", folder / "one").expect(0)
     for _ in range(2):
@@ -255,7 +256,7 @@ def test_two_studies_in_one_folder():
 
 
 def test_a_killed_study_leaves_no_lock():
-    """Not even if the launcher ignores SIGTERM."""
+    """The lock ends with `scale`, even if the launcher ignores SIGTERM."""
     folder = new_folder()
     with working(folder, stubborn=True) as (process, command):
         process.send_signal(signal.SIGKILL)
@@ -268,7 +269,7 @@ def test_a_killed_study_leaves_no_lock():
 
 
 def test_a_file_system_without_locks():
-    """`scale` warns and makes the study."""
+    """Without locks, `scale` warns and makes the study."""
     folder = new_folder()
     (folder / "no_locks.c").write_text("""
 #define _GNU_SOURCE
@@ -297,7 +298,7 @@ WRAP(fcntl64)
 # ---------------------------------------------------------------- hostile and edited files
 
 def test_files_without_an_end():
-    """A FIFO, a device, a huge file and huge numbers instead of the study's own small files."""
+    """A FIFO, a device, a huge file or huge numbers in a study's small files are errors."""
     whole = new_folder() / "whole"
     run(*MODEL, "-o", whole).expect(0)
     for name in ("attempts.jsonl", "study.ini"):
@@ -326,7 +327,7 @@ def test_files_without_an_end():
 
 
 def test_a_study_edited_on_windows():
-    """Line ends of Windows, a byte-order mark, blank lines and missing spaces."""
+    """Line ends of Windows, a byte-order mark and missing spaces do not change a study."""
     folder = new_folder() / "study"
     run(*MODEL, "-o", folder).expect(0)
     ini = (folder / "study.ini").read_text()
