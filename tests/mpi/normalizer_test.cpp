@@ -104,11 +104,11 @@ struct Normalizing : testing::Test {
     Engine product(runtime_, operands, plan, *library, staging_, nullptr, nullptr);
     Normalizer normalizer(runtime_, operands, staging_.readers);
     normalizer.run(product);
-    EXPECT_EQ(product.verdict().failure, "");
+    EXPECT_EQ(product.checks().failure, "");
     EXPECT_EQ(normalizer.passes() > 1, normalizer.renormalized() > 0);
     return {session().sum(product.checksum()), normalizer.renormalized(),
-            session().sum(product.verdict().constant), normalizer.passes(),
-            session().sum(product.verdict().unchecked)};
+            session().sum(product.checks().constant), normalizer.passes(),
+            session().sum(product.checks().unchecked)};
   }
 };
 

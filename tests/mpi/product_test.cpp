@@ -1,5 +1,5 @@
 // A product takes the memory that was planned for it, and no more; tiles that get products while a
-// batch is waited for have the same bits; what readers reach is measured of both operands.
+// batch is waited for have the same bits.
 #include "workloads/product/product.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,6 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
-#include "io/source/generator_source.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "mpi/host_options.hpp"
 #include "support/errors.hpp"
@@ -29,6 +28,7 @@
 #include "support/forwarding_device.hpp"
 #include "support/forwarding_stream.hpp"
 #include "support/session.hpp"
+#include "support/uniform_source.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
 #include "workloads/product/engine/copy_rows.hpp"
@@ -140,7 +140,7 @@ struct Prepared {
     } else {
       product->run();
     }
-    EXPECT_EQ(product->verdict().failure, "");
+    EXPECT_EQ(product->checks().failure, "");
     return product->checksum();
   }
 };
@@ -270,27 +270,8 @@ TEST(Product, TilesHaveTheSameBitsOnTwoStreams) {
 
 // ---------------------------------------------------------------- tiles while batches come
 
-/// Uniform floats; what else happens when they are read is left to say.
-class UniformSource : public io::Source {
- public:
-  UniformSource(std::uint64_t rows, std::uint64_t columns)
-      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1) {}
-
-  const std::string& name() const override { return inner_.name(); }
-  ElementType type() const override { return inner_.type(); }
-  const io::ElementOrder& order() const override { return inner_.order(); }
-  const std::string& access() const override { return inner_.access(); }
-  std::uint64_t stored_bytes() const override { return 0; }
-  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
-    inner_.read(first, count, out);
-  }
-
- private:
-  io::GeneratorSource inner_;
-};
-
 /// Holds back what stands in column `from` and on until as many products have been launched.
-class LateSource final : public UniformSource {
+class LateSource final : public test::UniformSource {
  public:
   LateSource(std::uint64_t rows, std::uint64_t columns, std::uint64_t from,
              const std::atomic<std::uint64_t>& products, std::uint64_t wanted)
@@ -346,7 +327,7 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
   product->load();
   for (int round = 0; round < 2; ++round) {  // the second is not held back
     product->run();
-    EXPECT_EQ(product->verdict().failure, "");
+    EXPECT_EQ(product->checks().failure, "");
   }
   return product->checksum();
 }
@@ -396,63 +377,6 @@ TEST(Product, TheDeviceHasWorkWhileAGatherBlocks) {
   prepared.runtime.communicator =
       std::make_unique<LateGathers>(std::move(prepared.runtime.communicator), prepared.products);
   prepared.run();
-}
-
-// ---------------------------------------------------------------- what readers reach
-
-/// Counts the bytes that are read of it.
-class CountedSource final : public UniformSource {
- public:
-  CountedSource(std::uint64_t rows, std::uint64_t columns, std::atomic<std::uint64_t>& bytes)
-      : UniformSource(rows, columns), bytes_(bytes) {}
-
-  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
-    UniformSource::read(first, count, out);
-    bytes_ += count * sizeof(float);
-  }
-
- private:
-  std::atomic<std::uint64_t>& bytes_;
-};
-
-struct Counted {
-  std::uint64_t a, b;
-};
-/// What panel_read() reads of A and B in some time.
-Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double seconds) {
-  const Options options = test::host_options(2);
-  Log log;
-  runtime::Runtime runtime(session(), options, log);
-  std::atomic<std::uint64_t> a = 0, b = 0;
-  Operands operands;
-  operands.a = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(m, k, a));
-  operands.b = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(k, n, b));
-  operands.precision = gemm::Precision::fp32;
-  operands.m = m;
-  operands.n = n;
-  operands.k = k;
-  const measure::Ceiling ceiling = panel_read(
-      runtime, operands, pipeline::staging_sizes(options, runtime.resources), 0, seconds);
-  EXPECT_GT(ceiling.min, 0);
-  // Readers end with the pieces that they have begun.
-  EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));
-  return {a, b};
-}
-
-TEST(PanelRead, ReadsBothOperandsInProportion) {
-  constexpr std::uint64_t piece = 1 << 20;
-  const Counted wide = counted(1024, 8192, 512, 0.3);  // B has eight times as much as A
-  EXPECT_GE(wide.a, piece);
-  EXPECT_LE(std::abs(static_cast<double>(wide.b) - 8 * static_cast<double>(wide.a)), 9.0 * piece);
-  const Counted tall = counted(8192, 1024, 512, 0.3);
-  EXPECT_GE(tall.b, piece);
-  EXPECT_LE(std::abs(static_cast<double>(tall.a) - 8 * static_cast<double>(tall.b)), 9.0 * piece);
-}
-
-TEST(PanelRead, OfSmallMatricesGoesOnUntilItsTimeIsOver) {
-  const Counted small = counted(16, 16, 16, 0.01);
-  EXPECT_GT(small.a, 16 * 16 * sizeof(float));
-  EXPECT_GT(small.b, 16 * 16 * sizeof(float));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/description.hpp"
+#include "workloads/product/run.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -135,7 +136,7 @@ std::optional<Box> box_of(const Options& options) {
   return Box{sides[0], sides[1], sides[2]};
 }
 
-std::uint64_t tiles_of(const Plan& plan) {
+std::uint64_t computed_tiles(const Plan& plan) {
   return plan.shape.count_tiles({{0, plan.shape.tile_rows}, {0, plan.shape.tile_columns}});
 }
 
@@ -181,9 +182,9 @@ class ProductTask : public Task {
     prediction.checkpoints = {
         .unit = "super-tile",
         .units = plan.super_tiles(),
-        .journal_bytes =
-            machine.ranks() * io::journal_bytes(print, {ceil_div(tiles_of(plan), machine.ranks()),
-                                                        plan.super_tiles(), tile_record}),
+        .journal_bytes = machine.ranks() *
+                         io::journal_bytes(print, {ceil_div(computed_tiles(plan), machine.ranks()),
+                                                   plan.super_tiles(), tile_record}),
         .kept = [print, plan](const io::Checkpoint& earlier) {
           io::expect_same_computation(earlier, print, plan.problem().stores_c, of_machine);
           return kept_tiles(count_kept(plan, earlier), earlier.pieces.size());

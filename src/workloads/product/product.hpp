@@ -1,5 +1,5 @@
 // The common interface of the workloads `gemm` and `gram`: options, operands, the problem, and the
-// run of a matrix product.
+// task of a matrix product.
 #pragma once
 
 #include <array>
@@ -73,11 +73,6 @@ std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan)
 io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                             const std::string& name, const Plan& plan);
 inline constexpr std::array<std::string_view, 2> of_machine = {"device", "library"};
-
-/// Computes C. `name` is the name of the workload. Collective. Throws AgreedError if the machine
-/// does not allow the options, Error if a rank's data cannot be read or written.
-Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-            const RunFiles& files);
 
 /// The task of the workload `name`. `name` and `options` must outlive it. Throws UsageError if the
 /// precision does not allow the type of an operand or the sizes.

@@ -271,7 +271,7 @@ void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcom
 
 }  // namespace
 
-Agreed agree(const ranks::Session& session, const Plan& plan, const Verdict& mine,
+Agreed agree(const ranks::Session& session, const Plan& plan, const CheckSummary& mine,
              bool repeatable) {
   Agreed all{.failure = {},
              .worst = session.max(mine.worst),
@@ -289,8 +289,8 @@ Agreed agree(const ranks::Session& session, const Plan& plan, const Verdict& min
     all.failure = "the checksums of the repetitions differ";
   }
   // In the order of the tiles, which does not depend on the ranks.
-  std::vector<Verdict::Squares> squares = session.gather(mine.squares);
-  std::ranges::sort(squares, {}, &Verdict::Squares::tile);
+  std::vector<CheckSummary::Squares> squares = session.gather(mine.squares);
+  std::ranges::sort(squares, {}, &CheckSummary::Squares::tile);
   for (const auto& [tile, sum] : squares) all.squares += sum;
   return all;
 }

@@ -8,8 +8,8 @@
 
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/check_summary.hpp"
 #include "workloads/product/data/operands.hpp"
-#include "workloads/product/engine/tile_drain.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/workload.hpp"
@@ -19,12 +19,12 @@ namespace shardstream::workloads::product {
 /// The common verdict of all ranks, the same on every rank.
 struct Agreed {
   std::string failure;                        ///< empty: everything agrees
-  double worst = 0, detection_threshold = 0;  ///< maxima of those in Verdict
+  double worst = 0, detection_threshold = 0;  ///< maxima of those in CheckSummary
   double squares = 0;                         ///< sum of the squares of C's elements
   std::uint64_t rows = 0;                     ///< number of rows of all computed tiles
-  std::uint64_t unchecked = 0, checksum = 0;  ///< sums of those in Verdict
+  std::uint64_t unchecked = 0, checksum = 0;  ///< sums of those in CheckSummary
   std::uint64_t constant = 0;  ///< number of variables with zero variance, if data are normalized
-  std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those in Verdict
+  std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those in CheckSummary
 
   /// Number of rows of tiles that could not be checked or overflow.
   std::uint64_t unverified() const { return unchecked + infinite; }
@@ -36,9 +36,10 @@ struct Agreed {
   }
 };
 
-/// Combines the verdicts of all ranks. `mine` is that of this rank's tiles, including the tiles
+/// Combines the checks of all ranks. `mine` is that of this rank's tiles, including the tiles
 /// that it took over. `repeatable`: whether its repetitions had the same results. Collective.
-Agreed agree(const ranks::Session& session, const Plan& plan, const Verdict& mine, bool repeatable);
+Agreed agree(const ranks::Session& session, const Plan& plan, const CheckSummary& mine,
+             bool repeatable);
 
 /// The work of a rank in each repetition of a product.
 struct RankRecord {

@@ -1,3 +1,5 @@
+#include "workloads/product/run.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -184,7 +186,7 @@ class Part {
 
   std::uint64_t uploaded() const { return engine_ ? engine_->uploaded() : 0; }
   bool is_repeatable() const { return repeatable_; }  ///< all repetitions had the same bits
-  Verdict verdict() { return engine_ ? engine_->verdict() : Verdict{}; }
+  CheckSummary checks() const { return engine_ ? engine_->checks() : CheckSummary{}; }
   RankRecord record(const Prepared& prepared, bool resumed, std::vector<FinishedTile> taken) const {
     return {.computed = engine_.has_value(),
             .min_uploads = std::min(uploaded(), prepared.plan.traffic.min_uploads),
@@ -219,9 +221,9 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
   Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify", measure::PhaseKind::useful);
-    Verdict verdict = part.verdict();
-    for (const FinishedTile& tile : record.taken) verdict.add(tile);
-    agreed = agree(runtime.session, prepared.plan, verdict, part.is_repeatable());
+    CheckSummary checks = part.checks();
+    for (const FinishedTile& tile : record.taken) checks.add(tile);
+    agreed = agree(runtime.session, prepared.plan, checks, part.is_repeatable());
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
            files.matrix != nullptr, record, agreed, outcome);

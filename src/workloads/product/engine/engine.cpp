@@ -76,7 +76,7 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
   accumulators_ = {device, Memory::device, buffers.accumulators};
   lanes_ = {device, Memory::device, buffers.lanes};
   for (std::uint64_t i = 0; i < plan_.schedule.sizes.held_tiles; ++i)
-    stations_.emplace_back(device);
+    departures_.emplace_back(device);
   constexpr std::size_t size = sizeof(double);
   check_pitch_ =
       (buffers.check.z + buffers.check.row_squares + buffers.check.column_squares) / size;
@@ -163,7 +163,7 @@ void Engine::compute(device::Stream& stream, std::uint64_t number) {
     multiply_present(stream);
     exchange(stream, super_number);
   } else {
-    if (tiles_of(number) > 0) variables_.settle(stream, super_number, panels_);
+    if (count_tiles(number) > 0) variables_.settle(stream, super_number, panels_);
     finish_super_tile(stream);
   }
   tiles_.finish_group(stream, super_number, panels_, variables_.unsettled(super_number));
@@ -175,8 +175,8 @@ void Engine::multiply_present(device::Stream& stream) {
   std::uint64_t products = 0;
   streams_.fork(stream);
   for (; waiting_.count > 0; waiting_ = {waiting_.first + 1, waiting_.count - 1}) {
-    multiply(waiting_.first, {0, tiles_of(waiting_.first)});
-    products += tiles_of(waiting_.first);
+    multiply(waiting_.first, {0, count_tiles(waiting_.first)});
+    products += count_tiles(waiting_.first);
   }
   streams_.join();
   tiles_.multiplied(stream, products);
@@ -189,7 +189,7 @@ void Engine::multiply_present(device::Stream& stream) {
 /// device does not become idle.
 bool Engine::multiply_meanwhile() {
   tiles_.report_progress();
-  if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
+  if (waiting_.count == 0 || count_tiles(waiting_.first) == 0) return false;
   if (!computed_before_->reached()) return true;  // one step waits behind the running one
   ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
                     [this](device::Stream& stream, std::uint64_t, const std::byte*) {
@@ -202,7 +202,7 @@ bool Engine::multiply_meanwhile() {
 /// One step of a sweep: the next tiles, as many as one launch on each stream multiplies, receive
 /// the products of all batches that were waiting when the sweep began.
 void Engine::sweep(device::Stream& stream) {
-  const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
+  const std::uint64_t tiles = count_tiles(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
   std::uint64_t products = 0;
   streams_.fork(stream);
@@ -228,7 +228,7 @@ void Engine::record_computed(device::Stream& stream) {
 /// sends the tiles to the host. While one stream checks a tile, the other one multiplies the next.
 void Engine::finish_super_tile(device::Stream& stream) {
   const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
-  const std::uint64_t tiles = tiles_of(end - 1);
+  const std::uint64_t tiles = count_tiles(end - 1);
   streams_.fork(stream);
   for (std::uint64_t i = 0; i < tiles; i += together_) {
     const Range some = intersection({i, together_}, {0, tiles});
@@ -261,7 +261,7 @@ void Engine::add_products(device::Stream& stream, std::uint64_t number) {
 /// Adds the slices of the current super-tile into the first one. Runs after its last
 /// add_products().
 void Engine::join_slices(device::Stream& stream) {
-  if (tiles_of(waiting_.end() - 1) == 0) return;
+  if (count_tiles(waiting_.end() - 1) == 0) return;
   double* const sums = check_.data();
   for (std::uint64_t half = plan_.shape.check_slices / 2; half > 0; half /= 2) {
     const std::uint64_t count = half * check_pitch_;
@@ -287,7 +287,7 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
     device::Stream& stream = streams_[turn];
     if (begins) {
       for (std::uint64_t i = some.first; i < some.end(); ++i) {
-        tiles_.wait(stream, stations_[all.first + i]);
+        tiles_.wait(stream, departures_[all.first + i]);
       }
     }
     stream.launch(gemm::multiply_kernel(), {.plan = &library_,
@@ -338,7 +338,7 @@ void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t
                       .row_squares = row_squares_ + row * edge,
                       .column_squares = column_squares_ + column,
                       .variables = variables_.of(all.tiles[index])},
-                     stations_[place], products);
+                     departures_[place], products);
 }
 
 // ---------------------------------------------------------------- split-k

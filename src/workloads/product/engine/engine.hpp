@@ -44,7 +44,7 @@ class Engine {
   /// Computes the whole product once. When it returns, C has left the device.
   void run();
   /// The result of the checks in the last run.
-  Verdict verdict() const { return tiles_.verdict(); }
+  CheckSummary checks() const { return tiles_.checks(); }
   /// TileDrain::checksum() of the last run.
   std::uint64_t checksum() const { return tiles_.checksum(); }
 
@@ -100,7 +100,7 @@ class Engine {
     return lanes == 1 ? accumulator(level, of.first + index)
                       : lanes_.data() + index * lanes * tile_bytes_;
   }
-  std::uint64_t tiles_of(std::uint64_t batch) const {
+  std::uint64_t count_tiles(std::uint64_t batch) const {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
   }
   bool splits_k() const { return plan_.shape.box.depth > 1; }
@@ -134,7 +134,7 @@ class Engine {
   VariableSums variables_;
   bool final_ = false;  ///< Normalization::final
   device::Buffer<std::byte> accumulators_, lanes_;
-  std::vector<TileDrain::Station> stations_;  ///< one for each accumulator of level 0
+  std::vector<TileDrain::Departure> departures_;  ///< one for each accumulator of level 0
   /// The references of the check for the current super-tile. Each slice has Z, the squares of A's
   /// rows, and the squares of B's column tiles.
   device::Buffer<double> check_;

@@ -43,17 +43,6 @@ bool are_finite(ElementType type, const std::byte* elements, std::uint64_t count
 
 }  // namespace
 
-void Verdict::add(const FinishedTile& tile) {
-  worst = std::max(worst, tile.worst);
-  detection_threshold = std::max(detection_threshold, tile.detection_threshold);
-  unchecked += tile.unchecked;
-  checksum += tile.weighted;
-  constant += tile.constant;
-  overflowed += tile.overflowed;
-  infinite += tile.infinite;
-  squares.push_back({tile.tile, tile.squares});
-}
-
 std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
                                     const pipeline::StagingSizes& staging) {
   const gemm::Tile& tile = plan.problem().tile;
@@ -98,7 +87,7 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
   }
   if (plan.buffers.mirrors == 0) return;
   mirrors_ = {device, Memory::device, plan.buffers.mirrors};
-  for (std::uint64_t i = 0; i < max_mirrors; ++i) mirror_stations_.emplace_back(device);
+  for (std::uint64_t i = 0; i < max_mirrors; ++i) mirror_departures_.emplace_back(device);
 }
 
 void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
@@ -147,7 +136,7 @@ void TileDrain::finish() {
 
 void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
                             TileIndex at, std::byte* data, const CheckReferences& references,
-                            Station& station, std::uint64_t products) {
+                            Departure& departure, std::uint64_t products) {
   const gemm::Tile& edges = plan_.problem().tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
@@ -175,14 +164,14 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   }
   stream.launch(gemm::word_checksum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
   if (mirrors_leave) mirror(stream, tile, data, report);
-  stream.record(*station.finished_);
-  drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
+  stream.record(*departure.finished_);
+  drain_.push(*departure.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
               [this, &tile](Range, const std::byte* slot) {
                 std::copy_n(slot, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
                 complete_parts(tile, 1);
               });
-  station.pushed_ =
-      drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
+  departure.pushed_ =
+      drain_.push(*departure.finished_, data, tile.rows.count, row_bytes_,
                   [this, &tile](Range rows, const std::byte* slot) { take(tile, rows, slot); });
 }
 
@@ -277,17 +266,17 @@ void TileDrain::read_c(const Tile& tile) {
 void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
   const std::uint64_t edge = plan_.problem().tile.n;
   const std::uint64_t turn = mirrored_++ % max_mirrors;
-  Station& station = mirror_stations_[turn];
+  Departure& departure = mirror_departures_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
-  drain_.wait(stream, station.pushed_);
+  drain_.wait(stream, departure.pushed_);
   // Transposes the padding too, because the mirror's rows are downloaded with their padding.
   stream.launch(gemm::transpose_kernel(),
                 {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
   stream.launch(gemm::word_checksum_kernel(),
                 {turned, tile.columns.count * row_bytes_, &report->mirror_words});
-  stream.record(*station.finished_);
-  station.pushed_ = drain_.push(
-      *station.finished_, turned, tile.columns.count, row_bytes_,
+  stream.record(*departure.finished_);
+  departure.pushed_ = drain_.push(
+      *departure.finished_, turned, tile.columns.count, row_bytes_,
       [this, &tile](Range rows, const std::byte* slot) { take_mirror(tile, rows, slot); });
 }
 
@@ -425,18 +414,18 @@ std::string TileDrain::failure(const Tile& tile) const {
                      last(rows));
 }
 
-Verdict TileDrain::verdict() const {
-  Verdict verdict;
+CheckSummary TileDrain::checks() const {
+  CheckSummary checks;
   const auto fail = [&](const std::string& failure) {
-    if (verdict.failure.empty()) verdict.failure = failure;
+    if (checks.failure.empty()) checks.failure = failure;
   };
   for (const Group& group : groups_) fail(group.failure);
   for (const Tile& tile : tiles_) {
     if (!tile.present) continue;
     fail(failure(tile));
-    verdict.add(finished(tile));
+    checks.add(finished(tile));
   }
-  return verdict;
+  return checks;
 }
 
 std::uint64_t TileDrain::checksum() const {

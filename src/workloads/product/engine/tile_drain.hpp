@@ -18,31 +18,13 @@
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/data/check_summary.hpp"
 #include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
-
-/// The result of the checks of this rank's tiles in one repetition.
-struct Verdict {
-  std::string failure;  ///< empty: everything agrees
-  double worst = 0;     ///< maximum of deviation / bound over all rows and tiles
-  /// An error of one element that is larger than this is found, if its row is checked.
-  double detection_threshold = 0;
-  std::uint64_t unchecked = 0;  ///< number of rows of tiles that could not be checked
-  std::uint64_t checksum = 0;   ///< RowChecksums::matrix_checksum() of all rows, mod 2^64
-  std::uint64_t constant = 0;   ///< number of zeros on the diagonal of a normalized C
-  std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those of FinishedTile
-  struct Squares {
-    std::uint64_t tile;  ///< row * tile_columns + column
-    double sum;          ///< sum of the squares of the elements of the tile and of its mirror
-  };
-  std::vector<Squares> squares;  ///< for this rank's tiles, in any order
-
-  void add(const FinishedTile& tile);
-};
 
 /// Allocates once; a run starts with begin() and ends with finish(). Runtime, operands, plan, `to`
 /// and `journal` must outlive it. Only the recorder's main thread may call its members.
@@ -57,10 +39,10 @@ class TileDrain {
   TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
             const pipeline::StagingSizes& staging, const io::RangeWriter* to, io::Journal* journal);
 
-  /// Tells when the memory of a tile may be used again: after the tile has left.
-  class Station {
+  /// When a tile leaves its memory, which may be used again afterwards.
+  class Departure {
    public:
-    explicit Station(device::Device& device) : finished_(device.make_event()) {}
+    explicit Departure(device::Device& device) : finished_(device.make_event()) {}
 
    private:
     friend class TileDrain;
@@ -94,11 +76,11 @@ class TileDrain {
   /// `products`: those of the tile that were not passed to multiplied(); they are added to the
   /// progress once the tile has left.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, TileIndex tile,
-                   std::byte* data, const CheckReferences& references, Station& station,
+                   std::byte* data, const CheckReferences& references, Departure& departure,
                    std::uint64_t products);
-  /// Work enqueued on `stream` after this call may use the station's memory again.
-  void wait(device::Stream& stream, const Station& station) {
-    drain_.wait(stream, station.pushed_);
+  /// Work enqueued on `stream` after this call may use the memory that the tile leaves.
+  void wait(device::Stream& stream, const Departure& departure) {
+    drain_.wait(stream, departure.pushed_);
   }
   /// Finishes a super-tile, which is a group of the journal, after the work of `stream`: checks its
   /// uploads, and adds the group to the journal. `unsettled` is the device address of the number of
@@ -110,8 +92,8 @@ class TileDrain {
   void finish();
 
   /// The result of the checks in the last run.
-  Verdict verdict() const;
-  /// This rank's part of C's checksum in the last run (Verdict::checksum).
+  CheckSummary checks() const;
+  /// This rank's part of C's checksum in the last run (CheckSummary::checksum).
   std::uint64_t checksum() const;
 
  private:
@@ -185,7 +167,7 @@ class TileDrain {
   std::unique_ptr<device::Event> c_read_;          ///< recorded after the upload of C0's tile
   std::unique_ptr<device::Event> c_added_;         ///< recorded after the kernel that adds it
   device::Buffer<std::byte> mirrors_;              ///< max_mirrors tiles, used in turn
-  std::vector<Station> mirror_stations_;           ///< one for each tile of mirrors_
+  std::vector<Departure> mirror_departures_;       ///< one for each tile of mirrors_
   std::uint64_t mirrored_ = 0;                     ///< number of tiles mirrored in this run
 
   std::vector<Tile> tiles_;    ///< by plan.number_of()
