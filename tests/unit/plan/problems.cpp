@@ -7,13 +7,6 @@
 namespace shardstream::workloads::product {
 namespace {
 
-bool can_split(Problem problem) {
-  problem.requested.decomposition = Decomposition::rows;
-  problem.requested.box.reset();
-  problem.ranks.device_memory = UINT64_MAX;
-  return make_plan(problem, rates, 0).shape.segments > 1;
-}
-
 /// With memory for everything, for a good part of it, and for hardly a tile.
 std::vector<Problem> with_less_and_less_memory(Problem problem) {
   std::vector<Problem> all{problem};
@@ -90,6 +83,15 @@ std::vector<Problem> many_problems() {
   return all;
 }
 
+}  // namespace
+
+bool can_split(Problem problem) {
+  problem.requested.decomposition = Decomposition::rows;
+  problem.requested.box.reset();
+  problem.ranks.device_memory = UINT64_MAX;
+  return make_plan(problem, rates, 0).shape.segments > 1;
+}
+
 std::vector<Plan> plans_of(const Problem& problem) {
   std::vector<Plan> plans;
   for (std::uint64_t rank = 0; rank < problem.ranks.count; ++rank) {
@@ -97,8 +99,6 @@ std::vector<Plan> plans_of(const Problem& problem) {
   }
   return plans;
 }
-
-}  // namespace
 
 Problem problem_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, gemm::Precision precision,
                    Backend backend, std::uint64_t ranks, std::uint64_t memory) {

@@ -26,6 +26,11 @@ std::optional<std::uint64_t> demanded(const Problem& problem, std::uint64_t rank
 /// The error of make_plan().
 std::string error_of_plan(const Problem& problem);
 
+/// Whether K has several segments, so that layers can share it.
+bool can_split(Problem problem);
+/// The plans of all ranks.
+std::vector<Plan> plans_of(const Problem& problem);
+
 /// A problem as each rank plans it.
 struct Planned {
   Problem problem;
