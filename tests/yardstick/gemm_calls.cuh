@@ -142,8 +142,8 @@ class Errors {
     const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, Backend::cuda);
     const auto a = on_device<float>(3 * edge * depth), b = on_device<float>(3 * edge * depth);
     for (std::uint64_t k = 0; k < k_; k += depth) {
-      timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
-      timer_.launch(split_kernel(), {b_.get() + k * edge, true, depth, edge, edge, b.get()});
+      timer_.launch(split_kernel(), {a_.get() + k, Side::a, edge, depth, k_, a.get()});
+      timer_.launch(split_kernel(), {b_.get() + k * edge, Side::b, depth, edge, edge, b.get()});
       timer_.launch(multiply_kernel(),
                     {plan.get(), depth, a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
     }

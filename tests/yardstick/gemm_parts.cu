@@ -168,8 +168,8 @@ class Batch {
   void measure_split() {
     fill(reinterpret_cast<float*>(raw_.get()), n_ * tile_.k, 3);
     print("split both panels", timer_.milliseconds([&] {
-      timer_.launch(split_kernel(), {raw_.get(), false, n_, tile_.k, tile_.k, a_.get()});
-      timer_.launch(split_kernel(), {raw_.get(), true, tile_.k, n_, n_, b_.get()});
+      timer_.launch(split_kernel(), {raw_.get(), Side::a, n_, tile_.k, tile_.k, a_.get()});
+      timer_.launch(split_kernel(), {raw_.get(), Side::b, tile_.k, n_, n_, b_.get()});
     }));
   }
 
