@@ -56,6 +56,18 @@ inline constexpr std::uint64_t exchange_words_per_leaf = 2 * sizeof(PartialOf<T>
                                                              sizeof(std::uint64_t) +
                                                          1;
 
+/// Bytes of device memory for the nodes of the tree and the exchange.
+struct TreeMemory {
+  std::uint64_t per_leaf;  ///< of a batch
+  std::uint64_t fixed;     ///< for a whole shard
+};
+template <class T>
+constexpr TreeMemory tree_memory(std::uint64_t leaves_of_shard) {
+  constexpr std::uint64_t node = sizeof(PartialOf<T>), word = sizeof(std::uint64_t);
+  return {.per_leaf = node + exchange_words_per_leaf<T> * word,
+          .fixed = leaves_of_shard * node + exchange_words<T>(0) * word};
+}
+
 /// Computes the statistics of each leaf of a batch and of the largest whole subtrees over the
 /// leaves, and copies the statistics of sampled leaves. All pointers are to device memory.
 template <class T>

@@ -20,17 +20,18 @@ constexpr std::array rows = {
               "The place of the data when timing begins: its source (stream); ordinary (pageable), "
               "pinned or write-combined host memory; pinned memory that kernels read over the link "
               "(mapped); or device memory (resident). Matrix products take stream and pageable."},
-    OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call processes, rounded up to whole leaves (a leaf is 65536 "
-              "elements, which are added in one fixed order); auto is 64MiB, or the whole shard in "
-              "mode resident."},
+    OptionRow{
+        "pipeline.batch", OptionKind::size, "auto", "auto|1..",
+        "Bytes that one kernel call processes, rounded up to whole units of the workload, such "
+        "as a leaf of reduce (65536 elements); auto is 64MiB, or the whole shard in mode "
+        "resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
               "Number of batches in device memory: kernels work on one while the others fill."},
-    OptionRow{"pipeline.slot", OptionKind::size, "auto", "auto|1..",
-              "Bytes of one pinned staging slot, rounded up to whole leaves of 65536 elements, or "
-              "for a matrix product to some rows of a matrix; auto keeps the ring in the "
-              "last-level cache: 1 to 4MiB for uploads, 2 to "
-              "4MiB for downloads, 1MiB on the host backend."},
+    OptionRow{
+        "pipeline.slot", OptionKind::size, "auto", "auto|1..",
+        "Bytes of one pinned staging slot, rounded up to whole units of the workload, or for a "
+        "matrix product to some rows of a matrix; auto keeps the ring in the last-level cache: "
+        "1 to 4MiB for uploads, 2 to 4MiB for downloads, 1MiB on the host backend."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Number of staging slots of a rank; auto is two per reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/byte_lock.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
-#include "study_folder/byte_lock.hpp"
 #include "study_folder/names.hpp"
 
 namespace shardstream::study_folder {

@@ -15,9 +15,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/byte_lock.hpp"
 #include "core/error.hpp"
 #include "core/files.hpp"
-#include "study_folder/byte_lock.hpp"
 #include "study_folder/names.hpp"
 
 namespace shardstream::study_folder {
@@ -117,7 +117,7 @@ std::string FolderLock::holder() const {
     std::uint64_t launch = 0;
     std::string host, pid, since;
     if (!(words >> launch >> host >> pid >> since)) continue;
-    if (is_locked(file_, of_launch(launch))) {
+    if (is_locked(file_, of_launch(launch)).value_or(false)) {
       found = fmt::format("process {} on {}, since {}", pid, host, since);
     }
   }

@@ -20,14 +20,11 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
   shardstream::pipeline::RingOptions options;
   options.mode = shardstream::pipeline::mode_named(mode);
   return with_element_type(source.type(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    constexpr std::uint64_t node = sizeof(reduce::PartialOf<T>), word = sizeof(std::uint64_t);
+    const auto memory =
+        reduce::tree_memory<typename decltype(type)::type>(ceil_div(shard.count, leaf_elements));
     return shardstream::pipeline::choose_sizes(
         options, bench.resources(), shardstream::pipeline::size_of_shard(source, shard),
-        {.unit = leaf_elements,
-         .per_unit = node + reduce::exchange_words_per_leaf<T> * word,
-         .fixed =
-             ceil_div(shard.count, leaf_elements) * node + reduce::exchange_words<T>(0) * word});
+        {.unit = leaf_elements, .per_unit = memory.per_leaf, .fixed = memory.fixed});
   });
 }
 

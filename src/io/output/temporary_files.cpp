@@ -11,6 +11,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/byte_lock.hpp"
 #include "core/units.hpp"
 #include "io/output/contents.hpp"
 
@@ -67,37 +68,22 @@ std::optional<TemporaryFile> parse(std::string_view middle, std::string_view end
 
 // ---------------------------------------------------------------- locks
 
-/// The lock is on one byte far after the contents and belongs to the open descriptor. HDF5, which
-/// may lock the file with flock() through its own descriptor, neither sees nor releases it.
-struct flock locked_byte() {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = std::numeric_limits<off_t>::max() - 1;
-  range.l_len = 1;
-  return range;
-}
-
-bool lock_byte(const Descriptor& file, int command) {
-  struct flock range = locked_byte();
-  int result = 0;
-  do {
-    result = ::fcntl(file.get(), command, &range);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
-}
+/// The byte is far after the contents. HDF5, which may lock the file with flock() through its own
+/// descriptor, neither sees nor releases a lock on it.
+constexpr Bytes writer_byte{std::numeric_limits<off_t>::max() - 1, 1};
 
 OpenedTemporaryFile::Writer take_lock(const Descriptor& file) {
   using Writer = OpenedTemporaryFile::Writer;
-  if (lock_byte(file, F_OFD_SETLK)) return Writer::gone;
-  return errno == EAGAIN || errno == EACCES ? Writer::alive : Writer::unknown;
+  const int error = change_lock(file, writer_byte, F_WRLCK);
+  if (error == 0) return Writer::gone;
+  return error == EAGAIN || error == EACCES ? Writer::alive : Writer::unknown;
 }
 
 OpenedTemporaryFile::Writer look_at_lock(const Descriptor& file) {
   using Writer = OpenedTemporaryFile::Writer;
-  struct flock range = locked_byte();
-  if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0) return Writer::unknown;
-  return range.l_type == F_UNLCK ? Writer::gone : Writer::alive;
+  const auto locked = is_locked(file, writer_byte);
+  if (!locked) return Writer::unknown;
+  return *locked ? Writer::alive : Writer::gone;
 }
 
 // ---------------------------------------------------------------- the owner
@@ -185,7 +171,7 @@ std::vector<TemporaryFile> temporary_files_of(const fs::path& path) {
 }
 
 bool lock_as_writer(const Descriptor& file) {
-  return lock_byte(file, F_OFD_SETLKW);
+  return change_lock(file, writer_byte, F_WRLCK, F_OFD_SETLKW) == 0;
 }
 
 OpenedTemporaryFile open_temporary_file(const TemporaryFile& file, Locking locking) {

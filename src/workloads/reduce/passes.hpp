@@ -44,15 +44,6 @@ class ShardReduction {
  public:
   using Wide = reduce::Extreme<T>;
 
-  /// Memory for the partials of a batch's leaves, for the exchange between the blocks of a GPU, and
-  /// for all nodes.
-  static pipeline::DeviceState device_state(Range shard) {
-    constexpr std::uint64_t node = sizeof(Partial<Wide>), word = sizeof(std::uint64_t);
-    return {.unit = leaf_elements,
-            .per_unit = node + reduce::exchange_words_per_leaf<T> * word,
-            .fixed = leaves_in(shard) * node + reduce::exchange_words<T>(0) * word};
-  }
-
   ShardReduction(const stream::ShardContext& context, reduce::Want want)
       : context_(context), want_(want) {
     const pipeline::Feed& feed = context.feed;

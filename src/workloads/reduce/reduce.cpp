@@ -41,7 +41,8 @@ class Reduction : public stream::Computation {
       : source_(source), request_{options.list("reduce.ops"), options.text("reduce.nan")} {}
 
   pipeline::DeviceState device_state(Range shard) const override {
-    return ShardReduction<T>::device_state(shard);
+    const auto memory = reduce::tree_memory<T>(leaves_in(shard));
+    return {.unit = leaf_elements, .per_unit = memory.per_leaf, .fixed = memory.fixed};
   }
   std::string_view unit_word() const override { return "leaves"; }
 

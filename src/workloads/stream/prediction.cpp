@@ -1,4 +1,4 @@
-#include "workloads/stream/prediction.hpp"
+#include "workloads/stream/run.hpp"
 
 #include <fmt/format.h>
 

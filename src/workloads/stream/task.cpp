@@ -1,7 +1,6 @@
 #include "workloads/stream/task.hpp"
 
 #include "core/error.hpp"
-#include "workloads/stream/prediction.hpp"
 #include "workloads/stream/run.hpp"
 
 namespace shardstream::workloads::stream {

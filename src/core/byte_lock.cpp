@@ -1,10 +1,10 @@
-#include "study_folder/byte_lock.hpp"
+#include "core/byte_lock.hpp"
 
 #include <cerrno>
 #include <chrono>
 #include <thread>
 
-namespace shardstream::study_folder {
+namespace shardstream {
 namespace {
 
 /// fcntl() with the lock, which F_OFD_GETLK changes. Returns 0 or errno.
@@ -31,9 +31,10 @@ int change_lock(const Descriptor& file, Bytes bytes, short type, int command) {
   return call(file, command, lock);
 }
 
-bool is_locked(const Descriptor& file, Bytes bytes) {
+std::optional<bool> is_locked(const Descriptor& file, Bytes bytes) {
   struct flock lock = lock_on(bytes, F_RDLCK);
-  return call(file, F_OFD_GETLK, lock) == 0 && lock.l_type != F_UNLCK;
+  if (call(file, F_OFD_GETLK, lock) != 0) return std::nullopt;
+  return lock.l_type != F_UNLCK;
 }
 
 bool lock_soon(const Descriptor& file, Bytes bytes) {
@@ -46,4 +47,4 @@ bool lock_soon(const Descriptor& file, Bytes bytes) {
   return false;
 }
 
-}  // namespace shardstream::study_folder
+}  // namespace shardstream

@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <optional>
+
 #include "core/descriptor.hpp"
 
-namespace shardstream::study_folder {
+namespace shardstream {
 
 /// The bytes from `start` on; `count` 0 means all of them, also those that are added later.
 struct Bytes {
@@ -19,11 +21,12 @@ struct Bytes {
 /// F_UNLCK. Returns 0 or errno: EAGAIN or EACCES if another open file excludes the lock.
 int change_lock(const Descriptor& file, Bytes bytes, short type, int command = F_OFD_SETLK);
 
-/// Whether another open file has an exclusive lock on one of the bytes.
-bool is_locked(const Descriptor& file, Bytes bytes);
+/// Whether another open file has an exclusive lock on one of the bytes. Nothing if the file system
+/// has no locks.
+std::optional<bool> is_locked(const Descriptor& file, Bytes bytes);
 
 /// Locks the bytes exclusively. Returns false if the file system has no locks, or if another open
 /// file has the lock for 5 s: its process may be stopped, and a study must not wait for it.
 bool lock_soon(const Descriptor& file, Bytes bytes);
 
-}  // namespace shardstream::study_folder
+}  // namespace shardstream
