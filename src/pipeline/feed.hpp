@@ -20,7 +20,7 @@ namespace shardstream::pipeline {
 /// Elements of the shard for a kernel, in device memory (or in mapped host memory).
 struct Batch {
   std::uint64_t number;  ///< within the shard, from 0
-  Range elements;        ///< global indices
+  Range elements;        ///< indices in the order of the source (io::ElementOrder)
   const std::byte* data;
 };
 

@@ -137,6 +137,15 @@ def test_many_bins():
     check_with_numpy(seeded("many").uniform(-1, 1, 200000).astype("f4"), -1.0, 1.0, 2**20, ranks=2)
 
 
+def test_no_element_in_the_range():
+    """A warning says so, and no bin is named as the largest one."""
+    finished = run("run", "histogram", "--input.count", 1000, "--histogram.range", "2,3",
+                   ranks=2).expect(0)
+    assert finished.err.count("histogram.range") == 1, finished
+    assert (finished.values["in_range"], finished.values["below"]) == ("0", "1000"), finished
+    assert "largest_bin" not in finished.values, finished
+
+
 def test_bad_input():
     generated = ["run", "histogram", "--input.count", 1000]
     bad_ranges = ["1", "a,b", "1,1", "2,1", "0,nan", "0,inf", "-1e308,1e308", "0,1,2", ","]

@@ -121,9 +121,13 @@ class Histogram : public stream::Computation {
     add("below", counts[bins_.count + below]);
     add("above", counts[bins_.count + above]);
     add("nan", counts[bins_.count + nan]);
-    const auto largest = std::max_element(counts.begin(), counts.begin() + bins_.count);
-    outcome.metrics.push_back({"largest_bin", std::int64_t{largest - counts.begin()}});
-    outcome.metrics.push_back({"largest_count", static_cast<std::int64_t>(*largest)});
+    if (in_range > 0) {
+      const auto largest = std::max_element(counts.begin(), counts.begin() + bins_.count);
+      outcome.metrics.push_back({"largest_bin", std::int64_t{largest - counts.begin()}});
+      outcome.metrics.push_back({"largest_count", static_cast<std::int64_t>(*largest)});
+    } else if (context_->runtime.session.rank() == 0) {
+      context_->runtime.log.warn("no element is in the range of the bins: see histogram.range");
+    }
     outcome.results = {std::move(summary), std::move(bins)};
   }
 

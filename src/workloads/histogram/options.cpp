@@ -16,7 +16,7 @@ constexpr std::array rows = {
     OptionRow{"histogram.bins", OptionKind::count, "100", "1..1048576",
               "The number of bins of equal width."},
     OptionRow{"histogram.range", OptionKind::text, "", "",
-              "The range LOW,HIGH of the bins, such as -5,5. HIGH is in the last bin."},
+              "Required: the range LOW,HIGH of the bins, such as -5,5. HIGH is in the last bin."},
 };
 
 /// Whether each edge is larger than the one before.
@@ -38,7 +38,7 @@ Bins bins_of(const Options& options) {
   const std::size_t comma = range.find(',');
   if (comma == std::string::npos) {
     throw UsageError(fmt::format(
-        "histogram.range is '{}': name the range of the bins, such as --histogram.range 0,1",
+        "histogram.range: '{}' is no range: name that of the bins, such as --histogram.range 0,1",
         range));
   }
   Bins bins{.low = 0, .high = 0, .count = 0};
@@ -47,20 +47,24 @@ Bins bins_of(const Options& options) {
             .high = parse_number(range.substr(comma + 1)),
             .count = static_cast<std::uint32_t>(options.count("histogram.bins"))};
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("histogram.range is '{}': {}", range, error.what()));
+    throw UsageError(fmt::format("histogram.range: '{}': {}", range, error.what()));
   }
-  if (!(bins.low < bins.high) || !std::isfinite(bins.high - bins.low)) {
+  if (!(bins.low < bins.high)) {
     throw UsageError(fmt::format(
-        "histogram.range is '{}': its second number must be larger than the first, by less than "
-        "1.8e308",
+        "histogram.range: in '{}' the second number is not larger than the first: name LOW,HIGH",
+        range));
+  }
+  if (!std::isfinite(bins.high - bins.low)) {
+    throw UsageError(fmt::format(
+        "histogram.range: '{}' is wider than the largest double: name a range below 1.8e308",
         range));
   }
   if (are_distinct(bins)) return bins;
   Bins fewer = bins;
   while (!are_distinct(fewer)) fewer.count /= 2;
   throw UsageError(fmt::format(
-      "histogram.bins is {}, but so many edges in the range {} are not distinct in fp64: use {} "
-      "bins or fewer, or a wider range",
+      "histogram.bins: the edges of {} bins in the range {} are not distinct in fp64: use fewer "
+      "bins, such as {}, or a wider range",
       bins.count, range, fewer.count));
 }
 
