@@ -27,44 +27,6 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// "auto|fp64|fp32|...", the value of product.precision.
-struct PrecisionChoices {
-  std::array<char, 16 * (gemm::all_precisions.size() + 1)> letters{};
-  std::size_t size = 0;
-
-  constexpr PrecisionChoices() {
-    add("auto");
-    for (const gemm::Precision each : gemm::all_precisions) {
-      add("|");
-      add(name_of(each));
-    }
-  }
-  constexpr void add(std::string_view text) {
-    for (const char letter : text) letters[size++] = letter;
-  }
-  constexpr operator std::string_view() const { return {letters.data(), size}; }
-};
-constexpr PrecisionChoices precision_choices;
-
-constexpr std::array rows = {
-    OptionRow{"product.precision", OptionKind::choice, "auto", precision_choices,
-              "The format that the matrices are rounded to before they are multiplied. The sums "
-              "and C are doubles with fp64, 32-bit integers with int8 (only for data of type i8), "
-              "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
-              "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
-    OptionRow{"product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
-              "How ranks share the work: each computes rows of C (rows), rows and columns of C "
-              "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
-              "times m and n, which for gram means at least 8 times as many samples as "
-              "variables). C has the same bits with all of them. auto takes the one with the "
-              "shortest predicted time (--dry-run shows it), and considers a grid from 8 ranks "
-              "on."},
-    OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
-              "The numbers of ranks among which the rows of C, the columns of C, and the terms of "
-              "each sum are divided, instead of the best ones. Ranks beyond the product of the "
-              "three numbers are idle. The second number must be 1 except for gemm."},
-};
-
 // ---------------------------------------------------------------- operands
 
 /// The precision that holds all values of a type.
@@ -205,6 +167,29 @@ class ProductTask : public Task {
 }  // namespace
 
 std::span<const OptionRow> option_rows() {
+  static const std::string precisions =
+      "auto|" + join(gemm::all_precisions, "|", [](gemm::Precision each) { return name_of(each); });
+  static const std::array rows = {
+      OptionRow{
+          "product.precision", OptionKind::choice, "auto", precisions,
+          "The format that the matrices are rounded to before they are multiplied. The sums "
+          "and C are doubles with fp64, 32-bit integers with int8 (only for data of type i8), "
+          "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
+          "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
+      OptionRow{
+          "product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
+          "How ranks share the work: each computes rows of C (rows), rows and columns of C "
+          "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
+          "times m and n, which for gram means at least 8 times as many samples as "
+          "variables). C has the same bits with all of them. auto takes the one with the "
+          "shortest predicted time (--dry-run shows it), and considers a grid from 8 ranks "
+          "on."},
+      OptionRow{
+          "product.box", OptionKind::text, "", "such as 2x1x4",
+          "The numbers of ranks among which the rows of C, the columns of C, and the terms of "
+          "each sum are divided, instead of the best ones. Ranks beyond the product of the "
+          "three numbers are idle. The second number must be 1 except for gemm."},
+  };
   return rows;
 }
 

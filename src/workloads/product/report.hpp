@@ -8,7 +8,7 @@
 
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/data/check_summary.hpp"
+#include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"

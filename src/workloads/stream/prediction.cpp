@@ -1,4 +1,4 @@
-#include "workloads/stream/run.hpp"
+#include "workloads/stream/task.hpp"
 
 #include <fmt/format.h>
 

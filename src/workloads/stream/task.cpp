@@ -1,10 +1,220 @@
 #include "workloads/stream/task.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "core/error.hpp"
-#include "workloads/stream/run.hpp"
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "measure/sample.hpp"
+#include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads::stream {
 namespace {
+
+using measure::PhaseKind;
+
+/// How the ranks read the source. If they read in several ways, each has its number of ranks.
+/// Collective.
+std::string access_of_all(const ranks::Session& session, const io::Source& source) {
+  std::map<std::string, int> ranks;
+  for (const std::string& access : session.gather(source.access())) ++ranks[access];
+  if (ranks.size() == 1) return source.access();
+  return join(ranks, "; ", [&](const auto& access) {
+    return fmt::format("{} ({} of {} ranks)", access.first, access.second, session.size());
+  });
+}
+
+/// Adds the state of the page cache when the run began.
+void describe(const measure::PageCache& cache, Outcome& outcome) {
+  if (cache.state.empty()) return;
+  outcome.input.push_back({"/input", "page_cache", cache.state});
+  if (cache.share) outcome.input.push_back({"/input", "page_cache_share", *cache.share});
+  outcome.metrics.push_back({"page_cache", cache.state});
+}
+
+/// Adds the attributes of the input and the resolved options. Collective.
+void describe(const ranks::Session& session, const io::Source& source, const pipeline::Sizes& sizes,
+              Outcome& outcome) {
+  const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
+    return std::vector<std::int64_t>(extents.begin(), extents.end());
+  };
+  const std::string type(name_of(source.type()));
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, io::AttributeValue>>{
+           {"name", source.name()},
+           {"type", type},
+           {"shape", as_integers(source.order().shape())},
+           {"box", as_integers(source.order().box())},
+           {"access", access_of_all(session, source)},
+           {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}) {
+    outcome.input.push_back({"/input", name, value});
+  }
+  outcome.resolved.emplace_back("input.type", type);
+  outcome.resolved.emplace_back("input.rows",
+                                static_cast<std::int64_t>(source.order().shape().front()));
+  const auto stored = source.stored({0, 1});
+  outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
+  for (const auto& [key, value] : pipeline::resolved(sizes, size_of(source.type()))) {
+    outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
+  }
+}
+
+/// One run. Every function is collective, and execute() calls each once, in this order.
+class Run {
+ public:
+  Run(runtime::Runtime& runtime, io::Source& source, std::unique_ptr<Computation> computation)
+      : runtime_(runtime),
+        session_(runtime.session),
+        source_(source),
+        computation_(std::move(computation)),
+        element_(size_of(source.type())),
+        elements_(source.order().count()),
+        unit_(computation_->device_state({}).unit),
+        mine_(shard(elements_, unit_, static_cast<std::uint64_t>(session_.rank()),
+                    static_cast<std::uint64_t>(session_.size()))) {}
+
+  Outcome execute() {
+    session_.collectively([&] {
+      sizes_ = pipeline::choose_sizes(runtime_.options, runtime_.resources,
+                                      pipeline::size_of_shard(source_, mine_),
+                                      computation_->device_state(mine_));
+    });
+    measure_memory();
+    const measure::PageCache cache = measure::page_cache(session_, source_, mine_);
+    session_.collectively([&] { source_.prepare(mine_); });
+    allocate();
+    measure_source(cache);
+    load();
+    repeat();
+    computation_->conclude([this](const char* phase) {
+      const auto span = runtime_.recorder.phase(phase, PhaseKind::useful);
+      stream();
+      computation_->combine(feed_->compute());
+    });
+    const auto span = runtime_.recorder.phase("verify", PhaseKind::useful);
+    report(cache);
+    return std::move(outcome_);
+  }
+
+ private:
+  void measure_memory() {
+    const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
+    outcome_.ceilings =
+        pipeline::memory_ceilings(runtime_, sizes_, element_, mine_.count * element_);
+    for (auto& ceiling : outcome_.ceilings) ceiling.on_path = true;
+  }
+
+  void allocate() {
+    const auto span = runtime_.recorder.phase("allocate", PhaseKind::useful);
+    session_.collectively([&] {
+      samples_.emplace(mine_, unit_, element_);
+      feed_.emplace(*runtime_.device, runtime_.recorder, source_, mine_, sizes_,
+                    &session_.heartbeat());
+      context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_});
+      computation_->allocate(*context_);
+    });
+  }
+
+  void measure_source(const measure::PageCache& cache) {
+    if (sizes_.mode != pipeline::Mode::stream) return;
+    const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
+    for (auto& ceiling :
+         measure::source_ceilings(session_, source_, mine_, pipeline::readers_of(sizes_), cache)) {
+      outcome_.ceilings.push_back(std::move(ceiling));
+    }
+  }
+
+  void load() {
+    const auto span = runtime_.recorder.phase("load", PhaseKind::useful);
+    Progress progress("loading", static_cast<double>(mine_.count), session_.rank() == 0);
+    feed_->load([&](Range elements, const std::byte* data) {
+      samples_->keep(elements, data);
+      progress.add(static_cast<double>(elements.count));
+    });
+  }
+
+  void repeat() {
+    outcome_.samples = measure::sample(
+        session_, measure::sampling(runtime_.options), [this](bool timed) { repetition(timed); },
+        &runtime_.recorder, [this] { compare_repetitions(); });
+  }
+
+  void repetition(bool timed) {
+    Next next = Next::another_pass;
+    while (next == Next::another_pass) {
+      {
+        const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", PhaseKind::useful,
+                                                  mine_.count * element_);
+        stream();
+      }
+      const auto span = runtime_.recorder.phase("combine", PhaseKind::communication);
+      next = computation_->combine(feed_->compute());
+    }
+  }
+
+  /// One pass over the shard.
+  void stream() {
+    Progress progress("streaming", static_cast<double>(mine_.count), session_.rank() == 0);
+    computation_->begin_pass(feed_->compute());
+    feed_->run(
+        [&](device::Stream& compute, const pipeline::Batch& batch) {
+          computation_->enqueue(compute, batch);
+          progress.add(static_cast<double>(batch.elements.count));
+        },
+        [this](Range elements, const std::byte* data) { samples_->keep(elements, data); });
+    computation_->end_pass(feed_->compute());
+    feed_->compute().synchronize();
+  }
+
+  void compare_repetitions() {
+    Digest digest;
+    computation_->add_result(digest);
+    repeatable_ = repeatable_ && digest == digest_.value_or(digest);
+    digest_ = digest;
+  }
+
+  void report(const measure::PageCache& cache) {
+    outcome_.elements = elements_;
+    outcome_.bytes = elements_ * element_;
+    outcome_.work = moving(outcome_.bytes);
+    if (!repeatable_) outcome_.verdict = "the repetitions differ from one another";
+    const std::uint64_t samples = session_.sum(samples_->ranges().size());
+    computation_->report({repeatable_, samples}, outcome_);
+    describe(cache, outcome_);
+    if (outcome_.verified == Verification::passed) {
+      const std::string_view unit = computation_->unit_word();
+      outcome_.verdict = fmt::format("{} sampled {} agree with their references", samples,
+                                     unit.empty() ? "ranges" : unit);
+    }
+    for (auto& ceiling : outcome_.ceilings) {
+      if (ceiling.on_path) ceiling.load = static_cast<double>(outcome_.bytes) / 1e9;
+    }
+    describe(session_, source_, sizes_, outcome_);
+  }
+
+  runtime::Runtime& runtime_;
+  const ranks::Session& session_;
+  io::Source& source_;
+  const std::unique_ptr<Computation> computation_;
+  const std::uint64_t element_;  // bytes
+  const std::uint64_t elements_, unit_;
+  const Range mine_;
+  pipeline::Sizes sizes_;
+  std::optional<SampledRanges> samples_;
+  std::optional<ShardContext> context_;
+  std::optional<Digest> digest_;
+  bool repeatable_ = true;
+  Outcome outcome_;
+  std::optional<pipeline::Feed> feed_;  // the last member: its streams end first
+};
 
 class StreamTask : public Task {
  public:
@@ -19,7 +229,7 @@ class StreamTask : public Task {
     return stream::predict(options_, *source_, *create_(options_, *source_), machine);
   }
   Outcome run(runtime::Runtime& runtime, const RunFiles&) override {
-    return stream::run(runtime, *source_, create_(options_, *source_));
+    return Run(runtime, *source_, create_(options_, *source_)).execute();
   }
 
  private:

@@ -1,4 +1,5 @@
-// The Task of a workload that streams one source, and the common parts of its Workload.
+// The Task of a workload that streams one source, with its run and its dry run, and the common
+// parts of its Workload.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include "core/options.hpp"
 #include "io/source/source.hpp"
 #include "kernels/data/element.hpp"
+#include "measure/machine.hpp"
 #include "workloads/stream/computation.hpp"
 #include "workloads/workload.hpp"
 
@@ -31,6 +33,10 @@ std::unique_ptr<Task> open(const Options& options) {
     });
   });
 }
+
+/// Task::predict(). The host memory of GPU nodes is unknown and not checked.
+Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
+                   measure::Machine& machine);
 
 /// Multiplies the number of elements: Workload::scaled.
 Scaled scaled(const Options& options, double factor, std::string_view grow);

@@ -1,5 +1,6 @@
 #include "workloads/product/data/finished_tile.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace shardstream::workloads::product {
@@ -30,6 +31,17 @@ std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
   const bool possible =
       tile.worst >= 0 && tile.worst <= 1 && !(tile.detection_threshold < 0) && !(tile.squares < 0);
   return possible ? std::optional(tile) : std::nullopt;
+}
+
+void CheckSummary::add(const FinishedTile& tile) {
+  worst = std::max(worst, tile.worst);
+  detection_threshold = std::max(detection_threshold, tile.detection_threshold);
+  unchecked += tile.unchecked;
+  checksum += tile.weighted;
+  constant += tile.constant;
+  overflowed += tile.overflowed;
+  infinite += tile.infinite;
+  squares.push_back({tile.tile, tile.squares});
 }
 
 }  // namespace shardstream::workloads::product

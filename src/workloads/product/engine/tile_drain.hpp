@@ -18,7 +18,6 @@
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/data/check_summary.hpp"
 #include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/panels.hpp"

@@ -128,32 +128,29 @@ std::vector<std::uint64_t> passes_with_tiles(const Shape& shape, const Cut& cut)
 
 std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
   std::vector<Pass> passes;
+  const auto add_rectangle = [&](std::uint64_t rows, std::uint64_t columns) -> Pass& {
+    const std::uint64_t tiles = saturating_product({rows, columns});
+    passes.push_back({.rows = rows,
+                      .columns = columns,
+                      .tiles = tiles,
+                      .drained = tiles,
+                      .uploaded_rows = rows});
+    return passes.back();
+  };
   if (cut.keeps_b) {
     for (std::uint64_t pass = 0; pass < cut.row_passes; ++pass) {
       // Rank 0 has the most rows, so its passes are taken for the largest; those of other ranks
       // have at most one row more.
       const std::uint64_t rows = rows_within({0, shape.max_rows}, cut, pass).count;
-      const std::uint64_t tiles = saturating_product({rows, shape.max_columns});
-      passes.push_back({.rows = rows,
-                        .columns = shape.max_columns,
-                        .tiles = tiles,
-                        .drained = tiles,
-                        .uploaded_rows = rows,
-                        .has_b = pass > 0});
+      add_rectangle(rows, shape.max_columns).has_b = pass > 0;
     }
     return passes;
   }
   if (!shape.problem.symmetric) {  // rank 0 has the most of everything
     for (const PartSize rows : parts_of(shape.max_rows, cut.row_passes)) {
       for (const PartSize columns : parts_of(shape.max_columns, cut.column_passes)) {
-        const std::uint64_t tiles = rows.size * columns.size, count = rows.parts * columns.parts;
-        if (count == 0) continue;
-        passes.push_back({.rows = rows.size,
-                          .columns = columns.size,
-                          .tiles = tiles,
-                          .drained = tiles,
-                          .uploaded_rows = rows.size,
-                          .count = count});
+        const std::uint64_t count = rows.parts * columns.parts;
+        if (count > 0) add_rectangle(rows.size, columns.size).count = count;
       }
     }
     return passes;
