@@ -1,7 +1,9 @@
 // The tools of experiments on a GPU: memory, a stream whose work is timed, and guards that restore
-// the state of the device. Every CUDA error becomes an Error.
+// the state of the device. Every CUDA error becomes an Error. This header and those that include it
+// are empty in a build without CUDA, so that an experiment includes them unconditionally.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -237,3 +239,4 @@ class WindowGuard {
 void fill(const DeviceArray<float>& array, cudaStream_t stream);
 
 }  // namespace shardstream::experiments
+#endif  // SHARDSTREAM_HAS_CUDA

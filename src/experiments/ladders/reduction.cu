@@ -7,7 +7,14 @@
 #include "experiments/bench.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
+#include "experiments/ladders/rungs.cuh"
 #include "experiments/numbers.hpp"
+
+#if SHARDSTREAM_HAS_CUDA
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cub/device/device_reduce.cuh>
+#endif
 
 namespace shardstream::experiments::ladders {
 
@@ -90,16 +97,7 @@ Table reduction_on_host(Bench& bench) {
   return std::move(rows).table();
 }
 
-}  // namespace shardstream::experiments::ladders
-
 #if SHARDSTREAM_HAS_CUDA
-#include <cooperative_groups.h>
-#include <cooperative_groups/reduce.h>
-#include <cub/device/device_reduce.cuh>
-
-#include "experiments/ladders/rungs.cuh"
-
-namespace shardstream::experiments::ladders {
 namespace {
 
 namespace cg = cooperative_groups;
@@ -425,6 +423,6 @@ Table reduction(Bench& bench) {
   bench.note("A factor is the time of the previous rung over the time of this one.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::ladders
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,8 +1,20 @@
 // The cost of the fixed order of summation on a GPU, compared with cub::DeviceReduce::Sum of the
 // same floats. First comes the kernel of a run, with leaves and tree; then leaves without the tree,
 // for other numbers of lanes, leaf sizes and rows in flight.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 #include "experiments/ladders/reduction_order.hpp"
+#include "kernels/reduce/reduce.hpp"
+
+#if SHARDSTREAM_HAS_CUDA
+#include <cub/device/device_reduce.cuh>
+#include "kernels/reduce/leaf.cuh"
+#endif
 
 namespace shardstream::experiments::ladders {
 
@@ -39,21 +51,7 @@ extern const Experiment about_reduction_order = {
     .run_host = reduction_order_on_host,
 };
 
-}  // namespace shardstream::experiments::ladders
-
 #if SHARDSTREAM_HAS_CUDA
-#include <cub/device/device_reduce.cuh>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-#include "kernels/reduce/leaf.cuh"
-#include "kernels/reduce/reduce.hpp"
-
-namespace shardstream::experiments::ladders {
 namespace {
 
 using reduce::Partial;
@@ -297,6 +295,6 @@ Table reduction_order(Bench& bench) {
       "large count comes first.");
   return std::move(orders).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::ladders
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,6 +1,7 @@
 // The data of the ladder `reduction`, the launches of its kernels, and its rows.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -143,3 +144,4 @@ class Ladder {
 };
 
 }  // namespace shardstream::experiments::ladders
+#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,6 +1,13 @@
 // The cost of allocating and freeing memory. Calls of the driver take microseconds to milliseconds
 // and may wait for the device. A pool, or pieces of one large block, take far less.
+#include <array>
+#include <limits>
+#include <string>
+
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -38,18 +45,7 @@ extern const Experiment about_allocation = {
     .run = with_cuda<allocation>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <array>
-#include <limits>
-#include <string>
-
-#include "experiments/context.hpp"
-#include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 /// A memory pool of the driver that keeps freed memory. The destructor destroys it.
@@ -215,6 +211,6 @@ Table allocation(Bench& bench) {
       "already mapped has room for it; otherwise the driver maps a new one.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

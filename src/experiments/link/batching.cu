@@ -1,6 +1,12 @@
 // Packing of small copies. Each copy takes a few microseconds, however small it is; packing many
 // items into one buffer takes less.
+#include <cstring>
+#include <string>
+
+#include "core/units.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -34,17 +40,7 @@ extern const Experiment about_batching = {
     .run = with_cuda<batching>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <cstring>
-#include <string>
-
-#include "core/units.hpp"
-#include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 /// Items with gaps between them in host memory, like fields of records, and without on the device.
@@ -142,6 +138,6 @@ Table batching(Bench& bench) {
                 format_size(bytes)));
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

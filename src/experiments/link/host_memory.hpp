@@ -1,6 +1,7 @@
 // The kinds of host memory that copies can use, and test data that shows whether a copy is right.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,3 +52,4 @@ bool has_numbers(const float* from, std::uint64_t count, std::uint64_t salt);
 bool device_has_numbers(const float* from, std::uint64_t count, std::uint64_t salt);
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

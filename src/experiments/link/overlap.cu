@@ -1,7 +1,16 @@
 // Overlap of copies with a kernel. The work is split into n parts, each in its own stream: while
 // one part is copied, the kernel processes another one. One part of the shorter stage never
 // overlaps.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/overlap_model.hpp"
+#include "experiments/link/parts.cuh"
 
 namespace shardstream::experiments::link {
 
@@ -41,20 +50,7 @@ extern const Experiment about_overlap = {
     .run = with_cuda<overlap>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "experiments/formatted.hpp"
-#include "experiments/link/overlap_model.hpp"
-#include "experiments/link/parts.cuh"
-
-namespace shardstream::experiments::link {
 namespace {
 
 constexpr unsigned max_streams = 16;
@@ -226,6 +222,6 @@ Table overlap(Bench& bench) {
   }
   return overlap.table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

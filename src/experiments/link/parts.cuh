@@ -2,6 +2,7 @@
 // call, so that the experiment `overlap` chooses the order and the streams.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -88,3 +89,4 @@ inline unsigned steps_for(double wanted, const Parts& data, Gpu& gpu) {
 }
 
 }  // namespace shardstream::experiments::link
+#endif  // SHARDSTREAM_HAS_CUDA

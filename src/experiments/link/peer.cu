@@ -1,6 +1,16 @@
 // Copies between two GPUs. With peer access, a copy or a kernel accesses the memory of the other
 // GPU directly over NVLink or PCIe; without it, the driver moves the data through the host.
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/rates.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -32,21 +42,7 @@ extern const Experiment about_peer = {
     .run = with_cuda<peer>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "experiments/context.hpp"
-#include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
-#include "experiments/link/rates.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -189,6 +185,6 @@ Table peer(Bench& bench) {
   if (!bench.partners().empty()) bench.note(peers.note_on_small_copies());
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

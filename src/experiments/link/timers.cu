@@ -1,6 +1,14 @@
 // One kernel, timed by different clocks. A launch returns before the kernel has run, so a host's
 // clock that does not wait for the end measures only the launch. Events measure on the GPU.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -30,19 +38,7 @@ extern const Experiment about_timers = {
     .run = with_cuda<timers>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <set>
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 /// Runs for `nanoseconds` by the GPU's own timer and stores the actual length in `*was`.
@@ -157,6 +153,6 @@ Table timers(Bench& bench) {
       "with the difference from it.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

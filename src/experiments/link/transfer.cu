@@ -1,6 +1,12 @@
 // The rate of copies over the host link, by the kind of host memory, direction and size. The GPU
 // reads pinned memory directly; the processor must first copy pageable memory into a pinned buffer.
+#include <array>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/rates.hpp"
+#include "measure/ceilings.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -41,17 +47,7 @@ extern const Experiment about_transfer = {
     .run = with_cuda<transfer>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <array>
-
-#include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
-#include "experiments/link/rates.hpp"
-#include "measure/ceilings.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 using measure::LinkDirection;
@@ -158,6 +154,6 @@ Table transfer(Bench& bench) {
       "host's clock times pageable memory, including the call and the wait for its end.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,7 +1,13 @@
 // Reading host memory over the link instead of copying it first. The kernel starts at once, and the
 // data does not pass through device memory. But every further read goes over the link again, and
 // words that a warp does not read next to each other are transferred one by one.
+#include <array>
+#include <cmath>
+#include <limits>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
 
 namespace shardstream::experiments::link {
 
@@ -31,17 +37,7 @@ extern const Experiment about_zero_copy = {
     .run = with_cuda<zero_copy>(),
 };
 
-}  // namespace shardstream::experiments::link
-
 #if SHARDSTREAM_HAS_CUDA
-#include <array>
-#include <cmath>
-#include <limits>
-
-#include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
-
-namespace shardstream::experiments::link {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -153,6 +149,6 @@ Table zero_copy(Bench& bench) {
   }
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::link
-#endif  // SHARDSTREAM_HAS_CUDA

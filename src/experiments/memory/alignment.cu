@@ -1,7 +1,11 @@
 // The width of loads and the alignment of rows. One instruction loads 1, 2, 4, 8 or 16 bytes that
 // are aligned to their size; a record of another size needs several. If the length of a row is not
 // a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
+#include <algorithm>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -29,15 +33,7 @@ extern const Experiment about_alignment = {
     .run = with_cuda<alignment>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -162,6 +158,6 @@ Table alignment(Bench& bench) {
            "each row begins at a line; the padding is not copied");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,7 +1,20 @@
 // Three ways from device memory to shared memory. Through registers, a thread loads words, waits
 // for them and stores them. An asynchronous copy needs no registers, and the thread does not wait
 // for each word. A bulk copy is one instruction for the whole block.
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+
+#if SHARDSTREAM_HAS_CUDA
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+#include <cuda/barrier>
+#endif
 
 namespace shardstream::experiments::memory {
 
@@ -35,23 +48,7 @@ extern const Experiment about_async_copy = {
     .run = with_cuda<async_copy>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <cooperative_groups.h>
-#include <cuda_pipeline.h>
-
-#include <cuda/barrier>
-
-#include <array>
-#include <map>
-#include <string>
-#include <utility>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -217,6 +214,6 @@ Table async_copy(Bench& bench) {
   }
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -3,9 +3,12 @@
 // lines, comes close to it.
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "experiments/bench.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -78,15 +81,7 @@ Table theoretical_bandwidth(Bench& bench) {
   return std::move(rows).table();
 }
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 /// A remark: the share of `rate` in `theoretical`, both in GB/s.
@@ -261,6 +256,6 @@ Table bandwidth(Bench& bench) {
   kernels.measure_writer("triad", {2, 1}, 0, 1 + factor, add_words, a, b, factor);
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

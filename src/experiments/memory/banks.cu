@@ -2,7 +2,12 @@
 // read different words of the same bank are served one after the other. The classic case is the
 // transpose of a matrix through a tile in shared memory; one word of padding per row avoids the
 // conflicts.
+#include <numeric>
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -28,16 +33,7 @@ extern const Experiment about_banks = {
     .run = with_cuda<banks>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <numeric>
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned banks_of_memory = 32;
@@ -168,6 +164,6 @@ Table banks(Bench& bench) {
   add_transposes(bench, gpu, rows);
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,7 +1,12 @@
 // The rates of the caches. All multiprocessors read the same working set repeatedly. A set that
 // fits in L1 is read at the rate of L1, one that fits in L2 at the rate of L2, and a larger one at
 // the rate of device memory.
+#include <algorithm>
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -35,16 +40,7 @@ extern const Experiment about_cache = {
     .run = with_cuda<cache>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 512, half = threads / 2;   // of a block; half read the smallest set
@@ -156,6 +152,6 @@ Table cache(Bench& bench) {
   }
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

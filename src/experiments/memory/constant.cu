@@ -1,7 +1,11 @@
 // Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
 // Different words are served one after the other. Global memory serves one line after the other;
 // here each address lies in its own line.
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -26,15 +30,7 @@ extern const Experiment about_constant = {
     .run = with_cuda<constant>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256, lanes = 32;
@@ -114,6 +110,6 @@ Table constant(Bench& bench) {
   bench.note("A time is that of one read by a warp; each multiprocessor runs eight warps.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

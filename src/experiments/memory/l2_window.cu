@@ -2,7 +2,14 @@
 // used repeatedly. An access policy window keeps the latter in a part of the cache that is set
 // aside. If the window is larger than that part, it may evict its own lines, unless hitRatio limits
 // the lines that stay to as many as fit.
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "core/units.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -36,18 +43,7 @@ extern const Experiment about_l2_window = {
     .run = with_cuda<l2_window>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <optional>
-#include <string>
-
-#include "core/units.hpp"
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -177,6 +173,6 @@ Table l2_window(Bench& bench) {
       format_size(static_cast<std::uint64_t>(gpu.properties().l2CacheSize))));
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

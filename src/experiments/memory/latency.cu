@@ -1,7 +1,18 @@
 // The latency of a load. A single thread follows pointers in random order through a working set, so
 // that each load waits for the previous one. The time rises when the set exceeds a cache; a set
 // that is a little larger than a cache lies partly in it.
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "core/units.hpp"
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/levels.hpp"
+#include "experiments/memory/walk.cuh"
 
 namespace shardstream::experiments::memory {
 
@@ -39,22 +50,7 @@ extern const Experiment about_latency = {
     .run = with_cuda<latency>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <bit>
-#include <optional>
-#include <string>
-
-#include "core/units.hpp"
-#include "experiments/context.hpp"
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-#include "experiments/memory/levels.hpp"
-#include "experiments/memory/walk.cuh"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 /// Follows `steps` links from the place that the previous launch reached, so that recently read
@@ -191,6 +187,6 @@ Table latency(Bench& bench) {
       "counts `cycles` in the last launch.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

@@ -1,7 +1,11 @@
 // The cost of an offset. If the words of a warp begin inside a sector of memory, the warp touches
 // one more sector than necessary. The next warp reads the rest of that sector, so a cache serves
 // most of it.
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -33,15 +37,7 @@ extern const Experiment about_offset = {
     .run = with_cuda<offset>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -107,6 +103,6 @@ Table offset(Bench& bench) {
   }
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

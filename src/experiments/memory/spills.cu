@@ -2,6 +2,8 @@
 // memory, if the kernel may use too few registers, or if an array is indexed by a number that is
 // known only at run time.
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -23,13 +25,7 @@ extern const Experiment about_spills = {
     .run = with_cuda<spills>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -153,6 +149,6 @@ Table spills(Bench& bench) {
   });
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

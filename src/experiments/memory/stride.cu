@@ -1,6 +1,13 @@
 // The cost of a stride. Memory moves whole sectors of 32 bytes, including the words between those
 // that a warp reads. From a stride of 8 words on, each word lies in its own sector.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -34,18 +41,7 @@ extern const Experiment about_stride = {
     .run = with_cuda<stride>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
@@ -132,6 +128,6 @@ Table stride(Bench& bench) {
   }
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

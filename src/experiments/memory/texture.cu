@@ -1,7 +1,14 @@
 // Reads through texture units, compared with plain loads from global memory. Texture units clamp,
 // wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
 // units fetch fewer words per cycle than loads read from L1.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
 #include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/texture_objects.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -26,18 +33,7 @@ extern const Experiment about_texture = {
     .run = with_cuda<texture>(),
 };
 
-}  // namespace shardstream::experiments::memory
-
 #if SHARDSTREAM_HAS_CUDA
-#include <algorithm>
-#include <cmath>
-#include <string>
-
-#include "experiments/formatted.hpp"
-#include "experiments/gpu.hpp"
-#include "experiments/memory/texture_objects.hpp"
-
-namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned edge = 16;  // threads of a block in x and in y
@@ -175,6 +171,6 @@ Table texture(Bench& bench) {
       "checked.");
   return std::move(rows).table();
 }
+#endif  // SHARDSTREAM_HAS_CUDA
 
 }  // namespace shardstream::experiments::memory
-#endif  // SHARDSTREAM_HAS_CUDA

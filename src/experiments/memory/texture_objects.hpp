@@ -1,6 +1,7 @@
 // Owners of a CUDA array and of a texture object.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
@@ -51,3 +52,4 @@ class Texture {
 };
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA

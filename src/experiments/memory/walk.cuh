@@ -2,6 +2,7 @@
 // step.
 #pragma once
 
+#if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -122,3 +123,4 @@ class Chase {
 };
 
 }  // namespace shardstream::experiments::memory
+#endif  // SHARDSTREAM_HAS_CUDA
