@@ -68,15 +68,15 @@ std::string help_of(const workloads::Workload& workload) {
       common.push_back(row.key);
   }
   return fmt::format(
-      "shardstream run {} [OPTIONS]\n"
-      "\n"
-      "{}.\n"
-      "\n"
-      "  mpirun -np 2 shardstream run {} {}\n"
-      "\n"
-      "{}\n"
-      "Options of every run (see shardstream run --help):\n"
-      "{}",
+      R"(shardstream run {} [OPTIONS]
+
+{}.
+
+  mpirun -np 2 shardstream run {} {}
+
+{}
+Options of every run (see shardstream run --help):
+{})",
       workload.name, workload.summary, workload.name, workload.example, table.help(own),
       wrapped("  ", fmt::format("--{}", fmt::join(common, " --")), 2));
 }
@@ -110,26 +110,24 @@ OptionTable generate_options() {
 
 std::string program_help() {
   return fmt::format(
-      "shardstream streams data that is larger than GPU memory through one GPU or many.\n"
-      "\n"
-      "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   runs one workload on all ranks\n"
-      "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] runs a scaling study\n"
-      "  shardstream report FILE|FOLDER...               evaluates scaling studies and "
-      "experiments\n"
-      "  shardstream compare OLD NEW                     tells whether runs became slower\n"
-      "  shardstream bench NAME...|all [OPTIONS]         measures CUDA techniques on your GPUs\n"
-      "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
-      "  shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems\n"
-      "  shardstream COMMAND --help                      shows a command's options\n"
-      "  shardstream --version\n"
-      "\n"
-      "{}"
-      "\n"
-      "{}"
-      "\n"
-      "Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the input;\n"
-      "3 the result did not pass its verification; 4 compare cannot tell; 5 compare found a point\n"
-      "slower; 75 stopped with a checkpoint: run the same command again.\n",
+      R"(shardstream streams data that is larger than GPU memory through one GPU or many.
+
+  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   runs one workload on all ranks
+  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] runs a scaling study
+  shardstream report FILE|FOLDER...               evaluates scaling studies and experiments
+  shardstream compare OLD NEW                     tells whether runs became slower
+  shardstream bench NAME...|all [OPTIONS]         measures CUDA techniques on your GPUs
+  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set
+  shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems
+  shardstream COMMAND --help                      shows a command's options
+  shardstream --version
+
+{}
+{}
+Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the input;
+3 the result did not pass its verification; 4 compare cannot tell; 5 compare found a point
+slower; 75 stopped with a checkpoint: run the same command again.
+)",
       examples(), sources);
 }
 
@@ -139,116 +137,106 @@ std::string run_help(const Arguments& arguments) {
     if (workload != workloads::all().end()) return help_of(*workload);
   }
   return fmt::format(
-      "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
-      "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
-      "                [--rates RESULT.h5] [OPTIONS]\n"
-      "\n"
-      "Runs one workload on all ranks and writes its result and timings to one HDF5 file.\n"
-      "Workloads:\n"
-      "{}"
-      "\n"
-      "  --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,\n"
-      "                    but does not run it; needs neither MPI nor a GPU\n"
-      "  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1\n"
-      "  --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,\n"
-      "                    else as in the result of --rates if it has several hosts, else 8\n"
-      "  --rates           short for --measure.rates: a result file of the same machine; a dry "
-      "run\n"
-      "                    uses its measured rates and assumes the rates that it lacks\n"
-      "\n"
-      "  shardstream run WORKLOAD --help   shows the options of one workload\n"
-      "\n"
-      "{}\n{}",
+      R"(shardstream run WORKLOAD|CONFIG.ini [OPTIONS]
+shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]
+                [--rates RESULT.h5] [OPTIONS]
+
+Runs one workload on all ranks and writes its result and timings to one HDF5 file.
+Workloads:
+{}
+  --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,
+                    but does not run it; needs neither MPI nor a GPU
+  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1
+  --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,
+                    else as in the result of --rates if it has several hosts, else 8
+  --rates           short for --measure.rates: a result file of the same machine; a dry run
+                    uses its measured rates and assumes the rates that it lacks
+
+  shardstream run WORKLOAD --help   shows the options of one workload
+
+{}
+{})",
       summaries(), sources, all_options().help());
 }
 
 std::string scale_help(const Arguments&) {
   constexpr std::array<std::string_view, 1> sections = {"scale"};
   return fmt::format(
-      "shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]\n"
-      "shardstream scale --predict S --scale.ranks 1,2,4\n"
-      "\n"
-      "Measures how a workload scales. Launches shardstream run several times at each number of\n"
-      "ranks, in random order, and keeps the results in one folder. One more run of each size\n"
-      "records a timeline for the figures. All options of run are passed on to these runs. Start\n"
-      "scale itself once, without mpirun or srun. The same command again launches only the runs\n"
-      "that are missing.\n"
-      "\n"
-      "  --list      lists the missing launches with names, predicted times and commands, and\n"
-      "              suggests a time limit for jobs\n"
-      "  --rates FILE with --list: predicts with the rates that the result FILE has measured, "
-      "until\n"
-      "              the calibration run exists; it does not become part of the study\n"
-      "  --only NAME does one launch of that list (calibration first), so that each can be a job\n"
-      "              of its own; several jobs may run at the same time\n"
-      "  --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S\n"
-      "              from 0 to 1, and launches nothing\n"
-      "\n"
-      "{}\n{}",
+      R"(shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]
+shardstream scale --predict S --scale.ranks 1,2,4
+
+Measures how a workload scales. Launches shardstream run several times at each number of
+ranks, in random order, and keeps the results in one folder. One more run of each size
+records a timeline for the figures. All options of run are passed on to these runs. Start
+scale itself once, without mpirun or srun. The same command again launches only the runs
+that are missing.
+
+  --list      lists the missing launches with names, predicted times and commands, and
+              suggests a time limit for jobs
+  --rates FILE with --list: predicts with the rates that the result FILE has measured, until
+              the calibration run exists; it does not become part of the study
+  --only NAME does one launch of that list (calibration first), so that each can be a job
+              of its own; several jobs may run at the same time
+  --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S
+              from 0 to 1, and launches nothing
+
+{}
+{})",
       sources, scale_table().help(sections));
 }
 
 std::string report_help(const Arguments&) {
-  return "shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] "
-         "[--svg FOLDER]\n"
-         "                 [--extra-p FILE]\n"
-         "\n"
-         "Groups result files of run into scaling studies. For each study, it shows times, "
-         "speed-up,\n"
-         "efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over\n"
-         "launches, the fitted scaling laws and whether they fit, the limiting factor at each "
-         "size,\n"
-         "and the excluded results with the reasons. Tables of bench are shown too.\n"
-         "\n"
-         "  -o          writes one HTML page with figures instead of text; figures need gnuplot\n"
-         "  --json      writes one JSON object to standard output instead of text\n"
-         "  --csv       writes STUDY.csv into FOLDER, with one row per repetition\n"
-         "  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg\n"
-         "  --extra-p   writes an input file for Extra-P (JSON lines); for results of one study\n"
-         "  --output.overwrite true   allows these files to replace earlier ones of their kind;\n"
-         "                            anything: any regular file that is not an input\n"
-         "\n"
-         "Exit codes: 0 done; 1 a file is unreadable, but the others are shown; 2 fix the "
-         "command;\n"
-         "3 results of one study contradict each other.\n";
+  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] [--svg FOLDER]
+                 [--extra-p FILE]
+
+Groups result files of run into scaling studies. For each study, it shows times, speed-up,
+efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over
+launches, the fitted scaling laws and whether they fit, the limiting factor at each size,
+and the excluded results with the reasons. Tables of bench are shown too.
+
+  -o          writes one HTML page with figures instead of text; figures need gnuplot
+  --json      writes one JSON object to standard output instead of text
+  --csv       writes STUDY.csv into FOLDER, with one row per repetition
+  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
+  --extra-p   writes an input file for Extra-P (JSON lines); for results of one study
+  --output.overwrite true   allows these files to replace earlier ones of their kind;
+                            anything: any regular file that is not an input
+
+Exit codes: 0 done; 1 a file is unreadable, but the others are shown; 2 fix the command;
+3 results of one study contradict each other.
+)";
 }
 
 std::string compare_help(const Arguments&) {
   return fmt::format(
-      "shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%] [--json]\n"
-      "\n"
-      "  shardstream compare old-results/ new-results/\n"
-      "\n"
-      "Compares result files of run. OLD is the reference; each side is a file or a folder of\n"
-      "files. A point is the same work on the same number of ranks. For each point, it shows "
-      "the\n"
-      "ratio NEW/OLD of the times with its 95 % confidence interval and, for information, the\n"
-      "rate and the time to the result. For points that differ, it also shows the phases and\n"
-      "every other change between the sides.\n"
-      "\n"
-      "A point is slower if the interval lies above 1 + threshold, faster if it lies below\n"
-      "1 - threshold, the same if it lies between these, and unclear otherwise. A verdict "
-      "needs\n"
-      "3 launches on each side, or 6 repetitions in each launch. The column change has the\n"
-      "ratio in percent, or ~ without a significant difference.\n"
-      "\n"
-      "One launch on each side does not show how much launches scatter. Then the interval "
-      "assumes\n"
-      "--launch-noise: with {1:g}%, changes below about 17 % are unclear. Three launches per side\n"
-      "measure their scatter and find smaller differences.\n"
-      "\n"
-      "  --threshold     the largest change to ignore, above 0% and below 100% (default: {0:g}%)\n"
-      "  --launch-noise  the standard deviation between launches of one program, relative to "
-      "their\n"
-      "                  time, if each side has one launch; above 0% and below 100% (default: "
-      "{1:g}%)\n"
-      "  --json          writes one JSON object to standard output instead of text\n"
-      "\n"
-      "Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file "
-      "is\n"
-      "unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is "
-      "unclear\n"
-      "and none is slower; 5 a point is slower.\n",
+      R"(shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%] [--json]
+
+  shardstream compare old-results/ new-results/
+
+Compares result files of run. OLD is the reference; each side is a file or a folder of
+files. A point is the same work on the same number of ranks. For each point, it shows the
+ratio NEW/OLD of the times with its 95 % confidence interval and, for information, the
+rate and the time to the result. For points that differ, it also shows the phases and
+every other change between the sides.
+
+A point is slower if the interval lies above 1 + threshold, faster if it lies below
+1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
+3 launches on each side, or 6 repetitions in each launch. The column change has the
+ratio in percent, or ~ without a significant difference.
+
+One launch on each side does not show how much launches scatter. Then the interval assumes
+--launch-noise: with {1:g}%, changes below about 17 % are unclear. Three launches per side
+measure their scatter and find smaller differences.
+
+  --threshold     the largest change to ignore, above 0% and below 100% (default: {0:g}%)
+  --launch-noise  the standard deviation between launches of one program, relative to their
+                  time, if each side has one launch; above 0% and below 100% (default: {1:g}%)
+  --json          writes one JSON object to standard output instead of text
+
+Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is
+unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear
+and none is slower; 5 a point is slower.
+)",
       100 * study::default_threshold, 100 * study::default_launch_noise);
 }
 
@@ -257,39 +245,41 @@ std::string bench_help(const Arguments& arguments) {
     if (const auto* const found = experiments::find(word)) return experiments::help(*found);
   }
   return fmt::format(
-      "shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]\n"
-      "shardstream bench --list\n"
-      "shardstream bench help NAME\n"
-      "\n"
-      "Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An\n"
-      "experiment measures a technique of the CUDA guides, with it and without, checks results,\n"
-      "and prints a table with one line per case: the measured value with its 95 % confidence\n"
-      "interval, its share, and a remark. The share is the value divided by a reference: a\n"
-      "ceiling that the same run has measured, or another case. The line `share` names the\n"
-      "reference. If a rank is slower than the others, its number is shown.\n"
-      "\n"
-      "  --list      lists the experiments by group\n"
-      "  help NAME   explains an experiment: what it varies and why, the expected result, options\n"
-      "  --quick     measures fewer and smaller cases for a shorter time\n"
-      "  -o          writes all tables to one file, for shardstream report; the file is updated\n"
-      "              after each experiment\n"
-      "\n"
-      "Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;\n"
-      "2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables\n"
-      "of the other experiments are kept. If several experiments failed, 3 comes before 1, and 1\n"
-      "before 2.\n"
-      "\n"
-      "{}\n{}",
+      R"(shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]
+shardstream bench --list
+shardstream bench help NAME
+
+Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An
+experiment measures a technique of the CUDA guides, with it and without, checks results,
+and prints a table with one line per case: the measured value with its 95 % confidence
+interval, its share, and a remark. The share is the value divided by a reference: a
+ceiling that the same run has measured, or another case. The line `share` names the
+reference. If a rank is slower than the others, its number is shown.
+
+  --list      lists the experiments by group
+  help NAME   explains an experiment: what it varies and why, the expected result, options
+  --quick     measures fewer and smaller cases for a shorter time
+  -o          writes all tables to one file, for shardstream report; the file is updated
+              after each experiment
+
+Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;
+2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables
+of the other experiments are kept. If several experiments failed, 3 comes before 1, and 1
+before 2.
+
+{}
+{})",
       sources_of_generate, bench_table().help(options_of_bench));
 }
 
 std::string generate_help(const Arguments&) {
   return fmt::format(
-      "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
-      "\n"
-      "Writes a file with one synthetic, contiguous data set. All ranks write in parallel.\n"
-      "\n"
-      "{}\n{}",
+      R"(shardstream generate [OPTIONS] -o FILE.h5:/PATH
+
+Writes a file with one synthetic, contiguous data set. All ranks write in parallel.
+
+{}
+{})",
       sources_of_generate, generate_options().help(options_of_generate));
 }
 
@@ -297,21 +287,20 @@ std::string info_help(const Arguments&) {
   constexpr std::array<std::string_view, 5> sections = {"launch", "device", "comm", "input",
                                                         "pipeline"};
   return fmt::format(
-      "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
-      "\n"
-      "Shows versions, the ranks with their CPUs and devices, the GPUs, the links between GPUs, "
-      "and\n"
-      "the warnings and errors that a run with the same options would give. With an error, the "
-      "exit\n"
-      "code is that of the run. Unknown numbers are -1 or nan (null in JSON).\n"
-      "\n"
-      "  --json      writes one JSON object instead of text\n"
-      "  --measure   also measures the ceilings of this machine with all ranks at work, including\n"
-      "              the rate of input.data; the options of [input] and [pipeline] apply to it\n"
-      "\n"
-      "--json and --measure take no value.\n"
-      "\n"
-      "{}\n{}",
+      R"(shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]
+
+Shows versions, the ranks with their CPUs and devices, the GPUs, the links between GPUs, and
+the warnings and errors that a run with the same options would give. With an error, the exit
+code is that of the run. Unknown numbers are -1 or nan (null in JSON).
+
+  --json      writes one JSON object instead of text
+  --measure   also measures the ceilings of this machine with all ranks at work, including
+              the rate of input.data; the options of [input] and [pipeline] apply to it
+
+--json and --measure take no value.
+
+{}
+{})",
       sources, all_options().help(sections));
 }
 
