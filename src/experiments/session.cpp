@@ -133,7 +133,7 @@ class Run {
   void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
   void publish();
-  std::string count_of_states() const;
+  std::vector<report::ExperimentResult> results() const;
   void store(io::ResultFile& file) const;
 
   const ranks::Session& session_;
@@ -304,9 +304,7 @@ void Run::store(io::ResultFile& file) const {
   file.table("/topology", topology_->gpus);
   file.table("/topology", topology_->peers);
   file.table("/", measure::ceilings_table(ceilings_.of_all_ranks));
-  std::vector<report::ExperimentResult> results;
-  for (const Finished& each : finished_) results.push_back(each.result);
-  report::write_experiments(file, results);
+  report::write_experiments(file, results());
 }
 
 /// Replaces the file by one with all finished experiments.
@@ -317,11 +315,10 @@ void Run::publish() {
   });
 }
 
-/// "22 experiments: 20 measured, 2 not available"
-std::string Run::count_of_states() const {
+std::vector<report::ExperimentResult> Run::results() const {
   std::vector<report::ExperimentResult> results;
   for (const Finished& each : finished_) results.push_back(each.result);
-  return report::count_of_states(results);
+  return results;
 }
 
 ExitCode Run::run_all() {
@@ -339,7 +336,7 @@ ExitCode Run::run_all() {
   }
   session_.collectively([&] {
     if (session_.rank() != 0) return;
-    if (finished_.size() > 1) print_output(count_of_states() + ".\n");
+    if (finished_.size() > 1) print_output(report::count_of_states(results()) + ".\n");
     if (writes_file()) {
       print_output(fmt::format("file={}\n", printable(file_.path().string())));
     }

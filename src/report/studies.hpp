@@ -42,8 +42,8 @@ struct StudyReport {
   std::string workload, unit, device;
   std::vector<RunFile> runs;       ///< in the order of their creation
   std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
-  std::vector<study_folder::LaunchAttempt>
-      failed;                        ///< launches without a result, if the folder lists attempts
+  /// Launches without a result, if the folder lists attempts.
+  std::vector<study_folder::LaunchAttempt> failed;
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`

@@ -29,27 +29,15 @@ void set(OptionList& values, const std::string& key, const std::string& value) {
 }  // namespace
 
 std::string name_of(const PlannedLaunch& launch) {
-  switch (launch.purpose) {
-    case Purpose::calibration:
-      return std::string(study_folder::calibration_label);
-    case Purpose::timeline:
-      return study_folder::timeline_name(launch.size->ranks);
-    case Purpose::measurement:
-      break;
-  }
-  return study_folder::launch_name(launch.size->ranks, launch.replicate);
+  if (launch.measures()) return study_folder::launch_name(launch.size->ranks, launch.replicate);
+  return launch.purpose == Purpose::timeline ? study_folder::timeline_name(launch.size->ranks)
+                                             : label_of(launch);
 }
 
 std::string label_of(const PlannedLaunch& launch) {
-  switch (launch.purpose) {
-    case Purpose::calibration:
-      return std::string(study_folder::calibration_label);
-    case Purpose::timeline:
-      return std::string(study_folder::timeline_label);
-    case Purpose::measurement:
-      break;
-  }
-  return launch.size->name;
+  if (launch.measures()) return launch.size->name;
+  return std::string(launch.purpose == Purpose::timeline ? study_folder::timeline_label
+                                                         : study_folder::calibration_label);
 }
 
 StudyPlan::StudyPlan(const Options& options, const OptionTable& run_table, fs::path folder,

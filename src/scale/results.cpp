@@ -33,6 +33,23 @@ fs::file_type type_of(const fs::path& path) {
   return type == fs::file_type::none ? fs::file_type::not_found : type;
 }
 
+/// The reason why `trace` must not be removed: nothing proves that a run of this study has written
+/// it. Empty if one has, or if there is no such file.
+std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
+  const fs::file_type type = type_of(trace);
+  if (type == fs::file_type::not_found) return {};
+  const Descriptor file(trace, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  std::string start(64 << 10, '\0');
+  const auto got = type == fs::file_type::regular && file.valid()
+                       ? file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size())
+                       : -1;
+  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
+  const auto end = start.find("\"traceEvents\"");
+  const std::string label = report::study_label(study);
+  const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
+  return is_own ? "" : "it is not a trace of this study";
+}
+
 }  // namespace
 
 std::string why_not_own_result(const fs::path& result, const LaunchLabels& labels) {
@@ -53,21 +70,6 @@ std::string why_not_own_result(const fs::path& result, const LaunchLabels& label
   } catch (const UsageError& error) {
     return error.what();
   }
-}
-
-std::string why_not_own_trace(const fs::path& trace, const std::string& study) {
-  const fs::file_type type = type_of(trace);
-  if (type == fs::file_type::not_found) return {};
-  const Descriptor file(trace, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  std::string start(64 << 10, '\0');
-  const auto got = type == fs::file_type::regular && file.valid()
-                       ? file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size())
-                       : -1;
-  start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
-  const auto end = start.find("\"traceEvents\"");
-  const std::string label = report::study_label(study);
-  const bool is_own = start.starts_with(io::trace_start) && start.find(label) < end;
-  return is_own ? "" : "it is not a trace of this study";
 }
 
 /// The reason why the result does not count, or "". Throws UsageError if there is no complete

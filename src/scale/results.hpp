@@ -23,8 +23,6 @@ struct LaunchLabels {
 /// The reason why `result` must not be removed: nothing proves that it is a result of this launch,
 /// complete or not. Empty if it is one, or if there is no such file.
 std::string why_not_own_result(const std::filesystem::path& result, const LaunchLabels& labels);
-/// The same for the trace of a run of this study.
-std::string why_not_own_trace(const std::filesystem::path& trace, const std::string& study);
 
 /// The plan must outlive it.
 class Results {

@@ -62,6 +62,10 @@ class Study {
   ExitCode run();
 
  private:
+  /// Whether this command makes the calibration run, and so needs the folder for itself.
+  bool calibrates() const {
+    return order_.only.empty() || order_.only == name_of(plan_.calibration());
+  }
   void begin();
   void open_folder();
   void check_files();
@@ -98,8 +102,7 @@ void Study::open_folder() {
   folder_.check();
   folder_.expect_only_study();
   folder_.create();
-  const bool is_alone = order_.only.empty() || order_.only == name_of(plan_.calibration());
-  lock_.emplace(folder_.path(), is_alone ? 0 : lock_number(progress_.wanted().front()), log_);
+  lock_.emplace(folder_.path(), calibrates() ? 0 : lock_number(progress_.wanted().front()), log_);
   const OptionList now = chosen(order_.options);
   const bool is_study = folder_.has_study();
   const bool differs = is_study && !first_difference(folder_.options(), now).empty();
@@ -273,26 +276,24 @@ bool Study::launch(const PlannedLaunch& launch) {
 /// Opens the folder and makes the calibration run, unless it exists. With --only NAME, it must
 /// exist, since several jobs may each make one launch.
 void Study::begin() {
-  const std::string first = name_of(plan_.calibration());
-  const bool calibrates = order_.only.empty() || order_.only == first;
   const std::vector<PlannedLaunch> launches = progress_.wanted();
-  if (launches.empty() && !calibrates) {
+  if (launches.empty() && !calibrates()) {
     throw UsageError(fmt::format("--only: the study has no launch {} (--list shows their names)",
                                  excerpt(order_.only)));
   }
-  plan_.launcher().check(calibrates ? plan_.largest().ranks : launches.front().size->ranks);
-  if (!calibrates) {
+  plan_.launcher().check(calibrates() ? plan_.largest().ranks : launches.front().size->ranks);
+  if (!calibrates()) {
     if (folder_.has_results()) progress_.expect_same_study();
     if (!progress_.is_calibrated()) {
       throw UsageError(
           fmt::format("--only: the study in '{}' has no calibration run, which {} needs: first run "
                       "--only {}",
-                      folder_.path().string(), order_.only, first));
+                      folder_.path().string(), order_.only, name_of(plan_.calibration())));
     }
   }
   open_folder();
   attempts_.emplace(order_.folder);
-  if (calibrates) {
+  if (calibrates()) {
     calibrate();
     warn_of_cache();
   } else {

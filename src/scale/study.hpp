@@ -1,6 +1,5 @@
 // A scaling study. It launches `run` at each number of ranks as a user would, and collects the
-// result files in one folder. It starts no MPI and opens no device.
-// study_folder/names.hpp describes the folder.
+// result files in one folder (study_folder/names.hpp). It starts no MPI and opens no device.
 // Starting the same study again launches only the missing runs.
 #pragma once
 
@@ -19,8 +18,8 @@ struct Order {
   const OptionTable& run_table;
   const char* const* environment;
   std::filesystem::path folder;
-  std::string only =
-      {};  ///< one launch, such as "p4-r2", "p4-timeline" or "calibration"; empty: all
+  /// One launch, such as "p4-r2", "p4-timeline" or "calibration"; empty: all.
+  std::string only = {};
   /// A result whose rates list_study() uses for predictions before the calibration run; empty: none
   std::string rates = {};
 };

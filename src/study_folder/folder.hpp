@@ -34,10 +34,6 @@ class StudyFolder {
   void write_options(const OptionList& chosen, const std::string& name) const;
   /// Removes attempts.jsonl. Throws UsageError if it has lines that `scale` has not written.
   void remove_attempts() const;
-  /// The file of the result of a launch.
-  std::filesystem::path result_of(std::string_view launch) const {
-    return path_ / result_name(launch);
-  }
   /// The file of a log.
   std::filesystem::path log(std::string_view name) const { return path_ / logs_name / name; }
   /// Creates an empty log for an attempt of a launch, with an unused name. Throws Error.
