@@ -2,6 +2,7 @@
 // row. What is code per type (rounding, kernels, library calls) depends on the row's types.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -76,10 +77,10 @@ struct PrecisionTraits {
   Precision precision;
   std::string_view name;
   Format panel;
-  ElementType accumulator;  ///< the type of sums, and of C
-  ElementType generated;    ///< the type of generated matrices
+  ElementType accumulator = ElementType::f32;  ///< the type of sums, and of C
+  ElementType generated = ElementType::f32;    ///< the type of generated matrices
   Rounding rounding;
-  CallTraits host, gpu;
+  CallTraits host{.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400}, gpu;
   std::uint64_t max_host_edge = 512;  ///< of tiles: there a host's library reaches its full rate
   /// If elements are split: the precision of the parts, which the library multiplies.
   std::optional<Precision> parts = {};
@@ -119,18 +120,13 @@ inline constexpr std::array precision_rows = {
     PrecisionTraits{.precision = Precision::fp32,
                     .name = "fp32",
                     .panel = Format::f32,
-                    .accumulator = ElementType::f32,
-                    .generated = ElementType::f32,
                     .rounding = {.unit = 0x1p-24, .products_a_step = 0},
-                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 50'000},
                     .pads_a = true,
                     .likes_large_proposal = true},
     PrecisionTraits{.precision = Precision::fp32x3,
                     .name = "fp32x3",
                     .panel = Format::f32,
-                    .accumulator = ElementType::f32,
-                    .generated = ElementType::f32,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 8},
                     .host = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 130},
                     .gpu = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 110'000},
@@ -139,29 +135,18 @@ inline constexpr std::array precision_rows = {
     PrecisionTraits{.precision = Precision::tf32,
                     .name = "tf32",
                     .panel = Format::tf32,
-                    .accumulator = ElementType::f32,
-                    .generated = ElementType::f32,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 8},
-                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
                     .gpu = {.max_k = 5120, .max_lanes = 8, .assumed_gflops = 330'000}},
     PrecisionTraits{.precision = Precision::bf16,
                     .name = "bf16",
                     .panel = Format::bf16,
-                    .accumulator = ElementType::f32,
-                    .generated = ElementType::f32,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 16},
-                    .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000}},
-    PrecisionTraits{
-        .precision = Precision::fp16,
-        .name = "fp16",
-        .panel = Format::fp16,
-        .accumulator = ElementType::f32,
-        .generated = ElementType::f32,
-        .rounding = {.unit = 0x1p-23, .products_a_step = 16},
-        .host = {.max_k = 2048, .max_lanes = 4, .assumed_gflops = 400},
-        .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
-    },
+    PrecisionTraits{.precision = Precision::fp16,
+                    .name = "fp16",
+                    .panel = Format::fp16,
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 16},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000}},
     // Each product is at most 2^14, so the sum fits into 32 bits.
     PrecisionTraits{.precision = Precision::int8,
                     .name = "int8",
@@ -180,19 +165,15 @@ constexpr const PrecisionTraits& traits_of(Precision precision) {
   return precision_rows[static_cast<std::size_t>(precision)];
 }
 
+/// In the order of the enumeration.
 inline constexpr std::array all_precisions = [] {
   std::array<Precision, precision_rows.size()> all{};
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = precision_rows[i].precision;
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Precision>(i);
   return all;
 }();
-static_assert(
-    [] {
-      for (std::size_t i = 0; i < all_precisions.size(); ++i) {
-        if (all_precisions[i] != static_cast<Precision>(i)) return false;
-      }
-      return true;
-    }(),
-    "the rows have the order of the enumeration");
+static_assert(std::ranges::equal(all_precisions, precision_rows, {}, {},
+                                 &PrecisionTraits::precision),
+              "the rows have the order of the enumeration");
 
 constexpr std::string_view name_of(Precision precision) {
   return traits_of(precision).name;
