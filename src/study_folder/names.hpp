@@ -27,10 +27,16 @@ inline constexpr std::string_view calibration_label = "calibration", timeline_la
 inline constexpr std::uint64_t max_replicates = 1000;
 
 /// The name of a launch without ".h5": "p4-r2". Its result is result_name(...).
-std::string launch_name(std::uint64_t ranks, std::uint64_t replicate);
+inline std::string launch_name(std::uint64_t ranks, std::uint64_t replicate) {
+  return "p" + std::to_string(ranks) + "-r" + std::to_string(replicate);
+}
 /// "p4-timeline"
-std::string timeline_name(std::uint64_t ranks);
+inline std::string timeline_name(std::uint64_t ranks) {
+  return "p" + std::to_string(ranks) + "-" + std::string(timeline_label);
+}
 /// The file of the result of a launch: "p4-r2.h5".
-std::string result_name(std::string_view launch);
+inline std::string result_name(std::string_view launch) {
+  return std::string(launch) + ".h5";
+}
 
 }  // namespace shardstream::study_folder
