@@ -8,7 +8,7 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// What a rank's accumulators hold behind its last block, as terms of blocks: "((0 1) (2 3))".
+/// The sums in a rank's accumulators after its last block, as terms of blocks: "((0 1) (2 3))".
 std::vector<std::string> sums_of(const Plan& plan) {
   std::vector<std::string> levels(plan.shape.levels);
   std::uint64_t top = 0;
