@@ -36,26 +36,26 @@ using test::session;
 struct Sizes {
   std::uint64_t m, n, k;
 };
-// Two rows and two columns of tiles, three blocks of K or more, which begin shallow but for int8
-// and fp32x3, all in one super-tile. Of three ranks the last has no rows of C, and the last row of
-// its part of B is padding.
+// Two rows and two columns of tiles and at least three blocks of K in one super-tile. The first
+// blocks are shallow, except with int8 and fp32x3. The last of three ranks has no rows of C, and
+// the last row of its part of B is padding.
 inline constexpr Sizes usual = {800, 790, 4224};
-// K has four segments, C two tiles.
+// K has four segments, and C has two tiles.
 inline constexpr Sizes deep = {800, 70, 6500};
 // The same with two columns of tiles, and with four tiles.
 inline constexpr Sizes deep_flat = {70, 800, 6500}, deep_square = {800, 800, 6500};
 // One tile, whose blocks of K have lanes.
 inline constexpr Sizes small_deep = {120, 70, 6500};
-// Three rows of tiles, of which six are computed.
+// Three rows of tiles; six tiles are computed.
 inline constexpr Sizes square = {1600, 1600, 150};
 
-/// All ranks are layers of one.
+/// Each rank is a layer of its own.
 inline Box layers_alone() {
   return {1, 1, static_cast<std::uint64_t>(session().size())};
 }
 
-/// What a rank downloads at once. The order: of each tile its mirror, what the device says of it,
-/// and itself; behind the last tile the checksums of all batches.
+/// The downloads of a rank. For each tile in turn: its mirror, the device's verdict, the tile
+/// itself. After the last tile: the checksums of all batches.
 struct Download {
   enum class Of { mirror, report, tile, sums } of;
   TileIndex tile;
@@ -72,7 +72,7 @@ inline gemm::Tile tile_of(const Sizes& sizes, gemm::Precision precision) {
   return tile;
 }
 
-/// C is compared with whole numbers.
+/// C is compared with exact integers.
 inline bool is_exact(gemm::Precision precision) {
   return precision == gemm::Precision::int8;
 }

@@ -61,7 +61,7 @@ TEST_P(ProductFaults, RunsWithoutFaultsPass) {
   expect_none(3 * plan_.shape.blocks, 0);
 }
 
-/// Wherever its ranks stand, and where some of them are idle.
+/// The ranks may have any place in the box, and some may be idle.
 TEST_P(ProductFaults, RunsWithoutFaultsPassInAnyBox) {
   const auto ranks = static_cast<std::uint64_t>(session().size());
   const auto expect_none = [&](const Box& box, const Sizes& sizes, bool symmetric) {
@@ -120,7 +120,7 @@ TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
   expect_named(session().size() - 1, last, false, true);  // perhaps of a rank without tiles
 }
 
-TEST_P(ProductFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
+TEST_P(ProductFaults, AnErrorAboveTheDetectionThresholdIsCaught) {
   const auto expect_caught = [&] {
     const int where = last_with_tiles_;
     const std::vector<TileIndex> tiles = owned(plan_of(where));
@@ -156,7 +156,7 @@ TEST_P(ProductFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
   expect_caught();
 }
 
-/// Though it is set to ones, once it has been checked.
+/// The diagonal is set to ones, but only after it has been checked.
 TEST_P(ProductFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   if (is_exact(GetParam())) GTEST_SKIP() << "whole numbers are not scaled";
   multiply(square, Decomposition::rows, true, nullptr, std::nullopt, true);
@@ -202,7 +202,7 @@ TEST_P(ProductFaults, ACorruptedDownloadNamesItsRows) {
   expect_named();
 }
 
-/// What the device says of tiles and panels may be spoilt as well: then more seems wrong than is.
+/// If the verdicts themselves are corrupted, more seems wrong than is.
 TEST_P(ProductFaults, ACorruptedVerdictIsNeverAPass) {
   multiply(usual);
   const int where = last_with_tiles_;
@@ -220,7 +220,7 @@ TEST_P(ProductFaults, ACorruptedVerdictIsNeverAPass) {
   }
 }
 
-/// Else a resumed run would take it over.
+/// Otherwise a resumed run would take them over.
 TEST_P(ProductFaults, WrongTilesAreNotInTheCheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
     io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});

@@ -10,7 +10,7 @@
 
 namespace shardstream::workloads::product {
 
-/// An element of B that another rank of the grid column has given, in the middle block.
+/// Corrupts an element of B from another rank of the grid column, in the middle block.
 void ProductFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) {
   const int where = last_with_tiles_;
   const Plan plan = plan_of(where);
@@ -68,8 +68,8 @@ TEST_P(ProductFaults, GathersOfBInAGridAreChecked) {
   expect_gathered_b_to_be_checked(4);
 }
 
-/// A's rows that other ranks have given: both sides of C's check go by them, so that they have one
-/// of their own.
+/// Both sides of C's check are computed from the gathered rows of A, so the rows have their own
+/// check.
 TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual, Decomposition::grid);
@@ -96,8 +96,8 @@ TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
       names(failure_with({.gather = Faults::Message{number + 1, of_sum}}, where), expected));
 }
 
-/// What C is compared with is gathered too, of each row of B a sum for every column of tiles, then
-/// the squares that the bound is made of.
+/// The values that C is compared with are gathered, too: for each row of B, a sum for every column
+/// of tiles, then the squares for the bound.
 TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
@@ -126,7 +126,7 @@ TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
   }
 }
 
-/// An element of another layer's sum over its part of K.
+/// Corrupts an element of another layer's sum over its part of K.
 void ProductFaults::expect_exchanged_to_be_checked(int where) {
   const Plan plan = plan_of(where);
   if (owned(plan).empty()) return;
@@ -204,8 +204,8 @@ TEST_P(ProductFaults, ACorruptedExchangeMakesARowWrong) {
   expect_checked();
 }
 
-/// A symmetric product's A is made of the gathered B, so that a wrong element is on both sides of
-/// C's check. As small as it may be.
+/// A symmetric product makes A from the gathered B, so a wrong element is on both sides of C's
+/// check. The error has the smallest size that must be caught.
 TEST_P(ProductFaults, GathersOfASymmetricProductAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(square, Decomposition::rows, true);
