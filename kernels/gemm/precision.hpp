@@ -1,5 +1,5 @@
 // The precisions of matrix products. A precision is one row of precision_rows; all code reads the
-// row. What is code per type (rounding, kernels, library calls) depends on the row's types.
+// row. Code per type (rounding, kernels, library calls) depends on the row's types.
 #pragma once
 
 #include <algorithm>

@@ -41,7 +41,7 @@ struct ShardSize {
 };
 ShardSize size_of_shard(const io::Source& source, Range shard);
 
-/// What a computation needs besides the rings.
+/// The device memory of a computation besides the rings, and its unit.
 struct DeviceState {
   std::uint64_t unit = 1;      ///< elements that are never divided, by ranks, batches or slots
   std::uint64_t per_unit = 0;  ///< bytes of device memory for each unit of a batch

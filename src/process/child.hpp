@@ -23,7 +23,7 @@ struct Program {
   std::filesystem::path path;            ///< see find_program()
   std::vector<std::string> words;        ///< the name of the program and its arguments
   std::vector<std::string> environment;  ///< NAME=value
-  /// What to do if the program cannot be executed, as the end of a message.
+  /// The remedy if the program cannot be executed: the end of a message.
   std::string remedy = "check its permissions and its interpreter";
 };
 

@@ -12,8 +12,9 @@ namespace shardstream::runtime {
 /// "shardstream 0.1.0 (commit ..., CUDA 13.0)".
 std::string version_line();
 
-/// Names and values for the group /provenance of a result. Of the environment, it has only
-/// variables of launchers, MPI, networks, NCCL, CUDA, HDF5 and modules. Both pointers may be null.
+/// Names and values for the group /provenance of a result. They include only those environment
+/// variables that belong to launchers, MPI, networks, NCCL, CUDA, HDF5 and modules. Both pointers
+/// may be null.
 std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
                                                             const device::Nvml& nvml,
                                                             const comm::Communicator* communicator);

@@ -30,7 +30,7 @@ class Connection {
   /// bytes without a line end.
   bool ended() const { return ended_; }
 
-  /// Sends the line. What the system does not accept now is kept for the next send().
+  /// Sends the line. The part that the system does not accept now is kept for the next send().
   void send(std::string_view line);
   /// Whether parts of earlier lines are still unsent because the other end does not read.
   bool backlog() const { return !outgoing_.empty(); }

@@ -98,7 +98,8 @@ struct Plan {
 /// the error then names the pipeline.gpu-memory that they need.
 Plan make_plan(const Problem& problem, const Rates& rates, std::uint64_t rank);
 
-/// What make_plan() returns on another rank. It costs little, because nothing is chosen again.
+/// The plan that make_plan() returns on another rank. It costs little, because nothing is chosen
+/// again.
 Plan plan_of_rank(Plan plan, std::uint64_t rank);
 
 }  // namespace shardstream::workloads::product
