@@ -60,7 +60,7 @@ Json of_outliers(const StudyReport& study) {
   return list;
 }
 
-/// What the law expects at twice the largest size; null without a law.
+/// The expectation of the law at twice the largest size; null without a law.
 Json expected(const StudyReport& study) {
   const int ranks = 2 * study.table.sizes.back().ranks;
   Json object = {{"ranks", ranks}};

@@ -26,7 +26,7 @@ struct Flip {
   unsigned bit;  ///< of the byte
 };
 
-/// What goes wrong in one run, and what was seen in it. Bytes are counted through all copies of the
+/// The faults of one run, and the observations in it. Bytes are counted through all copies of the
 /// stream in the run.
 struct Faults {
   std::optional<Flip> upload = {}, download = {};  ///< of the upload and the download stream

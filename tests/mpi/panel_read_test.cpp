@@ -33,7 +33,7 @@ class CountedSource final : public test::UniformSource {
 struct Counted {
   std::uint64_t a, b;
 };
-/// What panel_read() reads of A and B in some time.
+/// The bytes of A and of B that panel_read() reads in `seconds`.
 Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double seconds) {
   const Options options = test::host_options(2);
   Log log;

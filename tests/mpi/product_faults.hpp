@@ -85,8 +85,8 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
         std::make_unique<test::SpoilingCommunicator>(std::move(runtime_.communicator), faults_);
   }
 
-  /// Prepares another product. Of a symmetric one C is stored, so that mirrors leave the device;
-  /// with `scale` its diagonal is ones.
+  /// Prepares another product. A symmetric product stores C, so that mirrors leave the device; with
+  /// `scale`, the diagonal of C is ones.
   void multiply(const Sizes& sizes, Decomposition decomposition = Decomposition::rows,
                 bool symmetric = false, io::Journal* journal = nullptr,
                 const std::optional<Box>& box = std::nullopt, bool scale = false) {
@@ -140,7 +140,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     ASSERT_EQ(plan_.shape.box, box);
   }
 
-  /// Of each row of A, what makes the sum of its squares 1.
+  /// The factors that make the sum of squares of each row of A equal to 1.
   std::vector<double> scales() const {
     std::vector<double> scales;
     for (std::uint64_t row = 0; row < operands_.m; ++row) {
@@ -168,7 +168,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     EXPECT_EQ(faults_.placed, wanted ? 1U : 0U);
     return product_->checks();
   }
-  /// Of a run without faults, on rank `where`.
+  /// The threshold of rank `where` in a run without faults. Collective.
   double detection_threshold(int where) {
     const double caught = run().detection_threshold;
     return session().max(session().rank() == where ? caught : 0);
@@ -254,7 +254,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
       return static_cast<double>(value);
     });
   }
-  /// Of a panel, whose elements are doubles or floats.
+  /// An element of a panel, a double or a float, with one bit changed.
   double with_flipped(double value, unsigned bit) const {
     if (GetParam() == gemm::Precision::fp64) {
       return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ std::uint64_t{1} << bit);

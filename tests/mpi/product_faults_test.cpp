@@ -17,7 +17,7 @@ TEST_P(ProductFaults, RunsWithoutFaultsPass) {
     EXPECT_EQ(verdict.failure, "");
     EXPECT_LT(verdict.worst, 1);
     EXPECT_EQ(verdict.unchecked, 0U);
-    // What faults are placed by
+    // These numbers determine the places of faults.
     const bool alone = session().size() == 1;
     EXPECT_EQ(faults_.uploaded, product_->uploaded());
     EXPECT_EQ(faults_.checks, owned(plan_).size());

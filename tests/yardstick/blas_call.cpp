@@ -1,4 +1,4 @@
-// What one call of the CBLAS reaches for N x N x N on all CPUs that this process was granted, with
+// The rate of one call of the CBLAS for N x N x N on all CPUs that this process was granted, with
 // uniform random data in [0, 1): the best of three calls, or of as many as begin within three
 // seconds.
 //

@@ -1,4 +1,4 @@
-// What the parts of a matrix product cost on one GPU, with uniform random data in [0, 1): one call
+// The costs of the parts of a matrix product on one GPU, with uniform random data in [0, 1): one call
 // of cuBLASLt for n x n x n; the program's own products of a batch, one K block of a super-tile of
 // n x n; and each of its other kernels, as a share of these products' time. For fp32x3 also the
 // products of other depths, and their errors. `incore N` measures calls for N x N x N alone, for
@@ -153,7 +153,7 @@ class Batch {
     return ms;
   }
 
-  /// What fp32x3's K blocks could be.
+  /// Measures fp32x3 with several depths of K blocks.
   void measure_depths(double in_core_rate) {
     const Errors errors(timer_, n_);
     std::printf("  %-40s %9.2e of rms(C)\n", "error of fp32 in one call", errors.of_fp32());
@@ -178,7 +178,7 @@ class Batch {
                 ms * times_a_batch / multiply_ms_);
   }
 
-  /// What is done to both panels as they come, stored in elements of `from`.
+  /// Measures the preparation of both uploaded panels, stored in elements of `from`.
   void measure_panels(ElementType from) {
     const std::uint64_t count = n_ * tile_.k;
     const std::size_t bytes = count * size_of(from);

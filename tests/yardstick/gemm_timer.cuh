@@ -67,7 +67,7 @@ __global__ void fill_elements(T* x, std::uint64_t count, std::uint64_t seed) {
     }
   }
 }
-/// Of pinned memory too.
+/// Fills device memory, or pinned memory.
 template <class T>
 void fill(T* x, std::uint64_t count, std::uint64_t seed) {
   fill_elements<<<2048, 256>>>(x, count, seed);

@@ -52,7 +52,7 @@ struct ShardContext {
   const SampledRanges& samples;  ///< their elements are known after a pass
 };
 
-/// What follows a pass over the data.
+/// The step after a pass over the data.
 enum class Next { done, another_pass };
 
 /// Runs one more pass and combines its results, in a phase of this name. Collective.

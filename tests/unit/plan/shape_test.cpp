@@ -225,7 +225,7 @@ TEST(PlanShape, RowsOfASymmetricProductHaveEquallyManyTiles) {
       EXPECT_TRUE(tiles == (edge + 1) / 2 || (edge % 2 == 0 && tiles == edge / 2 + 1));
       two_rows.push_back(tiles);
       const auto before = two_rows.size() >= 2 ? two_rows[two_rows.size() - 2] : 0;
-      // Of rows side by side every other one has one more, but for where the halves meet.
+      // Every other row has one tile more than its neighbour, except where the halves meet.
       const bool has_neighbour = edge % 2 == 0 && i > 0 && i != edge / 2;
       EXPECT_EQ(has_neighbour ? tiles + before : edge + 1, edge + 1);
     }

@@ -125,7 +125,7 @@ std::string of_memory(const Plan& plan) {
           : "");
 }
 
-/// What the rank receives from other ranks; empty with one rank.
+/// The data that the rank receives from other ranks; empty with one rank.
 std::string of_messages(const Plan& plan) {
   struct Kind {
     std::uint64_t bytes;

@@ -1,5 +1,6 @@
-// What a problem and a box of ranks determine before super-tiles are chosen: the tiles of C, the
-// blocks of K, and how the ranks share them. The same on every rank.
+// The shape of a plan: the tiles of C, the blocks of K, and how the ranks share them. It follows
+// from the problem and the box of ranks, before super-tiles are chosen, and is the same on every
+// rank.
 #pragma once
 
 #include <array>
