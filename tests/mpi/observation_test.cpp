@@ -1,4 +1,5 @@
-// The data on GPUs that ranks gather, from a simulated library: tables, energy, throttling, warnings.
+// The data on GPUs that ranks gather, from a simulated library: tables, energy, throttling,
+// warnings.
 #include <gtest/gtest.h>
 
 #include <chrono>

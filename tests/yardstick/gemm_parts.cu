@@ -1,9 +1,9 @@
-// The costs of the parts of a matrix product on one GPU, with uniform random data in [0, 1): one call
-// of cuBLASLt for n x n x n; the program's own products of a batch, one K block of a super-tile of
-// n x n; and each of its other kernels, as a share of these products' time. For fp32x3 also the
-// products of other depths, and their errors. `incore N` measures calls for N x N x N alone, for
-// five seconds, so that a GPU gets to its power limit. `xt N` multiplies N x N matrices in pinned
-// memory with cuBLASXt alone, on all visible GPUs, in fp64 and fp32.
+// The costs of the parts of a matrix product on one GPU, with uniform random data in [0, 1): one
+// call of cuBLASLt for n x n x n; the program's own products of a batch, one K block of a
+// super-tile of n x n; and each of its other kernels, as a share of these products' time. For
+// fp32x3 also the products of other depths, and their errors. `incore N` measures calls for N x N x
+// N alone, for five seconds, so that a GPU gets to its power limit. `xt N` multiplies N x N
+// matrices in pinned memory with cuBLASXt alone, on all visible GPUs, in fp64 and fp32.
 //
 //   gemm_parts [fp64] [fp32] [tf32] [bf16] [fp16] [int8] [fp32x3] [n=16384] [incore N] [xt N]
 #include <cublasXt.h>

@@ -10,7 +10,8 @@ namespace shardstream::workloads {
 
 Workload gemm_workload();
 
-/// The operands that the options name. Throws UsageError if operands are missing or do not fit together.
+/// The operands that the options name. Throws UsageError if operands are missing or do not fit
+/// together.
 product::Operands open_gemm(const Options& options);
 
 }  // namespace shardstream::workloads

@@ -14,7 +14,8 @@ Workload gram_workload();
 Workload covariance_workload();
 Workload correlation_workload();
 
-/// The operands that the options name. Throws UsageError if operands are missing or do not fit together.
+/// The operands that the options name. Throws UsageError if operands are missing or do not fit
+/// together.
 product::Operands open_gram(const Options& options);
 
 }  // namespace shardstream::workloads
