@@ -26,6 +26,7 @@ std::uint64_t copy_and_sum(const std::byte* from, std::uint64_t bytes, std::byte
   std::uint64_t at = 0;
   for (; at + sizeof(sums) <= bytes; at += sizeof(sums)) {
     detail::fetch_ahead(from, at, sizeof(sums), bytes);
+    detail::claim_ahead(to, at, sizeof(sums), bytes);
     for (unsigned i = 0; i < 4; ++i) {
       Words words;
       std::memcpy(&words, from + at + i * sizeof(words), sizeof(words));

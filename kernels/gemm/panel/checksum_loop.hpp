@@ -1,5 +1,5 @@
 // Loops over data in host memory, to be inlined into vector clones: word_checksum(), and prefetches
-// for readers.
+// for readers, of the elements that they read and of the slots that they fill.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,16 @@ template <class T>
   constexpr std::uint64_t ahead = 4096 / sizeof(T), line = 64 / sizeof(T);
   const std::uint64_t end = std::min(count, first + ahead + some);
   for (std::uint64_t i = first + ahead; i < end; i += line) __builtin_prefetch(from + i);
+}
+
+/// Prefetches the bytes that come 1 KiB after to[at] to to[at + some - 1], if they are among the
+/// `bytes` bytes, for writing. After the link has read a slot, each store to it would wait for its
+/// line.
+[[gnu::always_inline]] inline void claim_ahead(std::byte* to, std::uint64_t at, std::uint64_t some,
+                                               std::uint64_t bytes) {
+  constexpr std::uint64_t ahead = 1024, line = 64;
+  const std::uint64_t end = std::min(bytes, at + ahead + some);
+  for (std::uint64_t i = at + ahead; i < end; i += line) __builtin_prefetch(to + i, 1);
 }
 
 using Words [[gnu::vector_size(32)]] = std::uint64_t;

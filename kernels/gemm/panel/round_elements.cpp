@@ -54,6 +54,8 @@ template <Format F, Backend On, class T>
   for (std::uint64_t first = 0; first < count; first += block) {
     const std::uint64_t some = std::min(block, count - first);
     detail::fetch_ahead(from, first, some, count);
+    detail::claim_ahead(static_cast<std::byte*>(to), first * sizeof(Out), some * sizeof(Out),
+                        count * sizeof(Out));
     for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<F, On>(from[first + i]);
     const auto* const bytes = reinterpret_cast<const std::byte*>(buffer);
     sum += detail::sum_all_words(bytes, some * sizeof(Out));

@@ -41,6 +41,13 @@ class Matrix {
     return stored && stored->past_cache;
   }
 
+  /// Whether read() only copies bytes of a contiguous file through the page cache, so that short
+  /// reads cost little.
+  bool copies_from_cache() const {
+    const auto stored = source_->stored({0, 1});
+    return stored && stored->as_wanted && !stored->past_cache;
+  }
+
   /// Announces the rows that this process will read, and decides whether to read them past the page
   /// cache. Not thread-safe: no thread may read meanwhile.
   void prepare(Range rows);

@@ -20,7 +20,7 @@ struct Pieces {
              .precision = operands.precision,
              .backend = backend,
              .rounded = readers_round(operands, side, backend),
-             .from_memory = held,
+             .at_once = bytes_at_once(*matrix, held),
              .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
              .element = 0} {
     copy.element = copy.rounded ? gemm::panel_element_bytes(operands.precision, backend)
@@ -53,6 +53,12 @@ struct Pieces {
 };
 
 }  // namespace
+
+std::size_t bytes_at_once(const io::Matrix& matrix, bool held) {
+  constexpr std::size_t long_row = std::size_t{4} << 10, in_core_cache = std::size_t{128} << 10;
+  if (held) return long_row;
+  return matrix.copies_from_cache() ? in_core_cache : SIZE_MAX;
+}
 
 std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::uint64_t count,
                                std::byte* to) {

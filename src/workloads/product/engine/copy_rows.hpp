@@ -21,7 +21,7 @@ struct RowCopy {
   gemm::Precision precision;
   Backend backend;
   bool rounded;           ///< whether elements are converted to panel elements
-  bool from_memory;       ///< false: from a file or a generator
+  std::size_t at_once;    ///< bytes that one call of get() should return: bytes_at_once()
   std::uint64_t columns;  ///< number of elements of a row
   std::size_t element;    ///< bytes of an element as uploaded
 };
@@ -40,6 +40,13 @@ constexpr std::uint64_t rows_per_piece(std::size_t slot, std::size_t stored_row,
   return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
 }
 
+/// The number of bytes that a reader should take at once from the matrix, or from host memory if it
+/// is `held` there. Long rows in host memory are taken one by one, since a single row is contiguous
+/// and need not be copied. Bytes from the page cache are taken in steps that stay in a core's
+/// cache until their checksum has been computed. Other reads take as much as possible, which saves
+/// system calls and decoding of chunks.
+std::size_t bytes_at_once(const io::Matrix& matrix, bool held);
+
 /// Converts `count` stored elements at `from` to uploaded elements at `to`, and returns the
 /// checksum of the uploaded ones. `from` may be equal to `to`.
 std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::uint64_t count,
@@ -51,16 +58,10 @@ std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::
 /// there.
 template <class Get>
 std::uint64_t copy_rows(const RowCopy& copy, std::uint64_t rows, std::byte* slot, const Get& get) {
-  // Rows in memory that are this long are taken one by one: a single row is contiguous there and
-  // need not be copied. Shorter rows are taken together, because a call for each would be too
-  // expensive.
-  constexpr std::size_t long_row = std::size_t{4} << 10;
   const std::size_t stored = copy.columns * size_of(copy.type), row = copy.columns * copy.element;
   const std::uint64_t words = whole_word_rows(row);
-  const std::uint64_t few =
-      words * std::max<std::uint64_t>(1, long_row / (words * std::max<std::size_t>(1, stored)));
-  // Rows of a file are read together, which saves system calls and decoding of chunks.
-  const std::uint64_t step = copy.from_memory ? few : rows;
+  const std::uint64_t step =
+      words * std::max<std::uint64_t>(1, copy.at_once / (words * std::max<std::size_t>(1, stored)));
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < rows; first += step) {
     const Range some = intersection({first, step}, {0, rows});

@@ -243,7 +243,7 @@ const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
                      .precision = operands_.precision,
                      .backend = backend_,
                      .rounded = from.rounded,
-                     .from_memory = from.held != nullptr,
+                     .at_once = bytes_at_once(*from.matrix, from.held != nullptr),
                      .columns = from.columns.count,
                      .element = from.element};
   checksums_[some.batch] += copy_rows(copy, some.rows.count, slot, [&](Range rows, std::byte* to) {
