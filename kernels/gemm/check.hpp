@@ -6,6 +6,7 @@
 //   Z[i][J]  += sum over kk of A[i][kk] Y[kk][J]     add_products, for every block of K
 //   R[i][J]   = sum over c in J of C[i][c] x(c)      check_rows, which compares R with Z
 //
+// For a narrow product (Tile), narrow_sums (narrow.hpp) replaces signed_sums and add_products.
 // kernels/README.md derives the bound for |R - Z|. Panels are canonical (panel.hpp) and sums are
 // doubles. Every sum has a fixed order on each backend, without floating-point atomics. Nothing
 // here waits or synchronises; memory must live until the work is done.
@@ -113,9 +114,12 @@ Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
 
 /// The number of slices for add_products of an A with `rows` rows: a power of two up to 8, or up to
-/// 128 for A of less than 512 rows, which fills a GPU only with many slices.
-constexpr std::uint64_t check_slices(std::uint64_t rows) {
+/// 128 for A of less than 512 rows, which fills a GPU only with many slices. For narrow_sums, whose
+/// slices are the thread blocks, it is 256, two for each multiprocessor of a GPU.
+constexpr std::uint64_t check_slices(const Tile& tile, std::uint64_t rows) {
   constexpr std::uint64_t enough_rows = 16384, enough_narrow_rows = 4096, usual = 8, max = 128;
+  constexpr std::uint64_t of_narrow = 256;
+  if (tile.is_narrow()) return of_narrow;
   std::uint64_t slices = 1;
   while (slices < usual && slices * rows < enough_rows) slices *= 2;
   while (slices < max && slices * rows < enough_narrow_rows) slices *= 2;

@@ -4,12 +4,14 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
+#include "kernels/gemm/narrow.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
 
 namespace shardstream::gemm::cuda {
 
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream);
+void pad(const PadArgs& args, CudaStream stream);
 void transpose(const TransposeArgs& args, CudaStream stream);
 void mirror(const MirrorArgs& args, CudaStream stream);
 void zero(const ZeroArgs& args, CudaStream stream);
@@ -29,6 +31,8 @@ void multiply(const MultiplyArgs& args, CudaStream stream);
 
 void signed_sums(const SignedSumsArgs& args, CudaStream stream);
 void add_products(const AddProductsArgs& args, CudaStream stream);
+void narrow_sums(const NarrowSumsArgs& args, CudaStream stream);
+void unfold(const UnfoldArgs& args, CudaStream stream);
 void check_rows(const CheckTileArgs& args, CudaStream stream);
 void verdict(const CheckTileArgs& args, CudaStream stream);
 

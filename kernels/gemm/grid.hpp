@@ -14,14 +14,27 @@ namespace shardstream::gemm {
 /// k of a block of K. Only the first blocks of K may be shallower. A block may be divided into
 /// lanes, which are equal parts of its depth. One call multiplies all lanes at the same time, each
 /// into its own accumulator.
+///
+/// A symmetric product C = X^T X with few variables may be *narrow* (`fold` > 0). Then C is one
+/// tile, and its panel X, k rows of n elements, is multiplied as a folded panel: the same memory,
+/// read as k / fold rows of fold * n elements. The square of the folded panel has fold * n rows and
+/// columns. X^T X is the sum of its `fold` diagonal blocks of n x n (unfold_kernel(), narrow.hpp).
 struct Tile {
   std::uint64_t m, n, k;
   std::uint64_t lanes = 1;  ///< a power of two that divides k
   /// The edges of the tile for which a GPU's library chooses the algorithm; 0 means m and n. The
   /// bits of C depend on the algorithm, but not on how much of C one call computes with it.
   std::uint64_t like_m = 0, like_n = 0;
+  std::uint64_t fold = 0;  ///< 0: not narrow; otherwise a power of two that divides lane_k()
 
   constexpr std::uint64_t lane_k() const { return k / lanes; }
+  constexpr bool is_narrow() const { return fold > 0; }
+  /// The row length of a folded panel, and the edge of its square.
+  constexpr std::uint64_t folded_n() const { return fold * n; }
+  /// The number of elements of a lane's accumulator.
+  constexpr std::uint64_t lane_elements() const {
+    return is_narrow() ? folded_n() * folded_n() : m * n;
+  }
 
   friend bool operator==(const Tile&, const Tile&) = default;
 };
@@ -136,9 +149,56 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   return made;
 }
 
+/// The length of the short edge up to which a C that is not tall is divided into strips.
+inline constexpr std::uint64_t max_strip = 128;
+
+/// A tile that a GPU computes instead of `tile` if C has few rows or few columns and the product is
+/// not tall. Its long edge may be longer than 4096, since the costs of a tile (its calls, its
+/// check, its download) would exceed those of its elements. A strip has about 2^20 elements.
+constexpr Tile strip(Tile tile, std::uint64_t m, std::uint64_t n) {
+  constexpr std::uint64_t elements = std::uint64_t{1} << 20, coarse = 256, fine = 16;
+  const std::uint64_t longest = elements / std::min(tile.m, tile.n) / 4096 * 4096;
+  if (m < n) {
+    tile.n = equal_edge(n, longest, coarse, fine);
+  } else {
+    tile.m = equal_edge(m, longest, coarse, fine);
+  }
+  return tile;
+}
+
+/// The maximum number of variables of a narrow product.
+inline constexpr std::uint64_t max_narrow = 128;
+
+/// Whether a GPU computes a symmetric product of n variables and k samples as a narrow one (Tile).
+/// Its sums must be divisible into lanes, and long compared with C.
+constexpr bool is_narrow(std::uint64_t n, std::uint64_t k, Precision precision) {
+  const PrecisionTraits& row = traits_of(precision);
+  return n <= max_narrow && k / 8 >= n && row.gpu.max_lanes > 1 && !row.transposes_b_on_gpu;
+}
+
+/// The tile of a narrow product. Folded rows have at least 64 elements, so that the library's
+/// smallest fast tiles fit, and are a multiple of 16 long, so that they are aligned. Blocks are a
+/// 64th of k, but have 2^20 to 2^24 elements. With up to 64 lanes, one call fills a GPU. A lane has
+/// at least 256 folded rows; a smaller product has fewer lanes.
+constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
+  constexpr std::uint64_t enough = 64, granule = 16, max_lanes = 64, min_folded_rows = 256;
+  constexpr std::uint64_t min_block = std::uint64_t{1} << 20, max_block = std::uint64_t{1} << 24;
+  const std::uint64_t fine = n <= 64 ? 4 : granule, edge = (n + fine - 1) / fine * fine;
+  Tile tile{.m = edge, .n = edge, .k = 0, .fold = 1};
+  while (tile.folded_n() < enough || tile.folded_n() % granule != 0) tile.fold *= 2;
+  const std::uint64_t block = std::min(k, std::clamp(k / 64, min_block / edge, max_block / edge));
+  while (tile.lanes < max_lanes && block >= 2 * tile.lanes * tile.fold * min_folded_rows) {
+    tile.lanes *= 2;
+  }
+  const std::uint64_t unit = tile.lanes * tile.fold * granule;  // whole granules of each lane
+  tile.k = equal_edge(k, (block + unit - 1) / unit * unit, unit, unit);
+  return tile;
+}
+
 /// The tile for a C of m x n elements and sums over k, all at least 1. On a GPU the edges fit the
-/// tiles of tensor cores and keep rows aligned to 32 bytes. The bytes of a row of C, and of its
-/// mirror, are a multiple of 8. Tiles of a symmetric C are square.
+/// tiles of tensor cores and keep rows aligned to 32 bytes; those of a narrow product keep folded
+/// rows aligned. The bytes of a row of C, and of its mirror, are a multiple of 8. Tiles of a
+/// symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         Backend backend, bool symmetric = false) {
   const CallTraits& calls = calls_of(precision, backend);
@@ -154,11 +214,13 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
     return tile;
   }
+  if (symmetric && is_narrow(n, k, precision)) return narrow_tile(n, k);
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
             equal_edge(k, calls.max_k, 64, 16)};
   tile.lanes = lanes_for(m, n, k, tile, calls, backend);
   if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
-  return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
+  if (symmetric || is_tall(m, n, k, tile)) return tile;
+  return std::min(m, n) <= max_strip ? strip(tile, m, n) : fitted(tile, m, n);
 }
 
 /// The leading dimension of A's panel for a block of K of depth `k`: elements from one row to the
@@ -173,9 +235,10 @@ constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backe
 }
 
 /// Whether K may begin with two blocks of a quarter and one of a half of tile.k, which shortens the
-/// wait for the first panels. Blocks of split elements are shallow anyway.
+/// wait for the first panels. Blocks of split elements and of narrow products are small anyway.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
-  return traits_of(precision).products == 1 && tile.lanes == 1 && tile.k % 64 == 0;
+  return traits_of(precision).products == 1 && tile.lanes == 1 && !tile.is_narrow() &&
+         tile.k % 64 == 0;
 }
 
 }  // namespace shardstream::gemm

@@ -229,10 +229,15 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
   for_element_types([&](ElementType from, auto zero) {
     using T = decltype(zero);
     const auto values = hard_values<T>(rows * columns);
-    const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : {Precision::fp64, Precision::tf32, Precision::bf16}) {
       const std::size_t bytes = panel_element_bytes(precision, backend_);
       for (const Case& one : cases) {
+        const std::uint64_t pitch = one.transposed ? one.valid_rows : one.valid_columns;
+        const auto raw = test::on_device(
+            *device_, *stream_,
+            std::vector<T>(
+                values.begin(),
+                values.begin() + static_cast<std::ptrdiff_t>(one.valid_rows * one.valid_columns)));
         const auto panel =
             test::on_device(*device_, *stream_, Bytes(rows * one.ld * bytes, std::byte{0x33}));
         stream_->launch(
@@ -243,14 +248,14 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
         const Bytes got = test::from_device(*stream_, panel);
         for (std::uint64_t r = 0; r < rows; ++r) {
           for (std::uint64_t c = 0; c < columns; ++c) {
-            const T x = values[one.transposed ? c * rows + r : r * columns + c];
+            const bool valid = r < one.valid_rows && c < one.valid_columns;
+            const T x = valid ? values[one.transposed ? c * pitch + r : r * pitch + c] : T{};
             const std::uint64_t variable = one.side == Side::a ? r : c;
             double centred = static_cast<double>(x);
             if (one.shift) centred -= shift[variable];
             if (one.scale) centred *= scale[variable];
             if (std::isinf(static_cast<double>(x))) centred = std::nan("");
             const bool plain = !one.shift && !one.scale;
-            const bool valid = r < one.valid_rows && c < one.valid_columns;
             const long double exact = plain ? static_cast<long double>(x) : centred;
             const double wanted = valid ? plainly_rounded(precision, exact) : 0;
             const double found = element(got, r * one.ld + c, precision, backend_);

@@ -55,7 +55,7 @@ TEST(TileFor, HostsHaveTwoTilesPerEdgeAndFourForTallProducts) {
 
 TEST(TileFor, EdgesAreChosenIndependently) {
   EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, Backend::cuda), (Tile{3072, 2304, 3008}));
-  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, Backend::cuda), (Tile{4096, 16, 16}));
+  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, Backend::cuda), (Tile{65536, 16, 16}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, Backend::cuda), (Tile{16, 16, 5120, 8}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, Backend::cuda), (Tile{16, 16, 1024}));
   EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, Backend::host), (Tile{504, 6, 1672}));
@@ -75,8 +75,9 @@ TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
   EXPECT_EQ(tall(512, 1 << 22), (Tile{512, 512, 16384, 8}));
   EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
   EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
-  EXPECT_EQ(tall(64, 1 << 24), (Tile{64, 64, 131072, 32}));
-  EXPECT_EQ(tall(4, 1 << 28), (Tile{16, 16, 1030144, 128}));
+  EXPECT_EQ(tile_for(64, 64, 1 << 24, Precision::fp32, Backend::cuda), (Tile{64, 64, 131072, 32}));
+  EXPECT_EQ(tile_for(4, 4, 1 << 28, Precision::fp32, Backend::cuda),
+            (Tile{16, 16, 1030144, 128}));
   EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
   EXPECT_EQ(tall(384, 200000, Backend::host), (Tile{128, 128, 2048}))
       << "nine tiles are enough for threads";

@@ -25,7 +25,7 @@ namespace shardstream::gemm::cblas {
 namespace {
 
 constexpr CBLAS_ORDER order = CblasRowMajor;
-constexpr CBLAS_TRANSPOSE as_stored = CblasNoTrans;
+constexpr CBLAS_TRANSPOSE as_stored = CblasNoTrans, transposed = CblasTrans;
 
 /// The functions that this program calls.
 struct Library {
@@ -207,6 +207,20 @@ void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double
   const LimitedCall call;
   loaded().dgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
                  first ? 0 : 1, c, n);
+}
+
+void square(std::uint64_t n, std::uint64_t depth, const float* x, float* c, bool first) {
+  const blasint edge = to_blas(n);
+  const LimitedCall call;
+  loaded().sgemm(order, transposed, as_stored, edge, edge, to_blas(depth), 1, x, edge, x, edge,
+                 first ? 0 : 1, c, edge);
+}
+
+void square(std::uint64_t n, std::uint64_t depth, const double* x, double* c, bool first) {
+  const blasint edge = to_blas(n);
+  const LimitedCall call;
+  loaded().dgemm(order, transposed, as_stored, edge, edge, to_blas(depth), 1, x, edge, x, edge,
+                 first ? 0 : 1, c, edge);
 }
 
 }  // namespace shardstream::gemm::cblas

@@ -38,4 +38,8 @@ void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* 
 void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
               std::uint64_t ldb, double* c, bool first);
 
+/// Like multiply() with a = the transpose of x and b = x, which is dense, depth x n. c is n x n.
+void square(std::uint64_t n, std::uint64_t depth, const float* x, float* c, bool first);
+void square(std::uint64_t n, std::uint64_t depth, const double* x, double* c, bool first);
+
 }  // namespace shardstream::gemm::cblas

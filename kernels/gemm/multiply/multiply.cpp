@@ -17,6 +17,9 @@ class HostPlan final : public MultiplyPlan {
     if (sums_integers(precision) && tile.lane_k() > max_float_int8_k) {
       throw std::logic_error("a block of K is too deep for integers in floats");
     }
+    if (sums_integers(precision) && tile.is_narrow()) {
+      throw std::logic_error("products of integers are not narrow");
+    }
   }
 
   const std::string& algorithm() const override { return algorithm_; }
@@ -56,8 +59,20 @@ class HostPlan final : public MultiplyPlan {
     }
   }
 
+  /// Each call is the square of a lane's part of the folded panel.
+  template <class T>
+  void square_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
+    const Rows lanes = rows_of(tile_.lanes, part, parts);
+    for (std::uint64_t lane = lanes.begin; lane < lanes.end; ++lane) {
+      cblas::square(tile_.folded_n(), tile_.lane_k() / tile_.fold,
+                    static_cast<const T*>(args.b) + lane * tile_.lane_k() * tile_.n,
+                    static_cast<T*>(args.tiles) + lane * tile_.lane_elements(), args.first);
+    }
+  }
+
   template <class T>
   void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
+    if (tile_.is_narrow()) return square_part<T>(args, part, parts);
     for_lanes<T>(args, part, parts, [&](std::uint64_t i, const T* a, const T* b) {
       cblas::multiply(call(args), a, lda(args), b, args.ldb,
                       static_cast<T*>(args.tiles) + i * tile_.m * tile_.n, args.first);

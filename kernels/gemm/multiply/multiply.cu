@@ -80,27 +80,34 @@ std::uint32_t alignment(std::uint64_t pitch) {
   return std::uint32_t{1} << std::min(8, std::countr_zero(pitch));
 }
 
+/// The shape of the library's call for a tile: that of the square of a folded panel if it is
+/// narrow.
+Tile shape_of_call(Tile tile) {
+  if (tile.is_narrow()) tile.m = tile.n = tile.folded_n();
+  return tile;
+}
+
 /// The library's matrices are column-major, and a row-major matrix is a transposed one for it. So
 /// it computes C^T = B^T A^T: its first factor is B, the second A. For 8-bit integers its first
-/// factor must be transposed, which is a B with one column per row.
+/// factor must be transposed, which is a B with one column per row. For a narrow product both
+/// factors are the folded panel, and the second one is transposed.
 class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
-      : tile_(tile),
+      : tile_(shape_of_call(tile)),
         precision_(precision),
         transposed_b_(multiplies_transposed_b(precision, Backend::cuda)),
         types_(library_types(precision)),
         panel_bytes_(panel_element_bytes(precision, Backend::cuda)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        c_(in_lanes(layout(types_.sum, tile.n, tile.m, tile.n), tile.m * tile.n)) {
-    check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
-    if (transposed_b_) {
-      const cublasOperation_t transposed = CUBLAS_OP_T;
-      check(cublasLtMatmulDescSetAttribute(&product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                           sizeof(transposed)),
-            "cublasLtMatmulDescSetAttribute");
+        c_(in_lanes(layout(types_.sum, tile_.n, tile_.m, tile_.n), tile_.m * tile_.n)) {
+    if (tile.is_narrow() && transposed_b_) {
+      throw std::logic_error("products of integers are not narrow");
     }
+    check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
+    if (transposed_b_) transpose_factor(CUBLASLT_MATMUL_DESC_TRANSA);
+    if (tile.is_narrow()) transpose_factor(CUBLASLT_MATMUL_DESC_TRANSB);
     const unsigned depths = may_begin_shallow(tile, precision) ? std::size(calls_) : 1;
     description_ = "cuBLASLt " + std::to_string(cublasLtGetVersion());
     std::size_t workspace_bytes = 1;
@@ -120,9 +127,9 @@ class GpuPlan final : public MultiplyPlan {
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
     Call& call = call_of(args.k);
-    Layout b_layout = layout_of_b(tile_.n, call.depth, args.ldb);
-    const auto* a = static_cast<const std::byte*>(args.a);
+    Layout b_layout = layout_of_b(tile_.n, call.depth, tile_.is_narrow() ? tile_.n : args.ldb);
     const auto* b = static_cast<const std::byte*>(args.b);
+    const auto* a = tile_.is_narrow() ? b : static_cast<const std::byte*>(args.a);
     auto* c = static_cast<std::byte*>(args.tiles);
     void* const workspace = workspaces_.at(args.workspace).get();
     for (std::uint64_t t = 0; t < args.count; ++t) {
@@ -136,11 +143,17 @@ class GpuPlan final : public MultiplyPlan {
   /// The library's arguments for products of one depth.
   struct Call {
     std::uint64_t k = 0;      ///< depth of the panels
-    std::uint64_t depth = 0;  ///< depth of the factors
+    std::uint64_t depth = 0;  ///< depth of the factors, or of the folded panel
     Layout a;
     cublasLtMatmulAlgo_t algorithm;
     std::size_t workspace_bytes = 0;
   };
+
+  void transpose_factor(cublasLtMatmulDescAttributes_t factor) {
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    check(cublasLtMatmulDescSetAttribute(&product_, factor, &transposed, sizeof(transposed)),
+          "cublasLtMatmulDescSetAttribute");
+  }
 
   Call& call_of(std::uint64_t k) const {
     for (Call& call : calls_) {
@@ -175,8 +188,10 @@ class GpuPlan final : public MultiplyPlan {
     return of_one;
   }
 
-  /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side.
+  /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side. For a
+  /// narrow product, that of the folded panel.
   Layout layout_of_a(std::uint64_t m, std::uint64_t depth, std::uint64_t lda) const {
+    if (tile_.is_narrow()) return layout_of_b(m, depth, m);
     const std::uint64_t of_lane = depth / tile_.lanes;
     return in_lanes(layout(types_.factor, of_lane, m, lda), of_lane);
   }
@@ -214,7 +229,8 @@ class GpuPlan final : public MultiplyPlan {
   /// wider panels of B. Algorithms with split sums of K are excluded, since they add the parts in
   /// an order of their own.
   Call choose(std::uint64_t k) {
-    const std::uint64_t depth = factor_depth(precision_, k);
+    const std::uint64_t depth =
+        factor_depth(precision_, k) / std::max<std::uint64_t>(1, tile_.fold);
     Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, Backend::cuda)), {}, 0};
     cublasLtMatmulPreferenceOpaque_t preference;
     check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
@@ -232,8 +248,10 @@ class GpuPlan final : public MultiplyPlan {
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     const std::uint64_t of_lane = depth / tile_.lanes * panel_bytes_;
     const std::uint64_t b_of_lane = transposed_b_ ? of_lane : of_lane * tile_.n;
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_pitch(depth) | b_of_lane));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_pitch(depth) | of_lane));
+    const std::uint32_t of_b = alignment(b_pitch(depth) | b_of_lane);
+    const std::uint32_t of_a = tile_.is_narrow() ? of_b : alignment(a_pitch(depth) | of_lane);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_b);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_a);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_pitch()));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_pitch()));
 

@@ -39,6 +39,10 @@ constexpr unsigned multiply_streams(Backend backend) {
 /// tiles + t * tile.lanes * tile.m * tile.n. Lane l gets the products of tile.lane_k() columns of
 /// A_i and rows of B_j, beginning with l * tile.lane_k().
 ///
+/// With a narrow tile, b is the panel X, dense k x tile.n, and the product is the square X'^T X' of
+/// the folded panel X' (Tile). There is one tile, at {0, 0}, and each lane's accumulator has
+/// tile.lane_elements() elements. a and ldb are ignored.
+///
 /// The bits of a tile depend only on its elements, on the plan's precision, shape and algorithm(),
 /// on k and on `first`. They do not depend on its position, on ldb, on the number of tiles or on
 /// the number of threads.

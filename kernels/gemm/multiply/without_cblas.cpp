@@ -36,4 +36,12 @@ void multiply(const Tile&, const double*, std::uint64_t, const double*, std::uin
   reject();
 }
 
+void square(std::uint64_t, std::uint64_t, const float*, float*, bool) {
+  reject();
+}
+
+void square(std::uint64_t, std::uint64_t, const double*, double*, bool) {
+  reject();
+}
+
 }  // namespace shardstream::gemm::cblas

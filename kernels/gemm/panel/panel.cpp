@@ -198,11 +198,21 @@ void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, con
 
 template <class T>
 void convert_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
-  const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
+  const T* const line = static_cast<const T*>(args.raw) + r * columns;
   const bool centred = args.shift != nullptr || args.scale != nullptr;
   const std::uint64_t step = centred ? centred_at_once : columns;
   for (std::uint64_t c = 0; c < columns; c += step) {
     convert(args, r, c, line + c, std::min(step, columns - c));
+  }
+}
+
+/// Sets some rows of a matrix to zero beyond its valid rows and columns.
+void zero_padding(void* to, Rows rows, std::uint64_t columns, std::uint64_t ld,
+                  std::uint64_t valid_rows, std::uint64_t valid_columns, std::size_t element) {
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const std::uint64_t first = r < valid_rows ? valid_columns : 0;
+    std::memset(static_cast<std::byte*>(to) + (r * ld + first) * element, 0,
+                (columns - first) * element);
   }
 }
 
@@ -211,23 +221,20 @@ void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
     throw std::logic_error("a panel of integers can only be made from its own type");
   }
   const Rows rows = rows_of(args.rows, part, parts);
-  const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, args.valid_rows))};
+  const std::uint64_t valid_rows = std::min(args.rows, args.valid_rows);
+  const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, valid_rows))};
   const std::uint64_t columns = std::min(args.columns, args.valid_columns);
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (args.transpose) {
-      return for_transposed(static_cast<const T*>(args.raw), args.rows, valid, columns,
+      return for_transposed(static_cast<const T*>(args.raw), valid_rows, valid, columns,
                             [&](std::uint64_t r, std::uint64_t c, const T* line,
                                 std::uint64_t width) { convert(args, r, c, line, width); });
     }
     for (std::uint64_t r = valid.begin; r < valid.end; ++r) convert_row<T>(args, r, columns);
   });
-  const std::size_t element = panel_element_bytes(args.precision, Backend::host);
-  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-    const std::uint64_t first = r < args.valid_rows ? columns : 0;
-    std::memset(static_cast<std::byte*>(args.panel) + (r * args.ld + first) * element, 0,
-                (args.columns - first) * element);
-  }
+  zero_padding(args.panel, rows, args.columns, args.ld, valid_rows, columns,
+               panel_element_bytes(args.precision, Backend::host));
 }
 
 /// Calls f with an unsigned integer of `bytes` bytes.
@@ -247,11 +254,25 @@ void with_bytes(unsigned bytes, F&& f) {
   }
 }
 
+void pad(const PadArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.to_rows, part, parts);
+  const std::size_t row = args.columns * args.element_bytes;
+  for (std::uint64_t r = rows.begin; r < std::min(rows.end, args.rows); ++r) {
+    std::memcpy(static_cast<std::byte*>(args.to) + r * args.ld_to * args.element_bytes,
+                static_cast<const std::byte*>(args.from) + r * row, row);
+  }
+  zero_padding(args.to, rows, args.to_columns, args.ld_to, args.rows, args.columns,
+               args.element_bytes);
+}
+
 void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
+  const std::uint64_t columns = std::max(args.rows, args.to_columns);
+  const Rows rows = rows_of(std::max(args.columns, args.to_rows), part, parts);
+  const Rows valid = {std::min(rows.begin, args.columns), std::min(rows.end, args.columns)};
+  zero_padding(args.to, rows, columns, args.ld_to, args.columns, args.rows, args.element_bytes);
   with_bytes(args.element_bytes, [&](auto element) {
     using T = decltype(element);
-    for_transposed(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts),
-                   args.rows,
+    for_transposed(static_cast<const T*>(args.from), args.ld, valid, args.rows,
                    [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
                      T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
                      std::memcpy(to, line, width * sizeof(T));
@@ -334,16 +355,20 @@ void finish(const FinishArgs& args, unsigned part, unsigned parts) {
 }  // namespace
 
 PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
-                     bool centred) {
+                     bool centred, bool pads) {
   const bool as_panel = stored_as_panel(from, precision, backend);
   if (centred || (!as_panel && !readers_round(from, precision, backend))) {
     return PanelWork::canonicalize;
   }
-  return transpose ? PanelWork::transpose : PanelWork::none;
+  if (transpose) return PanelWork::transpose;
+  return pads ? PanelWork::pad : PanelWork::none;
 }
 
 Kernel<CanonicalizeArgs> canonicalize_kernel() {
   return {"gemm_canonicalize", canonicalize, with_cuda<cuda::canonicalize>()};
+}
+Kernel<PadArgs> pad_kernel() {
+  return {"gemm_pad", pad, with_cuda<cuda::pad>()};
 }
 Kernel<TransposeArgs> transpose_kernel() {
   return {"gemm_transpose", transpose, with_cuda<cuda::transpose>()};

@@ -17,10 +17,12 @@ namespace shardstream::gemm {
 /// With shift or scale, (x - whole - shift) * scale is computed and then rounded. x - whole is an
 /// integer subtraction (difference()), and the rest is computed in double. An x that is not finite
 /// becomes NaN. Elements of the panel have the backend's format, of panel_element_bytes(precision,
-/// backend) bytes. Throws std::logic_error unless takes(precision, from). It is fast if there is no
-/// shift, no scale and no padding, and if the bytes of a row of both matrices are a multiple of 16.
+/// backend) bytes. Throws std::logic_error unless takes(precision, from). It is fastest if there is
+/// no shift and no scale, and if the bytes of a row of both matrices are a multiple of 16.
 struct CanonicalizeArgs {
-  const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
+  /// The valid elements of the panel, or their transpose if `transpose`: dense, valid_rows x
+  /// valid_columns (or rows x columns, if those are fewer). Aligned for `from`.
+  const void* raw;
   ElementType from;
   bool transpose;
   void* panel;
@@ -32,7 +34,7 @@ struct CanonicalizeArgs {
   const double* shift = nullptr;
   const double* scale = nullptr;
   Side side = Side::b;
-  /// Elements beyond these rows and columns of the panel become zeros, whatever is in `raw`.
+  /// Elements of the panel beyond these rows and columns are padding. They become zeros.
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
   const std::int64_t* whole = nullptr;  ///< like shift; only for i64
   /// With shift or scale, lost[v] becomes 1 if a value of variable v that is not 0 may become 0:
@@ -44,15 +46,29 @@ Kernel<CanonicalizeArgs> canonicalize_kernel();
 /// The work on the device that turns uploaded elements into a panel. Readers have rounded the
 /// elements if readers_round() (round_elements.hpp) is true and the elements are not centred.
 enum class PanelWork : std::uint8_t {
-  none,
-  transpose,     ///< transpose_kernel(): panel elements were uploaded
-  canonicalize,  ///< canonicalize_kernel(): stored elements were uploaded
+  none,          ///< the panel was uploaded with its padding
+  pad,           ///< pad_kernel(): panel elements were uploaded without padding
+  transpose,     ///< transpose_kernel(): panel elements were uploaded without padding
+  canonicalize,  ///< canonicalize_kernel(): stored elements were uploaded without padding
 };
+/// `pads`: whether an operand that needs no other work is uploaded without padding.
 PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
-                     bool centred);
+                     bool centred, bool pads = false);
 
-/// Sets to[c][r] = from[r][c] for rows x columns of `from`. The two must not overlap. It is fast if
-/// the bytes of a row of both are a multiple of 16.
+/// Copies a dense matrix of rows x columns elements to `to`, which has to_rows x to_columns, at
+/// least as many. The other elements of `to` become zeros. The two must not overlap.
+struct PadArgs {
+  const void* from;
+  std::uint64_t rows, columns;
+  void* to;
+  std::uint64_t to_rows, to_columns;
+  std::uint64_t ld_to;     ///< >= to_columns
+  unsigned element_bytes;  ///< 1, 2, 4 or 8
+};
+Kernel<PadArgs> pad_kernel();
+
+/// Sets to[c][r] = from[r][c] for rows x columns of `from`. The two must not overlap. It is fastest
+/// if the bytes of a row of both are a multiple of 16.
 struct TransposeArgs {
   const void* from;
   std::uint64_t rows, columns;
@@ -60,6 +76,8 @@ struct TransposeArgs {
   void* to;
   std::uint64_t ld_to;
   unsigned element_bytes;  ///< 1, 2, 4 or 8
+  /// The size of `to` if it is larger than columns x rows. Its other elements become zeros.
+  std::uint64_t to_rows = 0, to_columns = 0;
 };
 Kernel<TransposeArgs> transpose_kernel();
 

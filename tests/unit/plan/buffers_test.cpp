@@ -64,7 +64,7 @@ TEST(PlanBuffers, BuffersHoldTheLargestSuperTileAndFit) {
     } else {
       EXPECT_EQ(has.check.gathered_z + has.send + has.receive, 0U);
     }
-    EXPECT_EQ(has.check.slices, gemm::check_slices(problem.m));
+    EXPECT_EQ(has.check.slices, gemm::check_slices(problem.tile, problem.m));
     EXPECT_EQ(has.kept_b, plan.schedule.cut.keeps_b
                               ? plan.shape.blocks * (has.batch.b_panel + has.batch.y)
                               : 0);

@@ -133,12 +133,18 @@ void PanelUploads::load() {
 // ---------------------------------------------------------------- pieces
 
 /// The rectangle of the stored matrix for these rows and columns of op(A) or op(B). They are
-/// swapped if the data set holds the transpose.
+/// swapped if the data set holds the transpose. A raw operand (UploadedOperand) is uploaded without
+/// its padding.
 Rectangle PanelUploads::rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                                   Range valid_columns) const {
   const io::Matrix& matrix = operands_.matrix(side);
   const std::optional<HeldMatrix>& held = side == gemm::Side::b ? held_b_ : held_a_;
   const bool rounded = readers_round(operands_, side, backend_);
+  const Problem& problem = plan_.problem();
+  if ((side == gemm::Side::b ? problem.b : problem.a).raw) {
+    rows = valid_rows;
+    columns = valid_columns;
+  }
   Rectangle made{.matrix = &matrix,
                  .held = held ? &*held : nullptr,
                  .rows = rows,

@@ -26,8 +26,8 @@ gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend ba
 UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend);
 
 /// A rectangle of a stored matrix. Its rows are dense in the slot; on the device they may have a
-/// pitch. Elements outside the valid part, which are
-/// beyond the matrix or belong to another block, are uploaded as zeros.
+/// pitch. Elements outside the valid part, which are beyond the matrix or belong to another block,
+/// are uploaded as zeros. The rectangle of a raw operand (UploadedOperand) is valid everywhere.
 struct Rectangle {
   const io::Matrix* matrix;
   const HeldMatrix* held;  ///< the elements in host memory; null: they are read from the matrix

@@ -175,7 +175,10 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& upl
   const PitchedRows part =
       pitched_rows(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.part.column * part.bytes();
-  if (raw) make_panel(stream, gemm::Side::a, uploaded, data + uploaded.a_offset, mine);
+  if (raw) {
+    make_panel(stream, gemm::Side::a, uploaded.a, uploaded.a_part.rows, {0, uploaded.k},
+               uploaded.a_ld, data + uploaded.a_offset, mine);
+  }
   if (groups_.a != nullptr && part.bytes() > 0) {
     gather(stream, *groups_.a, panel, part, memory.checksums + 1);
   }
@@ -210,7 +213,11 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
   std::byte* const mine = panel + plan_.part.row * part;
   double* const own_y = memory.y.data() + plan_.part.row * y_part;
-  if (raw) make_panel(stream, gemm::Side::b, uploaded, data + uploaded.b_offset, mine);
+  if (raw) {
+    make_panel(stream, gemm::Side::b, uploaded.b, uploaded.b_part.rows,
+               {super_tile.columns.first * tile.n, columns}, columns, data + uploaded.b_offset,
+               mine);
+  }
   stream.launch(gemm::signed_sums_kernel(),
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
                  super_tile.columns.first * tile.n, own_y});
@@ -226,18 +233,16 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   return panel;
 }
 
-/// Makes this rank's part of a panel from its uploaded part.
-void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUpload& uploaded,
-                        const std::byte* from, std::byte* to) const {
-  const Rectangle& stored = side == gemm::Side::b ? uploaded.b : uploaded.a;
-  const bool transposed = operands_.transposed(side);
-  const Range rows = transposed ? stored.columns : stored.rows;
-  const Range columns = transposed ? stored.rows : stored.columns;
-  const std::uint64_t ld = side == gemm::Side::b ? columns.count : uploaded.a_ld;
+/// Makes this rank's part of a panel, rows x columns of op(A) or op(B), from its uploaded part.
+void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle& stored,
+                        Range rows, Range columns, std::uint64_t ld, const std::byte* from,
+                        std::byte* to) const {
   if (rows.count == 0 || columns.count == 0) return;
+  const bool transposed = operands_.transposed(side);
   if (panel_work(operands_, side, backend_) == gemm::PanelWork::transpose) {
-    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to, ld,
-                                             static_cast<unsigned>(element_)});
+    stream.launch(gemm::transpose_kernel(),
+                  {from, stored.rows.count, stored.columns.count, stored.columns.count, to, ld,
+                   static_cast<unsigned>(element_), rows.count, columns.count});
     return;
   }
   const Range variables = side == gemm::Side::b ? columns : rows;
@@ -253,8 +258,8 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUplo
                  .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
                  .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
                  .side = side,
-                 .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
-                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count,
+                 .valid_rows = (transposed ? stored.columns : stored.rows).count,
+                 .valid_columns = (transposed ? stored.rows : stored.columns).count,
                  .whole = whole_.size() > 0 ? whole_.data() + variables.first : nullptr,
                  .lost = lost_.size() > 0 ? lost_.data() + variables.first : nullptr});
 }

@@ -116,8 +116,8 @@ class Panels {
                            std::uint64_t* checksum);
   void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
               const PitchedRows& part, std::uint64_t* checksums) const;
-  void make_panel(device::Stream& stream, gemm::Side side, const BatchUpload& uploaded,
-                  const std::byte* from, std::byte* to) const;
+  void make_panel(device::Stream& stream, gemm::Side side, const Rectangle& stored, Range rows,
+                  Range columns, std::uint64_t ld, const std::byte* from, std::byte* to) const;
   void make_b_factor(device::Stream& stream, const SuperTile& super_tile,
                      BatchMemory& memory) const;
   const std::byte* transpose_into_a(device::Stream& stream, const SuperTile& super_tile,

@@ -24,7 +24,7 @@ Shape::Shape(const Problem& of, const Box& in)
       tile_rows(ceil_div(of.m, of.tile.m)),
       tile_columns(ceil_div(of.n, of.tile.n)),
       segments(count_segments(of)),
-      check_slices(gemm::check_slices(of.m)),
+      check_slices(gemm::check_slices(of.tile, of.m)),
       max_rows(ceil_div(tile_rows, in.rows)),
       max_columns(ceil_div(tile_columns, in.columns)),
       panel_element(gemm::panel_element_bytes(of.precision, of.ranks.backend)),

@@ -63,7 +63,7 @@ struct Shape {
   /// depth of the stack. Level l of tile t (in the order of tiles()) is accumulator
   /// l * held_tiles + t.
   std::uint64_t levels = 1;
-  std::uint64_t check_slices = 1;   ///< gemm::check_slices() of all rows
+  std::uint64_t check_slices = 1;   ///< gemm::check_slices()
   std::uint64_t max_nodes = 1;      ///< split-k: the maximum number of nodes of a rank
   std::uint64_t exchange_rows = 0;  ///< split-k: rows of a tile per exchange; fewer in the last
   /// Maxima over all ranks, in tiles and blocks.
