@@ -29,6 +29,8 @@ struct Tile {
 
   constexpr std::uint64_t lane_k() const { return k / lanes; }
   constexpr bool is_narrow() const { return fold > 0; }
+  /// Whether products are added into lanes, and from there into the tile's accumulator.
+  constexpr bool has_lanes() const { return lanes > 1 || is_narrow(); }
   /// The row length of a folded panel, and the edge of its square.
   constexpr std::uint64_t folded_n() const { return fold * n; }
   /// The number of elements of a lane's accumulator.

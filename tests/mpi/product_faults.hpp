@@ -104,15 +104,16 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     operands_.m = sizes.m;
     operands_.n = sizes.n;
     operands_.k = sizes.k;
+    const gemm::Tile tile = tile_of(sizes, GetParam());
     problem_ = {.m = sizes.m,
                 .n = sizes.n,
                 .k = sizes.k,
                 .precision = GetParam(),
-                .a = uploaded_operand(operands_, gemm::Side::a, Backend::host),
-                .b = uploaded_operand(operands_, gemm::Side::b, Backend::host),
+                .a = uploaded_operand(operands_, gemm::Side::a, tile, Backend::host),
+                .b = uploaded_operand(operands_, gemm::Side::b, tile, Backend::host),
                 .stores_c = symmetric,
                 .symmetric = symmetric,
-                .tile = tile_of(sizes, GetParam()),
+                .tile = tile,
                 .requested = {decomposition, box},
                 .ranks = {.count = static_cast<std::uint64_t>(session().size()),
                           .device_memory = std::uint64_t{1} << 30,

@@ -70,10 +70,12 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                                : gemm::traits_of(precision).generated;
   const std::uint64_t lda = gemm::a_ld(precision, depth, backend), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
-  const std::uint64_t c_bytes = tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
-  // Two tiles, which a GPU computes side by side, if there is room for them.
+  const std::uint64_t c_bytes =
+      tile.lanes * tile.lane_elements() * gemm::accumulator_bytes(precision);
+  // Two tiles, which a GPU computes side by side, if there is room for them. A narrow product has
+  // one, and does not read A.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
-  const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
+  const std::uint64_t tiles = two <= effort.device_bytes && !tile.is_narrow() ? 2 : 1;
   const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(backend));
   std::unique_ptr<gemm::MultiplyPlan> plan;
   device::Buffer<float> random, raw;

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/narrow.hpp"
 #include "kernels/memory/memory.hpp"
 
 namespace shardstream::workloads::product {
@@ -50,6 +51,8 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       library_(library),
       row_bytes_(plan_.problem().tile.n * gemm::accumulator_bytes(operands.precision)),
       tile_bytes_(plan_.problem().tile.m * row_bytes_),
+      lane_bytes_(plan_.problem().tile.lane_elements() *
+                  gemm::accumulator_bytes(operands.precision)),
       together_(tiles_at_once(runtime)),
       gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
       layers_(layers_of(*runtime.communicator, plan_)),
@@ -252,10 +255,18 @@ void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const Panels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
   variables_.add(stream, number, panels);
-  stream.launch(gemm::add_products_kernel(),
-                {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
-                 panels.y, extent.columns.count, z_, row_squares_, column_squares_,
-                 block == plan_.part.blocks.first, plan_.shape.check_slices, check_pitch_});
+  const bool first = block == plan_.part.blocks.first;
+  const std::uint64_t slices = plan_.shape.check_slices;
+  if (tile.is_narrow()) {
+    stream.launch(gemm::narrow_sums_kernel(),
+                  {panels.b, operands_.precision, tile.n, panels.k, sign_seed, z_, row_squares_,
+                   column_squares_, first, slices, check_pitch_});
+    return;
+  }
+  stream.launch(
+      gemm::add_products_kernel(),
+      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
+       extent.columns.count, z_, row_squares_, column_squares_, first, slices, check_pitch_});
 }
 
 /// Adds the slices of the current super-tile into the first one. Runs after its last
@@ -310,16 +321,19 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
 }
 
 /// Adds the lanes of each tile into its accumulator: the upper half of the lanes is added to the
-/// lower half, until one is left.
+/// lower half, until one is left. That of a narrow product is unfolded.
 void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
                         Range tiles) {
-  const std::uint64_t elements = plan_.problem().tile.m * plan_.problem().tile.n;
+  const gemm::Tile& tile = plan_.problem().tile;
   for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) {
-    std::byte* const sums = target(of, level, i);
-    for (std::uint64_t half = plan_.problem().tile.lanes / 2; half > 0; half /= 2) {
-      stream.launch(gemm::add_kernel(), {sums, sums + half * tile_bytes_,
-                                         half == 1 ? accumulator(level, of.first + i) : sums,
-                                         operands_.precision, half * elements});
+    std::byte *const sums = target(of, level, i), *const to = accumulator(level, of.first + i);
+    for (std::uint64_t half = tile.lanes / 2; half > 0; half /= 2) {
+      const bool last = half == 1 && !tile.is_narrow();
+      stream.launch(gemm::add_kernel(), {sums, sums + half * lane_bytes_, last ? to : sums,
+                                         operands_.precision, half * tile.lane_elements()});
+    }
+    if (tile.is_narrow()) {
+      stream.launch(gemm::unfold_kernel(), {sums, to, operands_.precision, tile.n, tile.fold});
     }
   }
 }

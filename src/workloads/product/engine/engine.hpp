@@ -96,9 +96,9 @@ class Engine {
   }
   /// The target of a tile's products: its accumulator, or the first of its lanes.
   std::byte* target(const PlacedSuperTile& of, std::uint64_t level, std::uint64_t index) const {
-    const std::uint64_t lanes = plan_.problem().tile.lanes;
-    return lanes == 1 ? accumulator(level, of.first + index)
-                      : lanes_.data() + index * lanes * tile_bytes_;
+    const gemm::Tile& tile = plan_.problem().tile;
+    return tile.has_lanes() ? lanes_.data() + index * tile.lanes * lane_bytes_
+                            : accumulator(level, of.first + index);
   }
   std::uint64_t count_tiles(std::uint64_t batch) const {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
@@ -114,6 +114,7 @@ class Engine {
   Plan plan_;
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< bytes of a row of a tile, and of the whole tile
+  std::size_t lane_bytes_;              ///< bytes of a lane's accumulator
   std::uint64_t together_;              ///< number of tiles that one launch multiplies
   bool gathers_block_;                  ///< whether all-gathers block the main thread: see Rates
   std::vector<PlacedSuperTile> super_tiles_;

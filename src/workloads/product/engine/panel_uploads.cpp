@@ -11,13 +11,30 @@
 
 namespace shardstream::workloads::product {
 
-gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend backend) {
-  return gemm::panel_work(operands.matrix(side).type(), operands.precision, backend,
-                          operands.transposed(side), operands.normalizes());
+namespace {
+
+/// Whether the tiles of an operand have much padding. On a GPU it is then added on the device,
+/// since the link carries far less than the device's memory.
+bool pads_on_device(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
+                    Backend backend) {
+  constexpr std::uint64_t little = 32;  // a part of the operand that may be uploaded as padding
+  const bool b = side == gemm::Side::b;
+  const std::uint64_t extent = b ? operands.n : operands.m, edge = b ? tile.n : tile.m;
+  return backend == Backend::cuda && ceil_div(extent, edge) * edge - extent > extent / little;
 }
 
-UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend) {
-  const gemm::PanelWork work = panel_work(operands, side, backend);
+}  // namespace
+
+gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
+                           Backend backend) {
+  return gemm::panel_work(operands.matrix(side).type(), operands.precision, backend,
+                          operands.transposed(side), operands.normalizes(),
+                          pads_on_device(operands, side, tile, backend));
+}
+
+UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
+                                 Backend backend) {
+  const gemm::PanelWork work = panel_work(operands, side, tile, backend);
   const bool as_stored = work == gemm::PanelWork::canonicalize;
   return {as_stored ? size_of(operands.matrix(side).type())
                     : gemm::panel_element_bytes(operands.precision, backend),
@@ -205,6 +222,7 @@ std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const
   const std::size_t part = made.a.rows.count * made.a_pitch;
   made.a_offset = plan_.part.column * part;
   // A panel that is made from B's panel takes the place of an uploaded one.
+  if (plan_.problem().tile.is_narrow()) return 0;  // without a panel of A
   if (extent.a_from_b) return extent.tiles.rows.count * plan_.problem().tile.m * made.a_pitch;
   return plan_.shape.box.columns * part;
 }

@@ -20,10 +20,12 @@
 namespace shardstream::workloads::product {
 
 /// The work that makes a panel from an uploaded operand.
-gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend backend);
+gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
+                           Backend backend);
 
 /// The form in which A, or B, is uploaded.
-UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend);
+UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
+                                 Backend backend);
 
 /// A rectangle of a stored matrix. Its rows are dense in the slot; on the device they may have a
 /// pitch. Elements outside the valid part, which are beyond the matrix or belong to another block,

@@ -144,6 +144,7 @@ void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* dat
       keep_b(stream, super_tile, memory, kept_[block - plan_.part.blocks.first]);
     }
   }
+  if (plan_.problem().tile.is_narrow()) return;  // B's panel is all that is multiplied
   now.a = extent.a_from_b ? transpose_into_a(stream, super_tile, data, memory)
                           : arrive_a(stream, uploaded, data, memory);
   make_a_factor(stream, super_tile, memory);
@@ -201,14 +202,15 @@ void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte
   }
 }
 
-/// Makes and gathers B's panel, and its signed sums for the check of C. Returns the panel.
+/// Makes and gathers B's panel, and its signed sums for the check of C, which a narrow product
+/// does not need. Returns the panel.
 const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& uploaded,
                                   std::byte* data, BatchMemory& memory,
                                   const SuperTile& super_tile) {
   const gemm::Tile& tile = plan_.problem().tile;
   const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
   const std::uint64_t rows = uploaded.b_part.rows.count;
-  const bool raw = plan_.problem().b.raw;
+  const bool raw = plan_.problem().b.raw, signs = !tile.is_narrow();
   std::byte* const panel = raw ? memory.b.data() : data + uploaded.b_panel;
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
   std::byte* const mine = panel + plan_.part.row * part;
@@ -218,9 +220,11 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
                {super_tile.columns.first * tile.n, columns}, columns, data + uploaded.b_offset,
                mine);
   }
-  stream.launch(gemm::signed_sums_kernel(),
-                {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
-                 super_tile.columns.first * tile.n, own_y});
+  if (signs) {
+    stream.launch(gemm::signed_sums_kernel(),
+                  {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
+                   super_tile.columns.first * tile.n, own_y});
+  }
   if (groups_.b != nullptr) {
     if (operands_.symmetric && part > 0) {  // A's panel is made from it
       gather(stream, *groups_.b, panel, pitched_rows(1, part, part),
@@ -228,7 +232,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
     } else {
       groups_.b->all_gather(stream, mine, panel, part);
     }
-    groups_.b->all_gather(stream, own_y, memory.y.data(), y_part * sizeof(double));
+    if (signs) groups_.b->all_gather(stream, own_y, memory.y.data(), y_part * sizeof(double));
   }
   return panel;
 }
@@ -239,7 +243,14 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle
                         std::byte* to) const {
   if (rows.count == 0 || columns.count == 0) return;
   const bool transposed = operands_.transposed(side);
-  if (panel_work(operands_, side, backend_) == gemm::PanelWork::transpose) {
+  const gemm::PanelWork work = panel_work(operands_, side, plan_.problem().tile, backend_);
+  if (work == gemm::PanelWork::pad) {
+    stream.launch(gemm::pad_kernel(),
+                  {from, stored.rows.count, stored.columns.count, to, rows.count, columns.count, ld,
+                   static_cast<unsigned>(element_)});
+    return;
+  }
+  if (work == gemm::PanelWork::transpose) {
     stream.launch(gemm::transpose_kernel(),
                   {from, stored.rows.count, stored.columns.count, stored.columns.count, to, ld,
                    static_cast<unsigned>(element_), rows.count, columns.count});

@@ -31,14 +31,15 @@ BatchBuffers batch_buffers(const Shape& shape, const CutSizes& sizes) {
   BatchBuffers batch;
   if (problem.a.raw) batch.raw_a = buffer_bytes({part, tile.k, shape.a_element});
   if (problem.b.raw) batch.raw_b = buffer_bytes({b_part, columns, shape.b_element});
-  batch.a_panel = buffer_bytes(
-      {a_rows, gemm::a_ld(precision, tile.k, problem.ranks.backend), shape.panel_element});
   batch.b_panel = buffer_bytes({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
     batch.a_factor = buffer_bytes({rows, depth, shape.panel_element});
     batch.b_factor = buffer_bytes({depth, columns, shape.panel_element});
   }
   if (transposed_b) batch.b_factor = buffer_bytes({columns, tile.k, shape.panel_element});
+  if (tile.is_narrow()) return batch;  // its check needs B's panel alone
+  batch.a_panel = buffer_bytes(
+      {a_rows, gemm::a_ld(precision, tile.k, problem.ranks.backend), shape.panel_element});
   batch.y = buffer_bytes({b_rows, 2, sizes.columns, sizeof(double)});
   return batch;
 }
@@ -79,7 +80,7 @@ Buffers buffers_of(const Shape& shape, const CutSizes& sizes) {
         {shape.max_blocks,
          saturating_sum({transposed_b ? batch.b_factor : batch.b_panel, batch.y})});
   }
-  if (tile.lanes > 1) buffers.lanes = buffer_bytes({tile.lanes, sizes.tiles, shape.tile_bytes});
+  if (tile.has_lanes()) buffers.lanes = buffer_bytes({sizes.tiles, shape.lanes_bytes()});
   if (problem.reads_c) buffers.c_tile = buffer_bytes({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {
     buffers.mirrors = buffer_bytes({max_mirrors, shape.tile_bytes});

@@ -13,14 +13,15 @@ struct BatchBuffers {
   /// This rank's parts, if the operand is raw (UploadedOperand).
   std::uint64_t raw_a = 0, raw_b = 0;
   /// A's panel, with the parts of all ranks of the grid row and the leading dimension gemm::a_ld().
-  /// 0 for int8 on a GPU if A's panel is always a range of rows of b_factor.
+  /// 0 for int8 on a GPU if A's panel is always a range of rows of b_factor, and for a narrow tile.
   std::uint64_t a_panel = 0;
   /// B's panel, with the parts of all ranks of the grid column.
   std::uint64_t b_panel = 0;
   /// The matrices that the library multiplies, if they differ from the panels: for fp32x3, A and B
   /// with three times the depth; for int8 on a GPU, the transpose of B.
   std::uint64_t a_factor = 0, b_factor = 0;
-  std::uint64_t y = 0;  ///< two doubles for each row and each column tile of B's panel
+  /// Two doubles for each row and each column tile of B's panel. 0 for a narrow tile.
+  std::uint64_t y = 0;
 };
 
 /// The sizes of the buffers of the verification, in bytes as in BatchBuffers. Rows and column tiles
@@ -45,7 +46,7 @@ struct Buffers {
   CheckBuffers check;                   ///< one set
   std::uint64_t accumulators = 0;       ///< levels * held_tiles accumulators
   std::uint64_t kept_b = 0;             ///< factors and y of all B panels, if B is kept
-  std::uint64_t lanes = 0;              ///< tile.lanes accumulators for each tile, if lanes > 1
+  std::uint64_t lanes = 0;              ///< Shape::lanes_bytes() for each tile
   std::uint64_t c_tile = 0;             ///< one tile of C0, if C is read
   std::uint64_t mirrors = 0;            ///< max_mirrors tiles
   std::uint64_t send = 0, receive = 0;  ///< of the exchange of split-k

@@ -79,8 +79,12 @@ std::string sizes_of_blocks(const Plan& plan) {
 std::string of_k(const Plan& plan) {
   std::string text = fmt::format("K: {}, in {}: {}", plan.problem().k,
                                  counted(plan.shape.blocks, "block"), sizes_of_blocks(plan));
-  if (const std::uint64_t lanes = plan.problem().tile.lanes; lanes > 1) {
-    text += fmt::format("; each is cut into {} lanes that are multiplied side by side", lanes);
+  const gemm::Tile& tile = plan.problem().tile;
+  if (tile.fold > 1) {
+    text += fmt::format("; {} samples are multiplied as one row of {}", tile.fold, tile.folded_n());
+  }
+  if (tile.lanes > 1) {
+    text += fmt::format("; each is cut into {} lanes that are multiplied side by side", tile.lanes);
   }
   if (plan.shape.segments > 1) {
     text += fmt::format("; {} segments, whose sums are folded by a tree", plan.shape.segments);

@@ -82,10 +82,15 @@ struct Shape {
 
   /// The range of k in a range of blocks, with padding at the end of K.
   Range depth(Range some_blocks) const;
-  /// The number of accumulators of each tile of a super-tile: one for each level and, if there are
-  /// several lanes, one for each lane.
-  std::uint64_t accumulators() const {
-    return levels + (problem.tile.lanes > 1 ? problem.tile.lanes : 0);
+  /// Bytes of the accumulators of all lanes of a tile.
+  std::uint64_t lanes_bytes() const {
+    const gemm::Tile& tile = problem.tile;
+    if (!tile.has_lanes()) return 0;
+    return saturating_product({tile.lanes, tile.lane_elements(), c_element});
+  }
+  /// Bytes of the accumulators of each tile of a super-tile: of all levels and all lanes.
+  std::uint64_t accumulator_bytes() const {
+    return saturating_sum({saturating_product({levels, tile_bytes}), lanes_bytes()});
   }
   /// The number of checksums of each batch: see Box.
   std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }

@@ -9,8 +9,7 @@ namespace {
 /// The minimum uploads of a product that is not symmetric. Every cut keeps the accumulators of its
 /// largest super-tile in memory, and uploads A once per column pass and B once per row pass.
 std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t tiles = shape.problem.ranks.device_memory /
-                              saturating_product({shape.tile_bytes, shape.accumulators()});
+  const std::uint64_t tiles = shape.problem.ranks.device_memory / shape.accumulator_bytes();
   std::uint64_t min = UINT64_MAX;
   for (const std::uint64_t column_passes : numbers_of_parts(shape.max_columns)) {
     const std::uint64_t rows = tiles / ceil_div(shape.max_columns, column_passes);
@@ -25,12 +24,18 @@ std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b)
 }  // namespace
 
 std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
-  const gemm::Tile& tile = shape.problem.tile;
+  const Problem& problem = shape.problem;
+  // Raw operands are uploaded without padding.
+  const auto uploaded = [](const UploadedOperand& operand, std::uint64_t padded,
+                           std::uint64_t edge) {
+    return operand.raw ? std::min(padded, edge) : padded;
+  };
+  const std::uint64_t rows = uploaded(problem.a, shape.a_part_rows(pass.uploaded_rows), problem.m);
+  const std::uint64_t columns =
+      uploaded(problem.b, saturating_product(pass.columns, problem.tile.n), problem.n);
   return saturating_sum(
-      {saturating_product({shape.a_part_rows(pass.uploaded_rows), depth, shape.a_element}),
-       pass.has_b ? 0
-                  : saturating_product(
-                        {shape.b_part_rows(depth), pass.columns, tile.n, shape.b_element})});
+      {saturating_product({rows, depth, shape.a_element}),
+       pass.has_b ? 0 : saturating_product({shape.b_part_rows(depth), columns, shape.b_element})});
 }
 
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
@@ -88,7 +93,7 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
   // considered.
   std::uint64_t min = UINT64_MAX;
   const auto fits = [&](const CutSizes& sizes) {
-    return saturating_product({sizes.tiles, shape.accumulators(), shape.tile_bytes}) <=
+    return saturating_product({sizes.tiles, shape.accumulator_bytes()}) <=
            problem.ranks.device_memory;
   };
   search_cuts(shape, fits, [&](const Cut& cut) {
