@@ -1,4 +1,5 @@
-"""Shared code of the rows of `speed`: the machine, programs and their output, the table."""
+"""Shared code of `speed` and `covariance_speed`: the machine, programs and their output, the
+table of `speed`."""
 
 import contextlib
 import json
@@ -63,7 +64,8 @@ def environment():
 
 
 def start(words, **more_environment):
-    """The output of the command, and its time in seconds."""
+    """The output of the command, and its time in seconds. A command that cannot run here prints
+    `SKIP: why` and returns 77."""
     began = time.monotonic()
     try:
         process = subprocess.Popen(words, env={**environment(), **more_environment},
@@ -82,6 +84,8 @@ def start(words, **more_environment):
             raise Failed(f"no end after {PATIENCE} s: {shlex.join(words)}") from None
         raise
     seconds = time.monotonic() - began
+    if process.returncode == 77:  # as for tests
+        raise Skipped(out.strip().removeprefix("SKIP: "))
     if process.returncode != 0:
         raise Failed(f"exit code {process.returncode} from: {shlex.join(words)}\n{err}".strip())
     return out, seconds
