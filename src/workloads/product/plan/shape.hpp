@@ -3,6 +3,7 @@
 // rank.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -86,6 +87,10 @@ struct Shape {
   /// several lanes, one for each lane.
   std::uint64_t accumulators() const {
     return levels + (problem.tile.lanes > 1 ? problem.tile.lanes : 0);
+  }
+  /// The number of ranks that compute: those in the box that have tiles.
+  std::uint64_t busy_ranks() const {
+    return std::min(box.rows, tile_rows) * std::min(box.columns, tile_columns) * box.depth;
   }
   /// The number of checksums of each batch: see Box.
   std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }
