@@ -101,6 +101,24 @@ run_shown() {
   "$@"
 }
 
+# value LOG KEY: prints one value of the output of a run, or "-".
+value() {
+  local line
+  line=$(sed -n "s/^$2=//p" "$1")
+  echo "${line:--}"
+}
+
+# run_product RANKS RESULT LOG PROGRAM WORKLOAD PRECISION OPTION...: measures a product without
+# storing C, unless RESULT is there already. Fails if the run fails.
+run_product() {
+  local ranks=$1 result=$2 log=$3 program=$4 workload=$5 precision=$6 start=(run_shown)
+  shift 6
+  if [[ -f $result ]]; then return; fi
+  if ((ranks > 1)); then start=(launch "$ranks"); fi
+  "${start[@]}" "$program" run "$workload" --product.precision "$precision" \
+    --output.store false --measure.warmup 1 --measure.repeat 5 -o "$result" "$@" >"$log" 2>&1
+}
+
 # launch RANKS COMMAND...: prints and runs mpirun, also as root and with fewer cores than ranks.
 launch() {
   local ranks=$1 flags=() as_root=()

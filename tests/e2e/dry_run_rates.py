@@ -2,14 +2,18 @@
 """`run WORKLOAD --dry-run` with the rates of an earlier result (`--rates`): which rates are used,
 which are rejected, and files that are not results."""
 
+import pathlib
+import re
 import shutil
+import subprocess
 
 import h5py
 import numpy as np
 
 from dry_runs import dry, expect, with_sizes
-from harness import check_complaints, main, new_folder, run
+from harness import HANGS, PROGRAM, check_complaints, environment, main, new_folder, run
 
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
@@ -50,6 +54,34 @@ def test_files_and_measured_rates():
                    warnings=[["link_up, link_down, multiply_fp32", "panel_read", "f32"]])
         assert "panel_read" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 per host", "C: 100 x 60 in fp32")
+
+
+def test_predictions_are_compared_with_runs():
+    """jobs/product-predictions draws the same shapes from the same seed, and keeps results."""
+    variables = environment({**ON_HOST, "CUDA_VISIBLE_DEVICES": ""}, ranks=2)
+
+    def compared(folder, seed):
+        done = subprocess.run(
+            [JOBS / "product-predictions", "--program", PROGRAM, "--ranks", "2", "--seed",
+             str(seed), "--shapes", "3", "--divide", "20000", folder, "--pipeline.readers", "1"],
+            env=variables, capture_output=True, text=True, timeout=HANGS, check=True)
+        first, head, *shapes, last = done.stdout.splitlines()
+        assert first == f"seed: {seed}", done.stdout
+        assert head.split()[-3:] == ["predicted", "measured", "ratio"], done.stdout
+        assert re.fullmatch(r"\d of 3 within 15 %, median ratio [\d.]+, worst ratio [\d.]+", last)
+        for line in shapes:
+            predicted, measured, ratio = re.search(r"(\S+) s +(\S+) s +(\S+)$", line).groups()
+            assert abs(float(measured) / float(predicted) - float(ratio)) < 1e-3, line
+        return shapes
+
+    first, second = new_folder(), new_folder()
+    shapes = compared(first, 5)
+    assert len(shapes) == 3 and len(list(first.glob("*.h5"))) == len(set(shapes)), shapes
+    assert compared(first, 5) == shapes
+    sizes = [re.split(r"\S+ s ", line)[0] for line in shapes]
+    assert [re.split(r"\S+ s ", line)[0] for line in compared(second, 5)] == sizes
+    with h5py.File(next(first.glob("*.h5"))) as file:
+        assert b"predicted" in file["metrics"]["metric"], file["metrics"][:]
 
 
 def test_rates_of_other_tiles():

@@ -182,8 +182,8 @@ std::span<const OptionRow> option_rows() {
           "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
           "times m and n, which for gram means at least 8 times as many samples as "
           "variables). C has the same bits with all of them. auto takes the one with the "
-          "shortest predicted time (--dry-run shows it), and considers a grid from 8 ranks "
-          "on."},
+          "shortest predicted time (--dry-run shows it), or one that is up to 20 % slower if "
+          "fewer ranks would be idle."},
       OptionRow{
           "product.box", OptionKind::text, "", "such as 2x1x4",
           "The numbers of ranks among which the rows of C, the columns of C, and the terms of "
@@ -307,10 +307,7 @@ std::string idle_ranks(const Plan& plan) {
         name_of(plan.shape.box), asked ? " of product.box" : ", the best for these sizes",
         counted(inside, "rank"), asked ? ", or leave --product.box out" : "");
   }
-  const Box busy_box{std::min(plan.shape.box.rows, plan.shape.tile_rows),
-                     std::min(plan.shape.box.columns, plan.shape.tile_columns),
-                     plan.shape.box.depth};
-  const std::uint64_t busy = busy_box.ranks();
+  const std::uint64_t busy = plan.shape.busy_ranks();
   if (busy == ranks) return {};
   return fmt::format(
       "{} of {} ranks compute nothing (C has {} x {} tiles for {} x {} ranks): start {}",

@@ -183,7 +183,7 @@ void add_attributes(const Operands& operands, const Plan& plan, const Agreed& ag
 }
 
 void report(const Operands& operands, const std::string& name, const Plan& plan,
-            const Agreed& agreed, Outcome& outcome) {
+            const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
   const double norm = std::sqrt(agreed.squares);
   const double rms =
       norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
@@ -223,6 +223,9 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
       {"upload_ratio",
        static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
        "", "{:.4f}"});
+  if (ran.computed && !ran.resumed) {
+    outcome.metrics.push_back({"predicted", plan.prediction.seconds, "s", "{:.6g}"});
+  }
   add_attributes(operands, plan, agreed, outcome);
 }
 
@@ -313,7 +316,7 @@ void conclude(const runtime::Runtime& runtime, const Operands& operands, const s
     outcome.metrics.push_back({"resumed_tiles", integer(tiles)});
     outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
   }
-  report(operands, name, plan, agreed, outcome);
+  report(operands, name, plan, ran, agreed, outcome);
   if (operands.symmetric) {
     describe(*operands.a, "/input", operands.transpose_a, outcome);
     return;

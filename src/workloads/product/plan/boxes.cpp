@@ -12,16 +12,21 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// With fewer ranks, the panels of rows are gathered as quickly as those of a grid.
-constexpr std::uint64_t grid_ranks = 8;
+/// Whether boxes with several columns of ranks may be the best: not for symmetric products; if
+/// there are many ranks, since the gathers of rows are then slow; and if C has fewer rows of tiles
+/// than there are ranks, since some ranks would then be idle.
+bool may_have_columns(const Problem& problem) {
+  constexpr std::uint64_t many_ranks = 8;
+  const std::uint64_t ranks = problem.ranks.count, rows = ceil_div(problem.m, problem.tile.m);
+  return !problem.symmetric && ranks > 1 && (ranks >= many_ranks || rows < ranks);
+}
 
+/// The grids of all ranks; the first one has a single row.
 std::vector<Place> grids(std::uint64_t ranks) {
   std::vector<Place> all;
-  for (std::uint64_t rows = 1; rows <= ranks; ++rows) {
-    const bool is_grid = rows > 1 && rows < ranks;
-    if (ranks % rows == 0 && is_grid) all.push_back({Decomposition::grid, {rows, ranks / rows, 1}});
+  for (std::uint64_t rows = 1; rows < std::max<std::uint64_t>(ranks, 2); ++rows) {
+    if (ranks % rows == 0) all.push_back({Decomposition::grid, {rows, ranks / rows, 1}});
   }
-  if (all.empty()) all.push_back({Decomposition::grid, {1, ranks, 1}});  // columns alone
   return all;
 }
 
@@ -33,7 +38,7 @@ std::vector<Place> layered(const Problem& problem) {
   const Shape whole(problem, {});
   const bool has_columns = problem.requested.decomposition == Decomposition::split_k
                                ? problem.ranks.count > 1
-                               : problem.ranks.count >= grid_ranks;
+                               : may_have_columns(problem);
   std::vector<Place> all;
   for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
     const std::uint64_t layer = problem.ranks.count / depth;
@@ -116,7 +121,7 @@ std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& c
       break;
   }
   std::vector<Place> places{rows};
-  if (ranks >= grid_ranks && !problem.symmetric) {
+  if (may_have_columns(problem)) {
     for (const Place& grid : grids(ranks)) places.push_back(grid);
   }
   if (why_not.empty()) {

@@ -18,6 +18,7 @@ namespace shardstream::workloads::product {
 namespace {
 
 constexpr double prediction_error = 1.08;                    // a ratio of times
+constexpr double busy_cost = 1.2;                            // see keep_busy()
 constexpr double equal_times = 1.002, equal_uploads = 1.01;  // ratios that count as 1
 constexpr std::uint64_t usual_ring = 3, longest_ring = 8;    // one batch in each of three stages
 
@@ -124,6 +125,18 @@ struct Possible {
   double seconds() const { return best.seconds(); }
 };
 
+/// Keeps the boxes in which the most ranks compute, among those whose time is at most `busy_cost`
+/// times the shortest. Returns whether others were among them.
+bool keep_busy(std::vector<Possible>& possible) {
+  const double fastest = std::ranges::min_element(possible, {}, &Possible::seconds)->seconds();
+  std::erase_if(possible,
+                [&](const Possible& each) { return each.seconds() > busy_cost * fastest; });
+  std::uint64_t busy = 0;
+  for (const Possible& each : possible) busy = std::max(busy, each.shape.busy_ranks());
+  return std::erase_if(possible,
+                       [&](const Possible& each) { return each.shape.busy_ranks() < busy; }) > 0;
+}
+
 /// Keeps one box of split-k: the first that is about as fast as the fastest, because in smaller
 /// layers fewer ranks wait for one another. Returns whether it is the fastest itself.
 bool keep_one_split(std::vector<Possible>& possible) {
@@ -209,9 +222,15 @@ std::vector<Possible> possible_boxes(const Problem& problem, const Rates& rates,
   return possible;
 }
 
+/// The steps of the choice that have left out boxes, or could have.
+struct Filters {
+  bool had_choice;         ///< several boxes were possible
+  bool left_out_idle;      ///< by keep_busy()
+  bool has_fastest_split;  ///< after keep_one_split()
+};
+
 /// The reason for the choice of `winner`: Decision::why.
-std::string why_best(const std::vector<Possible>& possible, const Possible& winner,
-                     const Possible& fastest, bool has_fastest_split) {
+std::string why_best(const Possible& winner, const Possible& fastest, const Filters& filters) {
   const Problem& problem = winner.shape.problem;
   const Decomposition requested = problem.requested.decomposition;
   if (problem.requested.box) return "as requested by product.box";
@@ -219,7 +238,7 @@ std::string why_best(const std::vector<Possible>& possible, const Possible& winn
     return "one rank has all of K, so split-k has nothing to share";
   }
   if (requested != Decomposition::automatic) return "as requested by product.decomposition";
-  if (possible.size() == 1) {
+  if (!filters.had_choice) {
     return problem.ranks.count == 1 ? "one rank has all rows" : "the only candidate";
   }
   const double percent = (prediction_error - 1) * 100;
@@ -227,9 +246,14 @@ std::string why_best(const std::vector<Possible>& possible, const Possible& winn
     return fmt::format("the simplest, and predicted to be at most {:.0f} % slower than {}", percent,
                        words_of(fastest.decomposition, fastest.shape.box));
   }
-  if (winner.decomposition == Decomposition::split_k && !has_fastest_split) {
+  if (winner.decomposition == Decomposition::split_k && !filters.has_fastest_split) {
     return fmt::format("within {:.0f} % of the shortest predicted time, with the smallest layers",
                        percent);
+  }
+  if (filters.left_out_idle) {
+    const std::uint64_t busy = winner.shape.busy_ranks(), all = problem.ranks.count;
+    return fmt::format("the shortest predicted time with {} ranks at work",
+                       busy == all ? "all" : fmt::format("{} of {}", busy, all));
   }
   return "the shortest predicted time";
 }
@@ -239,14 +263,17 @@ std::string why_best(const std::vector<Possible>& possible, const Possible& winn
 Choice choose(const Problem& problem, const Rates& rates) {
   Decision decision;
   std::vector<Possible> possible = possible_boxes(problem, rates, decision.alternatives);
-  const bool has_fastest_split = keep_one_split(possible);
+  Filters filters{.had_choice = possible.size() > 1,
+                  .left_out_idle = keep_busy(possible),
+                  .has_fastest_split = true};
+  filters.has_fastest_split = keep_one_split(possible);
   const Possible& fastest = *std::ranges::min_element(possible, {}, &Possible::seconds);
   const Possible& first = possible.front();
   const bool rows_suffice = first.decomposition == Decomposition::rows &&
                             first.seconds() <= prediction_error * fastest.seconds();
   const Possible& winner = rows_suffice ? first : fastest;
   decision.decomposition = winner.decomposition;
-  decision.why = why_best(possible, winner, fastest, has_fastest_split);
+  decision.why = why_best(winner, fastest, filters);
   shorten(decision.alternatives, winner);
   const Candidate& best = winner.best;
   return {.decision = std::move(decision),

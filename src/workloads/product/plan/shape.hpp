@@ -3,6 +3,7 @@
 // rank.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -91,6 +92,10 @@ struct Shape {
   /// Bytes of the accumulators of each tile of a super-tile: of all levels and all lanes.
   std::uint64_t accumulator_bytes() const {
     return saturating_sum({saturating_product({levels, tile_bytes}), lanes_bytes()});
+  }
+  /// The number of ranks that compute: those in the box that have tiles.
+  std::uint64_t busy_ranks() const {
+    return std::min(box.rows, tile_rows) * std::min(box.columns, tile_columns) * box.depth;
   }
   /// The number of checksums of each batch: see Box.
   std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }
