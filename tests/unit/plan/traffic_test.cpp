@@ -23,8 +23,13 @@ TEST(PlanTraffic, TrafficIsTheSumOverBatches) {
       const Range panel = plan.shape.depth({block, 1});
       const bool has_b = plan.schedule.cut.keeps_b && super_tile > 0;
       const std::uint64_t b_rows = has_b ? 0 : plan.b_part(block).rows.count;
-      uploads += a_rows * panel.count * problem.a.element_bytes +
-                 b_rows * columns * problem.b.element_bytes;
+      // Raw operands are uploaded without padding.
+      const std::uint64_t valid_b = has_b ? 0 : plan.b_part(block).valid.count;
+      const std::uint64_t valid_k = intersection(panel, {0, problem.k}).count;
+      const std::uint64_t valid_n = elements_of(tiles.columns, 16, problem.n).count;
+      uploads += (problem.a.raw ? plan.a_part(tiles).valid.count * valid_k : a_rows * panel.count) *
+                     problem.a.element_bytes +
+                 (problem.b.raw ? valid_b * valid_n : b_rows * columns) * problem.b.element_bytes;
       of_a += (plan.shape.box.columns - 1) * a_rows *
               gemm::a_ld(problem.precision, panel.count, Backend::host) * 4;
       of_b += (plan.shape.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);

@@ -85,13 +85,14 @@ void PanelUploads::compute_sizes() {
   sizes_ = {.slot_bytes = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
             .slots = staging_.slots,
             .readers = staging_.readers,
+            .batch_bytes = plan_.buffers.batch.uploaded(),
             .batches = plan_.schedule.ring_batches,
             .arrivals = true};
   first_piece_ = {0};
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const BatchUpload one = upload(batch);
     first_piece_.push_back(first_piece_.back() + one.pieces());
-    sizes_.batch_bytes = std::max(sizes_.batch_bytes, aligned(one.bytes));
+    expect(aligned(one.bytes) <= sizes_.batch_bytes, "a batch fits into its buffer");
     uploaded_ += one.a.bytes() + one.b.bytes();
   }
 }

@@ -22,6 +22,11 @@ struct BatchBuffers {
   std::uint64_t a_factor = 0, b_factor = 0;
   /// Two doubles for each row and each column tile of B's panel. 0 for a narrow tile.
   std::uint64_t y = 0;
+
+  /// The buffer that is uploaded to: of each operand the raw part or, if it is not raw, the panel.
+  std::uint64_t uploaded() const {
+    return (raw_a > 0 ? raw_a : a_panel) + (raw_b > 0 ? raw_b : b_panel);
+  }
 };
 
 /// The sizes of the buffers of the verification, in bytes as in BatchBuffers. Rows and column tiles

@@ -68,6 +68,30 @@ std::uint64_t c_uploads(const Plan& plan) {
   return saturating_product({all, element});
 }
 
+/// Bytes of A and B that this rank uploads for the batches of a super-tile.
+std::uint64_t panel_uploads(const Plan& plan, const SuperTile& tiles, bool has_b) {
+  const Problem& problem = plan.problem();
+  const auto bytes = [](const UploadedOperand& operand, std::uint64_t element, Range rows,
+                        Range columns, Range valid_rows, Range valid_columns) {
+    return operand.raw ? saturating_product({valid_rows.count, valid_columns.count, element})
+                       : saturating_product({rows.count, columns.count, element});
+  };
+  const Range columns = elements_of(tiles.columns, problem.tile.n);
+  const PanelPart a = plan.a_part(tiles);
+  std::uint64_t all = 0;
+  for (std::uint64_t i = 0; i < plan.part.blocks.count; ++i) {
+    const std::uint64_t block = plan.part.blocks.first + i;
+    const Range depth = plan.shape.depth({block, 1});
+    const PanelPart b = has_b ? PanelPart{} : plan.b_part(block);
+    all = saturating_sum({all,
+                          bytes(problem.a, plan.shape.a_element, a.rows, depth, a.valid,
+                                intersection(depth, {0, problem.k})),
+                          bytes(problem.b, plan.shape.b_element, b.rows, columns, b.valid,
+                                intersection(columns, {0, problem.n}))});
+  }
+  return all;
+}
+
 /// The traffic of all batches and exchanges.
 Traffic traffic_of(const Plan& plan) {
   const Shape& shape = plan.shape;
@@ -80,8 +104,7 @@ Traffic traffic_of(const Plan& plan) {
     const Pass a{.uploaded_rows = shape.a_from_b(tiles) ? 0 : rows};
     const Pass b{.columns = columns, .has_b = plan.schedule.cut.keeps_b && number > 0};
     const std::uint64_t blocks = part.blocks.count;
-    add(traffic.uploads, sum_over_blocks(upload_bytes, shape, a, blocks));
-    add(traffic.uploads, sum_over_blocks(upload_bytes, shape, b, blocks));
+    add(traffic.uploads, panel_uploads(plan, tiles, b.has_b));
     add(traffic.a_gathered, sum_over_blocks(gather_bytes, shape, a, blocks));
     add(traffic.b_gathered, sum_over_blocks(gather_bytes, shape, b, blocks));
     const Pass all{.rows = rows, .columns = columns, .tiles = shape.count_tiles(tiles)};
