@@ -6,6 +6,8 @@ namespace shardstream::gemm::cuda {
 namespace {
 
 constexpr unsigned threads = 256, warps = threads / 32;
+constexpr unsigned threads_of_long_row = 1024, threads_of_verdict = 512;
+constexpr std::uint64_t long_row = 4096;  // only strips (grid.hpp) have longer ones
 
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return (a + b - 1) / b;
@@ -59,14 +61,15 @@ struct Sums {
   double sum = 0, squares = 0;
 };
 
-/// The sums of a row by one warp; valid in lane 0.
+/// The part of a row's sums that thread `thread` of `count_threads` computes.
 template <class T>
-__device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
-                         std::uint64_t first_column) {
+__device__ Sums sums_of_thread(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
+                               std::uint64_t first_column, unsigned thread,
+                               unsigned count_threads) {
   constexpr unsigned width = Pack<T>::width;
   Sums mine;
 #pragma unroll 4
-  for (std::uint64_t at = threadIdx.x % 32 * width; at < count; at += 32 * width) {
+  for (std::uint64_t at = thread * width; at < count; at += count_threads * width) {
     const Pack<T> some = load(x, at, count, packs);
     const std::uint64_t signs = signs_from(seed, first_column + at);
 #pragma unroll
@@ -76,7 +79,27 @@ __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint6
       mine.squares = fma(value, value, mine.squares);
     }
   }
+  return mine;
+}
+
+/// The sums of a row by one warp; valid in lane 0.
+template <class T>
+__device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
+                         std::uint64_t first_column) {
+  const Sums mine = sums_of_thread(x, count, packs, seed, first_column, threadIdx.x % 32, 32);
   return {warp_sum(mine.sum), warp_sum(mine.squares)};
+}
+
+/// The sum over the block's threads; valid in thread 0.
+__device__ double block_sum(double value) {
+  __shared__ double of_warp[32];
+  value = warp_sum(value);
+  __syncthreads();  // an earlier sum has been read
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  double total = 0;
+  for (unsigned i = 0; i < blockDim.x / 32; ++i) total += of_warp[i];
+  return total;
 }
 
 /// One warp per row of a column tile.
@@ -240,17 +263,6 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
   if (blockIdx.y == 0) write_row_squares<T, Columns>(args, shared, squares, offset);
 }
 
-/// The sum over the block's threads; valid in thread 0.
-__device__ double block_sum(double value) {
-  __shared__ double of_warp[warps];
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  double total = 0;
-  for (unsigned i = 0; i < warps; ++i) total += of_warp[i];
-  return total;
-}
-
 /// One block per column tile and slice.
 __global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs args) {
   const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);
@@ -274,6 +286,28 @@ void launch_products(const AddProductsArgs& args, CudaStream stream) {
       <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
 }
 
+/// Computes the verdict on a row from its sums.
+__device__ void judge(const CheckTileArgs& args, const detail::ErrorParameters& parameters,
+                      std::uint64_t row, const Sums& sums) {
+  const auto model = detail::error_model(parameters, static_cast<double>(args.columns),
+                                         sums.squares, args.row_squares[row], *args.column_squares);
+  const double bound = 8 * sqrt(model.variance) + model.underflow;
+  const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
+  args.row_verdicts[row] = {ratio, bound, sums.squares};
+}
+
+/// One block per row, for the few rows of a long strip.
+template <class T>
+__global__ void __launch_bounds__(threads_of_long_row)
+    check_long_rows(CheckTileArgs args, detail::ErrorParameters parameters, bool packs) {
+  const std::uint64_t row = blockIdx.x;
+  const Sums mine =
+      sums_of_thread(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
+                     args.seed, args.first_column, threadIdx.x, threads_of_long_row);
+  const Sums sums{block_sum(mine.sum), block_sum(mine.squares)};
+  if (threadIdx.x == 0) judge(args, parameters, row, sums);
+}
+
 /// One warp per row.
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -282,12 +316,7 @@ __global__ void __launch_bounds__(threads)
   if (row >= args.rows) return;
   const Sums sums = row_sums(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
                              args.seed, args.first_column);
-  if (threadIdx.x % 32 != 0) return;
-  const auto model = detail::error_model(parameters, static_cast<double>(args.columns),
-                                         sums.squares, args.row_squares[row], *args.column_squares);
-  const double bound = 8 * sqrt(model.variance) + model.underflow;
-  const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
-  args.row_verdicts[row] = {ratio, bound, sums.squares};
+  if (threadIdx.x % 32 == 0) judge(args, parameters, row, sums);
 }
 
 /// Adds the verdict on other rows to `mine`.
@@ -304,16 +333,17 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
     mine.detection_threshold = other.detection_threshold;
 }
 
-/// One block: each thread combines every 256th row, then a tree joins the threads.
-__global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
-  __shared__ TileVerdict found[threads];
+/// One block: each thread combines every 512th row, then a tree joins the threads.
+__global__ void __launch_bounds__(threads_of_verdict) join_rows(CheckTileArgs args) {
+  __shared__ TileVerdict found[threads_of_verdict];
   const unsigned t = threadIdx.x;
   TileVerdict mine{};
-  for (std::uint64_t row = t; row < args.rows; row += threads) {
+#pragma unroll 8
+  for (std::uint64_t row = t; row < args.rows; row += threads_of_verdict) {
     detail::take(mine, args.row_verdicts[row], row);
   }
   found[t] = mine;
-  for (unsigned width = threads / 2; width > 0; width /= 2) {
+  for (unsigned width = threads_of_verdict / 2; width > 0; width /= 2) {
     __syncthreads();
     if (t < width) join(found[t], found[t + width]);
   }
@@ -351,17 +381,22 @@ void add_products(const AddProductsArgs& args, CudaStream stream) {
 
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
-  const unsigned blocks = blocks_of(args.rows, warps);
   const auto parameters = detail::error_parameters(args.precision, args.k);
   with_accumulator_type(args.precision, [&](auto of) {
     using T = typename decltype(of)::type;
-    check_rows_of<T>
-        <<<blocks, threads, 0, stream>>>(args, parameters, in_packs<T>(args.tile, args.ld));
+    const bool packs = in_packs<T>(args.tile, args.ld);
+    if (args.columns > long_row) {
+      check_long_rows<T><<<static_cast<unsigned>(args.rows), threads_of_long_row, 0, stream>>>(
+          args, parameters, packs);
+    } else {
+      check_rows_of<T>
+          <<<blocks_of(args.rows, warps), threads, 0, stream>>>(args, parameters, packs);
+    }
   });
 }
 
 void verdict(const CheckTileArgs& args, CudaStream stream) {
-  join_rows<<<1, threads, 0, stream>>>(args);
+  join_rows<<<1, threads_of_verdict, 0, stream>>>(args);
 }
 
 }  // namespace shardstream::gemm::cuda
