@@ -1,5 +1,5 @@
-// Kernels for narrow products X^T X against plain sums, on every backend. Small integers are exact
-// in every precision, as are their sums.
+// Kernels for narrow products X^T X against plain sums, and the check of long tiles, on every
+// backend. Small integers are exact in every precision, as are their sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -253,6 +253,52 @@ TEST_F(Narrow, UnfoldAddsTheDiagonalBlocksInOrder) {
         EXPECT_EQ(test::from_device(*stream_, out), wanted) << n << " x " << fold;
       });
     }
+  }
+}
+
+/// Whole thread blocks sum long rows, and many rows have one verdict. Only the check's sums exist.
+TEST_F(Narrow, TheCheckNamesTheWrongRowOfALongTile) {
+  for (const auto& [rows, columns] :
+       {std::pair<std::uint64_t, std::uint64_t>{7, 5001}, {3, 62720}, {30'000, 4}}) {
+    const Values whole = small_integers(rows * columns, 8);
+    std::vector<float> c(whole.begin(), whole.end());
+    Values z(rows);
+    for (std::uint64_t i = 0; i < c.size(); ++i) {
+      z[i / columns] += sign_of(seed, i % columns) * whole[i];
+    }
+    const auto device_z = test::on_device(*device_, *stream_, z);
+    const auto row_squares = test::on_device(*device_, *stream_, Values(rows, 1000));
+    const auto column_squares = test::on_device(*device_, *stream_, Values(1, 1000));
+    const Buffer<RowVerdict> verdicts(*device_, Memory::device, rows);
+    const Buffer<TileVerdict> found(*device_, Memory::device, 1);
+    const auto verdict = [&, rows = rows, columns = columns] {
+      const auto there = test::on_device(*device_, *stream_, c);
+      const CheckTileArgs args{there.data(),
+                               Precision::fp32,
+                               rows,
+                               columns,
+                               columns,
+                               seed,
+                               0,
+                               100,
+                               device_z.data(),
+                               1,
+                               row_squares.data(),
+                               column_squares.data(),
+                               verdicts.data(),
+                               found.data()};
+      stream_->launch(check_rows_kernel(), args);
+      stream_->launch(verdict_kernel(), args);
+      return test::from_device(*stream_, found)[0];
+    };
+    const TileVerdict right = verdict();
+    EXPECT_EQ(right.worst, 0);
+    EXPECT_EQ(right.failures + right.unchecked, 0U);
+    c[(rows - 2) * columns + columns - 1] += 100;
+    c[(rows - 1) * columns] += 1;
+    const TileVerdict wrong = verdict();
+    EXPECT_EQ(wrong.failures, 2U) << rows << " x " << columns;
+    EXPECT_EQ(wrong.worst_row, rows - 2);
   }
 }
 
