@@ -220,17 +220,6 @@ void launch_few_products(const AddProductsArgs& args, CudaStream stream) {
       <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
 }
 
-/// The sum over the block's threads; valid in thread 0.
-__device__ double block_sum(double value) {
-  __shared__ double of_warp[warps];
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  double total = 0;
-  for (unsigned i = 0; i < warps; ++i) total += of_warp[i];
-  return total;
-}
-
 /// One block per column tile and slice.
 __global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs args) {
   const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);

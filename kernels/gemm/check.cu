@@ -6,6 +6,9 @@
 namespace shardstream::gemm::cuda {
 namespace {
 
+constexpr unsigned threads_of_long_row = 1024, threads_of_verdict = 512;
+constexpr std::uint64_t long_row = 4096;  // only strips (grid.hpp) have longer ones
+
 /// Bit i is the sign bit (sign_word()) of column first + i, for up to 16 columns.
 __device__ std::uint64_t signs_from(std::uint64_t seed, std::uint64_t first) {
   const unsigned shift = first % 64;
@@ -18,14 +21,15 @@ struct Sums {
   double sum = 0, squares = 0;
 };
 
-/// The sums of a row by one warp; valid in lane 0.
+/// The part of a row's sums that thread `thread` of `count_threads` computes.
 template <class T>
-__device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
-                         std::uint64_t first_column) {
+__device__ Sums sums_of_thread(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
+                               std::uint64_t first_column, unsigned thread,
+                               unsigned count_threads) {
   constexpr unsigned width = Pack<T>::width;
   Sums mine;
 #pragma unroll 4
-  for (std::uint64_t at = threadIdx.x % 32 * width; at < count; at += 32 * width) {
+  for (std::uint64_t at = thread * width; at < count; at += count_threads * width) {
     const Pack<T> some = load(x, at, count, packs);
     const std::uint64_t signs = signs_from(seed, first_column + at);
 #pragma unroll
@@ -35,6 +39,14 @@ __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint6
       mine.squares = fma(value, value, mine.squares);
     }
   }
+  return mine;
+}
+
+/// The sums of a row by one warp; valid in lane 0.
+template <class T>
+__device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
+                         std::uint64_t first_column) {
+  const Sums mine = sums_of_thread(x, count, packs, seed, first_column, threadIdx.x % 32, 32);
   return {warp_sum(mine.sum), warp_sum(mine.squares)};
 }
 
@@ -61,12 +73,7 @@ __global__ void __launch_bounds__(threads)
   if (row >= args.rows) return;
   const Sums sums = row_sums(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
                              args.seed, args.first_column);
-  if (threadIdx.x % 32 != 0) return;
-  const auto model = detail::error_model(parameters, static_cast<double>(args.columns),
-                                         sums.squares, args.row_squares[row], *args.column_squares);
-  const double bound = 8 * sqrt(model.variance) + model.underflow;
-  const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
-  args.row_verdicts[row] = {ratio, bound, sums.squares};
+  if (threadIdx.x % 32 == 0) judge(args, parameters, row, sums);
 }
 
 /// Adds the verdict on other rows to `mine`.
@@ -83,16 +90,17 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
     mine.detection_threshold = other.detection_threshold;
 }
 
-/// One block: each thread combines every 256th row, then a tree joins the threads.
-__global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
-  __shared__ TileVerdict found[threads];
+/// One block: each thread combines every 512th row, then a tree joins the threads.
+__global__ void __launch_bounds__(threads_of_verdict) join_rows(CheckTileArgs args) {
+  __shared__ TileVerdict found[threads_of_verdict];
   const unsigned t = threadIdx.x;
   TileVerdict mine{};
-  for (std::uint64_t row = t; row < args.rows; row += threads) {
+#pragma unroll 8
+  for (std::uint64_t row = t; row < args.rows; row += threads_of_verdict) {
     detail::take(mine, args.row_verdicts[row], row);
   }
   found[t] = mine;
-  for (unsigned width = threads / 2; width > 0; width /= 2) {
+  for (unsigned width = threads_of_verdict / 2; width > 0; width /= 2) {
     __syncthreads();
     if (t < width) join(found[t], found[t + width]);
   }
@@ -113,17 +121,22 @@ void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
 
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
-  const unsigned blocks = blocks_of(args.rows, warps);
   const auto parameters = detail::error_parameters(args.precision, args.k);
   with_accumulator_type(args.precision, [&](auto of) {
     using T = typename decltype(of)::type;
-    check_rows_of<T>
-        <<<blocks, threads, 0, stream>>>(args, parameters, in_packs<T>(args.tile, args.ld));
+    const bool packs = in_packs<T>(args.tile, args.ld);
+    if (args.columns > long_row) {
+      check_long_rows<T><<<static_cast<unsigned>(args.rows), threads_of_long_row, 0, stream>>>(
+          args, parameters, packs);
+    } else {
+      check_rows_of<T>
+          <<<blocks_of(args.rows, warps), threads, 0, stream>>>(args, parameters, packs);
+    }
   });
 }
 
 void verdict(const CheckTileArgs& args, CudaStream stream) {
-  join_rows<<<1, threads, 0, stream>>>(args);
+  join_rows<<<1, threads_of_verdict, 0, stream>>>(args);
 }
 
 }  // namespace shardstream::gemm::cuda

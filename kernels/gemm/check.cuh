@@ -47,4 +47,16 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
+/// The sum over the block's threads; valid in thread 0.
+__device__ inline double block_sum(double value) {
+  __shared__ double of_warp[32];
+  value = warp_sum(value);
+  __syncthreads();  // an earlier sum has been read
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  double total = 0;
+  for (unsigned i = 0; i < blockDim.x / 32; ++i) total += of_warp[i];
+  return total;
+}
+
 }  // namespace shardstream::gemm::cuda

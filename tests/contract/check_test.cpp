@@ -138,7 +138,7 @@ std::vector<T> product(const Shape& s, const Values& a, const Values& b) {
 
 const Shape shapes[] = {{1, 1, 1, 1, 1},       {13, 263, 1, 64, 1},    {263, 13, 13, 16, 8},
                         {1, 263, 263, 13, 64}, {70, 260, 200, 4, 128}, {130, 100, 263, 20, 263},
-                        {64, 128, 96, 32, 64}};
+                        {64, 128, 96, 32, 64}, {5, 4100, 7, 4100, 7}};
 
 /// Rows of the identity matrix select single signs.
 TEST_F(Check, AllBackendsUseTheSameSigns) {

@@ -23,9 +23,10 @@ struct PanelCopies : ::testing::Test {
 };
 
 TEST_F(PanelCopies, TransposesHandleElementsOfAnySize) {
-  constexpr std::uint64_t shapes[][4] = {{1, 1, 1, 1},         {1, 263, 264, 1},
-                                         {13, 67, 67, 13},     {64, 128, 128, 64},
-                                         {132, 260, 264, 140}, {262, 130, 132, 264}};
+  constexpr std::uint64_t shapes[][4] = {
+      {1, 1, 1, 1},         {1, 263, 264, 1},     {13, 67, 67, 13},   {64, 128, 128, 64},
+      {132, 260, 264, 140}, {262, 130, 132, 264}, {4, 3000, 3000, 4}, {3000, 4, 4, 3000},
+      {33, 700, 704, 36},   {70, 12, 16, 80}};
   for (const unsigned bytes : {1U, 2U, 4U, 8U}) {
     for (const auto& [rows, columns, ld, ld_to] : shapes) {
       std::mt19937_64 random(7);
@@ -43,6 +44,52 @@ TEST_F(PanelCopies, TransposesHandleElementsOfAnySize) {
                       {there.data(), rows, columns, ld, to.data(), ld_to, bytes});
       EXPECT_EQ(test::from_device(*stream_, to), wanted)
           << rows << " x " << columns << ", " << bytes << " bytes";
+    }
+  }
+}
+
+Bytes random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937_64 random(seed);
+  Bytes bytes(count);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// Rows of few elements, whole blocks of threads, and packs that are partly valid.
+TEST_F(PanelCopies, PaddingBecomesZeros) {
+  struct Case {
+    std::uint64_t rows, columns, to_rows, to_columns, ld;
+  };
+  constexpr Case cases[] = {{1, 1, 1, 1, 1},          {5, 3, 8, 4, 4},
+                            {1000, 33, 1024, 36, 36}, {700, 4, 700, 4, 4},
+                            {300, 60, 301, 64, 70},   {7, 5000, 16, 5120, 5120},
+                            {0, 12, 3, 12, 12},       {13, 0, 16, 16, 16},
+                            {3000, 1, 3000, 4, 8},    {3, 1030, 4, 1031, 1033}};
+  for (const unsigned bytes : {1U, 2U, 4U, 8U}) {
+    for (const auto& [rows, columns, to_rows, to_columns, ld] : cases) {
+      const Bytes from = random_bytes(rows * columns * bytes, 5);
+      Bytes padded(to_rows * ld * bytes, std::byte{0x33}), turned = padded;
+      for (std::uint64_t i = 0; i < to_rows * to_columns; ++i) {
+        const std::uint64_t r = i / to_columns, c = i % to_columns;
+        const bool valid = r < rows && c < columns;
+        std::byte* const to = &padded[(r * ld + c) * bytes];
+        std::byte* const other = &turned[(r * ld + c) * bytes];
+        std::memset(to, 0, bytes);
+        std::memset(other, 0, bytes);
+        if (valid) std::memcpy(to, &from[(r * columns + c) * bytes], bytes);
+        if (valid) std::memcpy(other, &from[(c * rows + r) * bytes], bytes);
+      }
+      const auto there = test::on_device(*device_, *stream_, from);
+      const auto to = test::on_device(*device_, *stream_, Bytes(padded.size(), std::byte{0x33}));
+      const auto other = test::on_device(*device_, *stream_, Bytes(padded.size(), std::byte{0x33}));
+      stream_->launch(pad_kernel(),
+                      {there.data(), rows, columns, to.data(), to_rows, to_columns, ld, bytes});
+      stream_->launch(transpose_kernel(), {there.data(), columns, rows, rows, other.data(), ld,
+                                           bytes, to_rows, to_columns});
+      EXPECT_EQ(test::from_device(*stream_, to), padded)
+          << rows << " x " << columns << ", " << bytes << " bytes";
+      EXPECT_EQ(test::from_device(*stream_, other), turned)
+          << rows << " x " << columns << ", " << bytes << " bytes, transposed";
     }
   }
 }
@@ -65,13 +112,6 @@ TEST_F(PanelCopies, AMirroredTileIsSymmetric) {
     expect_mirrored<float>(*device_, *stream_, edge, edge);
     expect_mirrored<double>(*device_, *stream_, edge, edge + 3);
   }
-}
-
-Bytes random_bytes(std::size_t count, unsigned seed) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(count);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
 }
 
 TEST_F(PanelCopies, WordChecksumsCoverEveryByte) {

@@ -192,7 +192,8 @@ struct PanelKernels : ::testing::Test {
 
 TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
   constexpr std::uint64_t shapes[][3] = {{1, 1, 1},      {1, 263, 263},  {263, 1, 1},
-                                         {13, 263, 268}, {64, 128, 128}, {96, 80, 96}};
+                                         {13, 263, 268}, {64, 128, 128}, {96, 80, 96},
+                                         {700, 4, 4},    {333, 12, 12},  {90, 60, 64}};
   for (const auto& [rows, columns, ld] : shapes) {
     for (const bool transposed : {false, true}) {
       expect_canonical<float>(ElementType::f32, rows, columns, ld, transposed);
@@ -218,7 +219,9 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
                             {true, false, Side::a, true, 69, 1, columns},
                             {false, true, Side::b, true, 0, columns, 133},
                             {false, false, Side::b, false, 70, 131, columns},
-                            {false, false, Side::a, true, 64, 128, 140}};
+                            {false, false, Side::a, true, 64, 128, 140},
+                            {true, true, Side::b, false, 69, 128, 132},
+                            {false, false, Side::b, false, 1, 4, 132}};
   std::vector<double> shift(columns), scale(columns);
   for (std::size_t v = 0; v < columns; ++v) {
     shift[v] = 0.37 * static_cast<double>(v) - 10;
@@ -319,6 +322,10 @@ TEST(PanelWork, ReadersRoundElementsThatDoNotGrowAndAreNotCentred) {
     EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, false), transpose);
     EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, true), canonicalize);
     EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, backend, false, false), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, false, true), pad);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, true, false, true), transpose);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, true, true),
+              canonicalize);
     EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, backend, false, false), canonicalize);
   }
 }

@@ -1,11 +1,14 @@
 // The sizes of tiles, pitches and elements that a product has on each backend.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/shard.hpp"
+#include "kernels/gemm/check.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/precision.hpp"
@@ -76,8 +79,7 @@ TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
   EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
   EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
   EXPECT_EQ(tile_for(64, 64, 1 << 24, Precision::fp32, Backend::cuda), (Tile{64, 64, 131072, 32}));
-  EXPECT_EQ(tile_for(4, 4, 1 << 28, Precision::fp32, Backend::cuda),
-            (Tile{16, 16, 1030144, 128}));
+  EXPECT_EQ(tile_for(4, 4, 1 << 28, Precision::fp32, Backend::cuda), (Tile{16, 16, 1030144, 128}));
   EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
   EXPECT_EQ(tall(384, 200000, Backend::host), (Tile{128, 128, 2048}))
       << "nine tiles are enough for threads";
@@ -116,6 +118,103 @@ TEST(TileFor, SmallerTilesPadLessAndKeepTheAlgorithm) {
       EXPECT_EQ(tile.m % 256 + tile.n % 256, 0U);
     }
   }
+}
+
+/// The bits of C depend on these: a change needs a new version of the results' schema.
+TEST(TileFor, TilesOfProductsThatAreNotNarrowAreFixed) {
+  struct Case {
+    std::uint64_t m, n, k;
+    Precision precision;
+    bool symmetric;
+    Tile tile;
+  };
+  using enum Precision;
+  const Case cases[] = {
+      {4096, 4096, 4096, fp32, false, {1024, 4096, 4096, 1, 4096, 4096}},
+      {65536, 65536, 65536, tf32, false, {4096, 4096, 5056}},
+      {3000, 3000, 3000, fp32, false, {1536, 3072, 3008, 1, 3072, 3072}},
+      {20000, 20000, 20000, tf32, false, {2560, 4096, 5056, 1, 4096, 4096}},
+      {2000, 2000, 500000, fp32, true, {2048, 2048, 8000}},
+      {1024, 1024, 4194304, fp64, true, {1024, 1024, 8192, 2}},
+      {129, 129, 1000000, fp32, true, {144, 144, 15488, 8}},
+      {64, 64, 16777216, int8, true, {64, 64, 131072, 32}},
+      {64, 64, 16777216, fp32x3, true, {64, 64, 1024}},
+      {100, 100, 700, fp32, true, {112, 112, 704}},
+      {4, 4, 268435456, fp32, false, {16, 16, 1030144, 128}},
+      {7, 4000, 300, bf16, false, {16, 4096, 320}},
+      {129, 500000, 300, fp32, false, {144, 4096, 320}},
+      {100, 4096, 50, fp64, false, {112, 4096, 64}},
+      {12345, 12345, 6000, fp16, true, {3328, 3328, 6016}},
+      {300, 200, 100000, bf16, false, {512, 208, 7808, 8}},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(tile_for(one.m, one.n, one.k, one.precision, Backend::cuda, one.symmetric), one.tile)
+        << one.m << " x " << one.n << " x " << one.k;
+  }
+}
+
+TEST(TileFor, FewRowsOrColumnsHaveLongTiles) {
+  const auto strip = [](std::uint64_t m, std::uint64_t n, std::uint64_t k) {
+    return tile_for(m, n, k, Precision::fp32, Backend::cuda);
+  };
+  EXPECT_EQ(strip(7, 500'000, 300), (Tile{16, 62720, 320}));
+  EXPECT_EQ(strip(500'000, 7, 300), (Tile{62720, 16, 320}));
+  EXPECT_EQ(strip(128, 500'000, 300), (Tile{128, 8192, 320}));
+  EXPECT_EQ(strip(7, 4000, 300), (Tile{16, 4096, 320}));
+  for (const std::uint64_t shorter : {1, 16, 17, 48, 100, 128}) {
+    for (const std::uint64_t longer : {129, 4096, 5000, 65'537, 1'000'003}) {
+      const Tile tile = strip(shorter, longer, 100);
+      EXPECT_EQ(strip(longer, shorter, 100), (Tile{tile.n, tile.m, tile.k}));
+      EXPECT_LE(tile.m * tile.n, std::uint64_t{1} << 20);
+      EXPECT_LE(tile.n, 65'536U);
+      const std::uint64_t tiles = ceil_div(longer, tile.n);
+      EXPECT_LT(tiles * tile.n - longer, tiles * 256) << shorter << " x " << longer;
+    }
+  }
+}
+
+TEST(TileFor, NarrowProductsFoldTheirPanels) {
+  for (const std::uint64_t n : {1, 2, 3, 4, 5, 12, 33, 36, 60, 64, 65, 96, 100, 128}) {
+    for (const std::uint64_t k : {1024, 8000, 100'000, 3'000'000, 134'217'728}) {
+      const Tile tile = tile_for(n, n, k, Precision::tf32, Backend::cuda, true);
+      const std::string what = std::to_string(n) + " of " + std::to_string(k);
+      ASSERT_TRUE(tile.is_narrow()) << what;
+      EXPECT_EQ(tile, narrow_tile(n, k));
+      EXPECT_EQ(tile.m, tile.n);
+      EXPECT_EQ(tile.n, ceil_div(n, n <= 64 ? 4 : 16) * (n <= 64 ? 4 : 16)) << what;
+      EXPECT_TRUE(std::has_single_bit(tile.fold) && std::has_single_bit(tile.lanes));
+      EXPECT_EQ(tile.folded_n() % 16, 0U) << what;
+      EXPECT_TRUE(tile.folded_n() >= 64 && tile.folded_n() <= 256) << what;
+      EXPECT_EQ(tile.lane_elements(), tile.folded_n() * tile.folded_n());
+      EXPECT_EQ(tile.k % tile.lanes, 0U);
+      EXPECT_EQ(tile.lane_k() % (16 * tile.fold), 0U) << what;
+      EXPECT_TRUE(tile.lanes == 1 || tile.lane_k() / tile.fold >= 200) << what;
+      EXPECT_LE(tile.lanes, 64U);
+      // From 4 MiB of floats, or all of a small product, up to 64 MiB, and 64 blocks in a large one
+      EXPECT_TRUE(tile.k >= k || tile.k * tile.n > (std::uint64_t{1} << 19)) << what;
+      EXPECT_LE(tile.k * tile.n, (std::uint64_t{1} << 24) * 17 / 16) << what;
+      EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 16 + 16 * tile.fold * tile.lanes) << what;
+      EXPECT_FALSE(may_begin_shallow(tile, Precision::tf32));
+    }
+  }
+}
+
+TEST(TileFor, OtherProductsAreNotNarrow) {
+  const auto is_folded = [](std::uint64_t n, std::uint64_t k, Precision precision,
+                            Backend backend = Backend::cuda, bool symmetric = true) {
+    return tile_for(n, n, k, precision, backend, symmetric).is_narrow();
+  };
+  for (const Precision precision : all_precisions) {
+    const bool has_lanes = precision != Precision::fp32x3 && precision != Precision::int8;
+    EXPECT_EQ(is_folded(12, 100'000, precision), has_lanes) << name_of(precision);
+  }
+  EXPECT_FALSE(is_folded(12, 100'000, Precision::fp32, Backend::host));
+  EXPECT_FALSE(is_folded(12, 100'000, Precision::fp32, Backend::cuda, false));
+  EXPECT_TRUE(is_folded(128, 1024, Precision::fp32));
+  EXPECT_FALSE(is_folded(129, 100'000, Precision::fp32)) << "too wide";
+  EXPECT_FALSE(is_folded(128, 1023, Precision::fp32)) << "not tall";
+  EXPECT_EQ(check_slices(narrow_tile(4, 100'000), 4), 256U);
+  EXPECT_EQ(check_slices(Tile{16, 16, 100}, 4), 128U);
 }
 
 TEST(TileFor, RowsOfFloatsHaveALargerPitch) {
