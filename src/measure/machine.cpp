@@ -42,6 +42,7 @@ std::string cut(const std::string& text) {
 double assumed_rate(const std::string& ceiling, Backend backend) {
   if (ceiling == "link_up" || ceiling == "link_down") return backend == Backend::host ? 10 : 50;
   if (ceiling == "device_read") return 2500;
+  if (ceiling == "device_copy") return backend == Backend::host ? 10 : 2500;
   if (ceiling == "host_memory_read") return 10;
   throw ContractError(fmt::format("there is no assumed rate for the ceiling {}", ceiling));
 }

@@ -74,13 +74,14 @@ def test_checkpoints():
     text = dry(*one, env=ON_HOST)
     expect(text, "super-tiles: 1", "checkpoint: none")
     assert "resuming" not in text, text
-    expect(dry(*sizes[:-2], env=ON_HOST), "resuming: ", "-o")
+    memory = ["--pipeline.gpu-memory", "20MiB"]
+    expect(dry(*sizes[:-2], *memory, env=ON_HOST), "resuming: ", "-o")
     for how in (["--measure.repeat", 2], ["--measure.repeat", "auto"], ["--measure.warmup", 1]):
         text = dry(*sizes, *how, env=ON_HOST)
         assert "checkpoint" not in text and "resuming" not in text, text
     text = dry("reduce", "-o", folder / "c.h5", env=ON_HOST)
     assert "checkpoint" not in text and "resuming" not in text, text
-    capped = [*sizes, "--pipeline.gpu-memory", "20MiB"]
+    capped = [*sizes, *memory]
     text = dry(*capped, env=ON_HOST)
     tiles = int(re.search(r"super-tiles: (\d+),", text)[1])
     assert tiles > 1, text

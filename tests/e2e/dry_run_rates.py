@@ -36,8 +36,8 @@ def test_files_and_measured_rates():
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--product.precision", "fp64",
                warnings=[["1 of 2 ranks"],
                          ["--rates", f"'{result}', a result of gemm, ", "so it is assumed",
-                          "  used: link_up, link_down\n", "  not used: panel_read, ", "fp32",
-                          "fp64", "  no limit of this run: multiply_fp32\n",
+                          "  used: link_up, link_down, device_copy\n",
+                          "  not used: panel_feed, ", "fp32", "fp64", "panel_read, ", "  no limit of this run: multiply_fp32\n",
                           "  missing: all_gather, multiply_fp64\n"]])
     expect(text, "assumed", "all_gather 5 GB/s", "multiply_fp64 200 Gflop/s")
     assert "all_gather 5 GB/s between" not in text, text
@@ -51,8 +51,9 @@ def test_files_and_measured_rates():
     for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
                    [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
-                   warnings=[["link_up, link_down, multiply_fp32", "panel_read", "f32"]])
-        assert "panel_read" not in text, text
+                   warnings=[["link_up, link_down, multiply_fp32, device_copy", "panel_read",
+                              "panel_feed", "f32"]])
+        assert "panel_read" not in text and "panel_feed" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 per host", "C: 100 x 60 in fp32")
 
 
@@ -126,7 +127,7 @@ def test_rates_without_sizes():
         file["ceilings"] = ceilings[[name for name in ceilings.dtype.names
                                      if name not in ("tile_m", "tile_n", "tile_k", "lanes")]]
     text = dry("gemm", *sizes, "--rates", folder / "new.h5", env=ON_HOST, warnings=[
-        ["--rates", "used: link_up, panel_read, link_down\n", "  not used: multiply_fp32, ",
+        ["--rates", "used: link_up, panel_read, panel_feed, link_down, device_copy\n", "  not used: multiply_fp32, ",
          "unknown conditions"]])
     expect(text, "assumed", "multiply_fp32 400 Gflop/s")
 

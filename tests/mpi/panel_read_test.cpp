@@ -8,7 +8,7 @@
 #include "mpi/host_options.hpp"
 #include "support/session.hpp"
 #include "support/uniform_source.hpp"
-#include "workloads/product/engine/copy_rows.hpp"
+#include "workloads/product/engine/panel_rates.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -46,8 +46,9 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   operands.m = m;
   operands.n = n;
   operands.k = k;
-  const measure::Ceiling ceiling = panel_read(
-      runtime, operands, pipeline::staging_sizes(options, runtime.resources), 0, seconds);
+  const PanelReaders readers(runtime, operands, pipeline::staging_sizes(options, runtime.resources),
+                             0);
+  const measure::Ceiling ceiling = readers.read(seconds);
   EXPECT_GT(ceiling.min, 0);
   // Readers end with the pieces that they have begun.
   EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));

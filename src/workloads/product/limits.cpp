@@ -11,7 +11,7 @@
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "measure/source_ceilings.hpp"
-#include "workloads/product/engine/copy_rows.hpp"
+#include "workloads/product/engine/panel_rates.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -47,6 +47,11 @@ bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
   return near(m, tile.m) && near(n, tile.n) && near(k, tile.k) &&
          near(m * n * k, tile.m * tile.n * tile.k) &&
          value("lanes") == static_cast<double>(tile.lanes);
+}
+
+/// Rates::call: assumed, as with an H100, and as for a kernel on a few threads of a host.
+double seconds_of_call(Backend backend) {
+  return backend == Backend::host ? 20e-6 : 6e-6;
 }
 
 /// Flop of the whole product, without padding. A symmetric product computes only half of it.
@@ -125,6 +130,17 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                            effort, work);
 }
 
+/// The rates of readers. Collective.
+Limits reader_limits(runtime::Runtime& runtime, const Operands& operands,
+                     const pipeline::StagingSizes& staging, std::uint64_t sample,
+                     measure::Effort effort) {
+  const PanelReaders readers(runtime, operands, staging, std::min(sample, effort.host_bytes));
+  Limits limits;
+  limits.read = readers.read(std::max(0.01, effort.seconds / 2));
+  limits.feed = readers.feed(effort.seconds / 2, limits.read.min, effort.device_bytes);
+  return limits;
+}
+
 /// The ceiling of a long product is measured again, for longer, because a GPU at its power limit is
 /// slower than one that has just started. Collective.
 measure::Ceiling multiply_limit(runtime::Runtime& runtime, const Operands& operands,
@@ -139,13 +155,36 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const Operands& opera
   return measured();
 }
 
+/// Bytes/s of the readers, with uploads and without.
+struct ReaderRates {
+  double feed, read;
+};
+
+/// The readers of an earlier result. If it is too old to have panel_feed, readers are assumed to
+/// reach 0.6 of panel_read while uploads use the same memory, as on H100 hosts. If it has neither,
+/// readers are assumed to be as fast as the link.
+ReaderRates reader_rates(measure::Machine& machine, const Rates* measured) {
+  constexpr double beside_uploads = 0.6;
+  const bool knows_feed = machine.knows("panel_feed"), knows_read = machine.knows("panel_read");
+  const double up = machine.use_rate(
+      "link_up", measured == nullptr ? std::nullopt : std::optional(measured->link_up));
+  const double other_feed = measured == nullptr ? up : std::min(up, measured->link_up);
+  const double other_read = measured == nullptr ? up / beside_uploads : measured->read;
+  const double read = knows_read ? machine.use_rate("panel_read", other_read, "GB/s") : other_read;
+  if (knows_feed) return {std::min(up, machine.use_rate("panel_feed", up, "GB/s")), read};
+  return {knows_read ? std::min(up, beside_uploads * read) : other_feed, read};
+}
+
 }  // namespace
 
-Rates Limits::rates() const {
-  return {.link_up = std::min(read.min, up.min) * 1e9,
+Rates Limits::rates(Backend backend) const {
+  return {.link_up = std::min(feed.min, up.min) * 1e9,
           .link_down = down.min * 1e9,
           .gather = gather ? gather->min * 1e9 : 1e12,
           .flops = multiply.min * 1e9,
+          .read = read.min * 1e9,
+          .device = device_copy.min * 1e9,
+          .call = seconds_of_call(backend),
           .gathers_block = gathers_block};
 }
 
@@ -174,19 +213,19 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
   const auto effort =
       measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
   constexpr std::size_t max_gathered = std::size_t{64} << 20;
-  Limits limits{
-      .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
-                         std::max(0.01, effort.seconds / 2)),
-      .up = measure::link(measure::LinkDirection::up, device, session, effort),
-      .down = measure::link(measure::LinkDirection::down, device, session, effort),
-      .multiply = multiply_limit(runtime, operands, tile, effort),
-      .gather = measure::all_gather(
-          device, *runtime.communicator, session, effort,
-          std::clamp<std::uint64_t>(
-              effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-              max_gathered)),
-      .gathers_block = runtime.communicator->blocks()};
-  limits.read.conditions = panel_read_conditions(operands, runtime.options);
+  Limits limits = reader_limits(runtime, operands, staging, sample, effort);
+  limits.up = measure::link(measure::LinkDirection::up, device, session, effort);
+  limits.down = measure::link(measure::LinkDirection::down, device, session, effort);
+  limits.device_copy = measure::device_copy(device, session, effort);
+  limits.multiply = multiply_limit(runtime, operands, tile, effort);
+  limits.gather = measure::all_gather(
+      device, *runtime.communicator, session, effort,
+      std::clamp<std::uint64_t>(
+          effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
+          max_gathered));
+  limits.gathers_block = runtime.communicator->blocks();
+  limits.read.conditions = limits.feed.conditions =
+      panel_read_conditions(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
   limits.multiply.sizes = sizes_of(tile);
   return limits;
@@ -196,8 +235,11 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
                const Rates* measured) {
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
-  machine.set_ceilings({"link_up", "link_down", "panel_read", "all_gather", multiply});
-  machine.compare("panel_read", panel_read_conditions(operands, options));
+  machine.set_ceilings(
+      {"link_up", "link_down", "panel_read", "panel_feed", "device_copy", "all_gather", multiply});
+  for (const char* const readers : {"panel_read", "panel_feed"}) {
+    machine.compare(readers, panel_read_conditions(operands, options));
+  }
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
                                          machine.backend(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
@@ -208,17 +250,20 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   };
   const double assumed = gemm::calls_of(precision, machine.backend()).assumed_gflops;
   const double gflops = otherwise(&Rates::flops).value_or(assumed * 1e9) / 1e9;
-  return {.link_up = machine.limited(machine.use_rate("link_up", otherwise(&Rates::link_up)),
-                                     "panel_read", "GB/s"),
+  const ReaderRates readers = reader_rates(machine, measured);
+  return {.link_up = readers.feed,
           .link_down = machine.use_rate("link_down", otherwise(&Rates::link_down)),
           .gather = machine.ranks() > 1 ? machine.use_gather_rate(otherwise(&Rates::gather)) : 1e12,
           .flops = machine.use_rate(multiply, gflops, "Gflop/s"),
+          .read = readers.read,
+          .device = machine.use_rate("device_copy", otherwise(&Rates::device)),
+          .call = seconds_of_call(machine.backend()),
           .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
                                                : measured->gathers_block};
 }
 
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits) {
-  const Rates measured = limits.rates();
+  const Rates measured = limits.rates(runtime.resources.backend);
   if (runtime.options.text("measure.rates").empty()) return measured;
   const ranks::Session& session = runtime.session;
   std::vector<Rates> given;
@@ -246,6 +291,10 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, const Loads& loads) {
   add(std::move(limits.down), loads.downloaded);
   if (limits.gather) add(std::move(*limits.gather), loads.received);
   add(std::move(limits.multiply), loads.flops);
+  // These depend on other ceilings, or limit only a small part of the work.
+  for (measure::Ceiling* const other : {&limits.feed, &limits.device_copy}) {
+    ceilings.push_back(std::move(*other));
+  }
   return ceilings;
 }
 

@@ -19,12 +19,12 @@ namespace shardstream::workloads::product {
 
 /// The measured ceilings. The same on every rank.
 struct Limits {
-  measure::Ceiling read, up, down, multiply;
+  measure::Ceiling read, feed, up, down, device_copy, multiply;
   std::optional<measure::Ceiling> gather;  ///< with several ranks
-  bool gathers_block;                      ///< Rates::gathers_block
+  bool gathers_block = false;              ///< Rates::gathers_block
 
   /// The rates for a plan.
-  Rates rates() const;
+  Rates rates(Backend backend) const;
 };
 
 /// `device_limit`: bytes of device memory that this rank may use. Collective; throws AgreedError
@@ -41,7 +41,8 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
 /// AgreedError if the result is not usable.
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits);
 
-/// The conditions of panel_read, in words. Two rates are comparable if their conditions are equal.
+/// The conditions of panel_read and panel_feed, in words. Two rates are comparable if their
+/// conditions are equal.
 std::string panel_read_conditions(const Operands& operands, const Options& options);
 
 /// The load of all ranks on each ceiling in one repetition, in bytes and flop.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -127,14 +128,15 @@ class ProductTask : public Task {
 
   Prediction predict(measure::Machine& machine) const override {
     const Rates rates = rates_of(machine, operands_, options_);
-    const DeviceMemory memory =
-        device_memory_of(operands_, options_,
-                         {.threads = machine.threads(),
-                          .device_memory = machine.device_memory(options_),
-                          .process_memory = runtime::process_memory(machine.threads()),
-                          .backend = machine.backend()});
-    const Problem problem =
-        problem_of(operands_, options_, machine.ranks(), memory, machine.backend());
+    const runtime::Resources resources{
+        .threads = machine.threads(),
+        .ranks_on_host = static_cast<unsigned>(machine.ranks_on_host()),
+        .device_memory = machine.device_memory(options_),
+        .process_memory = runtime::process_memory(machine.threads()),
+        .backend = machine.backend()};
+    const DeviceMemory memory = device_memory_of(operands_, options_, resources);
+    Problem problem = problem_of(operands_, options_, machine.ranks(), memory, machine.backend());
+    stage(problem, options_, resources);
     const Plan plan = make_plan(problem, rates, 0);
     Prediction prediction{.answer = answer(plan),
                           .plan = describe(plan),
@@ -283,6 +285,7 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                   .reads_c = operands.c != nullptr,
                   .stores_c = options.flag("output.store"),
                   .symmetric = operands.symmetric,
+                  .sums_variables = operands.normalizes(),
                   .tile = tile,
                   .requested = {.decomposition = *requested, .box = box_of(options)},
                   .ranks = {.count = ranks,
@@ -294,6 +297,28 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                               Panels::normalization_bytes(operands, tile) +
                               VariableSums::device_bytes(operands, problem);
   return problem;
+}
+
+pipeline::StagingSizes stage(Problem& problem, const Options& options,
+                             const runtime::Resources& resources) {
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
+  auto staging = pipeline::staging_sizes(options, resources, pipeline::ReaderWork::computing);
+  const std::uint64_t pieces = pieces_a_reader * staging.readers * problem.ranks.count;
+  const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
+    return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
+  };
+  if (options.is_auto("pipeline.slot")) {
+    const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
+    const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
+    const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
+    staging.slot_bytes = slot(saturating_product(column, problem.k), staging.slot_bytes);
+    staging.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
+                                                       gemm::accumulator_bytes(problem.precision)),
+                                    staging.drain_slot_bytes);
+  }
+  problem.ranks.read_bytes = saturating_product(staging.readers, staging.slot_bytes);
+  problem.ranks.written_bytes = saturating_product(staging.readers, staging.drain_slot_bytes);
+  return staging;
 }
 
 std::string idle_ranks(const Plan& plan) {

@@ -12,6 +12,7 @@
 
 #include "core/options.hpp"
 #include "io/output/checkpoint.hpp"
+#include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
@@ -59,6 +60,13 @@ DeviceMemory device_memory_of(const Operands& operands, const Options& options,
 /// output.store.
 Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
                    DeviceMemory memory, Backend backend);
+
+/// The staging of a rank, and its part in `problem`: Ranks::read_bytes and written_bytes. If the
+/// product is small, slots of a size that the program chooses are smaller, too. The first upload
+/// waits for the first pieces, which are all read at once, and the end of the product waits for the
+/// last pieces to be written.
+pipeline::StagingSizes stage(Problem& problem, const Options& options,
+                             const runtime::Resources& resources);
 
 /// A warning about ranks that compute nothing, with reason and remedy; empty if every rank
 /// computes. The plan leaves them idle, or they are in the box but have no tile of C. The latter

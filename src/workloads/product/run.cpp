@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,27 +49,6 @@ void prepare(const Operands& operands, const Plan& plan) {
   operands.b->prepare({0, operands.b->rows()});
 }
 
-/// Staging with smaller slots if the product is small: the first upload waits for the first
-/// pieces, which are all read at once, and the end of the product waits for the last pieces to be
-/// written.
-pipeline::StagingSizes fitted(pipeline::StagingSizes staging, const Options& options,
-                              const Problem& problem) {
-  if (!options.is_auto("pipeline.slot")) return staging;
-  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
-  const std::uint64_t pieces = pieces_a_reader * staging.readers * problem.ranks.count;
-  const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
-    return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
-  };
-  const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
-  const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
-  const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
-  staging.slot_bytes = slot(saturating_product(column, problem.k), staging.slot_bytes);
-  staging.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
-                                                     gemm::accumulator_bytes(problem.precision)),
-                                  staging.drain_slot_bytes);
-  return staging;
-}
-
 /// The decisions of a run before it begins.
 struct Prepared {
   Limits limits;
@@ -95,11 +73,10 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
                          {min_limit, memory.host_bytes}, backend);
     (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
-  const pipeline::StagingSizes staging =
-      pipeline::staging_sizes(runtime.options, runtime.resources, pipeline::ReaderWork::computing);
+  const pipeline::StagingSizes staging = stage(problem, runtime.options, runtime.resources);
   Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, staging, limit),
                     .plan = {},
-                    .staging = fitted(staging, runtime.options, problem),
+                    .staging = staging,
                     .multiply_plan = nullptr};
   const Rates rates = planning_rates(runtime, operands, prepared.limits);
   session.collectively([&] {

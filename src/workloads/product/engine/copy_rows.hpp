@@ -1,5 +1,5 @@
 // The work of readers: they copy rows of A and B into slots, as stored or rounded to panel
-// elements, and compute checksums. panel_read() measures its rate.
+// elements, and compute checksums.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,6 @@
 
 #include "core/shard.hpp"
 #include "kernels/gemm/precision.hpp"
-#include "measure/ceilings.hpp"
-#include "pipeline/options.hpp"
-#include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 
 namespace shardstream::workloads::product {
@@ -73,14 +70,5 @@ std::uint64_t copy_rows(const RowCopy& copy, std::uint64_t rows, std::byte* slot
 
 /// Whether readers convert the stored elements of A (or of B) to panel elements.
 bool readers_round(const Operands& operands, gemm::Side side, Backend backend);
-
-/// The rate of the readers without uploads, in bytes that would be uploaded. They read pieces of A
-/// and B in proportion to the sizes of the matrices. After the last piece they start over. If
-/// pipeline.mode is pageable, the pieces come from `sample` bytes of ordinary memory instead. The
-/// measurement makes four passes of `seconds` seconds. Collective; throws AgreedError if a matrix
-/// cannot be read.
-measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
-                            const pipeline::StagingSizes& staging, std::uint64_t sample,
-                            double seconds);
 
 }  // namespace shardstream::workloads::product

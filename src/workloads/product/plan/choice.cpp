@@ -20,22 +20,30 @@ namespace {
 constexpr double prediction_error = 1.08;                    // a ratio of times
 constexpr double busy_cost = 1.2;                            // see keep_busy()
 constexpr double equal_times = 1.002, equal_uploads = 1.01;  // ratios that count as 1
-constexpr std::uint64_t usual_ring = 3, longest_ring = 8;    // one batch in each of three stages
+constexpr std::uint64_t longest_ring = 8;                    // for a window
 
 std::uint64_t batches_of(const Shape& shape, const CutSizes& sizes) {
   return saturating_product({sizes.super_tiles, shape.max_blocks});
 }
 
-/// The shortest and the longest ring, in batches. The window of a long ring hides a slow download.
-std::pair<std::uint64_t, std::uint64_t> rings_of(const Shape& shape, const CutSizes& sizes) {
+/// The rings to consider, in batches.
+struct Rings {
+  std::uint64_t shortest, longest, usual;
+};
+
+/// The usual ring has one batch in each of three stages, and those that readers fill. If there are
+/// fewer, readers wait for batches. The window of a long ring hides a slow download.
+Rings rings_of(const Shape& shape, const CutSizes& sizes) {
   const std::uint64_t batches = batches_of(shape, sizes);
-  return {std::min<std::uint64_t>(2, batches), std::min(longest_ring, batches)};
+  const std::uint64_t usual = 3 + batches_of_readers(shape, sizes);
+  return {std::min<std::uint64_t>(2, batches), std::min(std::max(longest_ring, usual), batches),
+          std::min(usual, batches)};
 }
 
 struct Candidate {
   Cut cut;
   CutSizes sizes;
-  std::uint64_t ring, window;
+  std::uint64_t ring, usual_ring, window;
   TimePrediction prediction;
   std::uint64_t uploads;
 
@@ -62,7 +70,7 @@ std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
     const std::vector<Pass> passes = passes_of(shape, cut);
     const CutSizes sizes = sizes_of(cut, passes);
     const std::uint64_t uploads = uploads_of(shape, passes);
-    auto [shortest, longest] = rings_of(shape, sizes);
+    auto [shortest, longest, usual] = rings_of(shape, sizes);
     if (cut.keeps_b) {  // uploads of the next super-tile must go on during this one's window
       while (longest > shortest && !fits(sizes, longest)) --longest;
       shortest = longest;
@@ -73,8 +81,8 @@ std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
                                         ? std::min(max_window(shape, ring), ring > 4 ? ring - 4 : 1)
                                         : max_window(shape, ring);
       for (std::uint64_t window = 1; window <= windows; ++window) {
-        candidates.push_back(
-            {cut, sizes, ring, window, predict(shape, rates, passes, ring, window), uploads});
+        candidates.push_back({cut, sizes, ring, usual, window,
+                              predict(shape, rates, cut, passes, ring, window), uploads});
       }
     }
     return ring > shortest;
@@ -90,7 +98,7 @@ std::uint64_t min_memory(const Shape& shape) {
   for (const Cut& cut : cuts) {
     if (device_bytes(shape, min_sizes(shape, cut), 1) >= min) continue;
     const CutSizes sizes = sizes_of(cut, passes_of(shape, cut));
-    min = std::min(min, device_bytes(shape, sizes, rings_of(shape, sizes).first));
+    min = std::min(min, device_bytes(shape, sizes, rings_of(shape, sizes).shortest));
   }
   return min;
 }
@@ -111,7 +119,8 @@ std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   });
   keep_fast(candidates, equal_times);
   return *std::ranges::min_element(candidates, {}, [](const Candidate& each) {
-    const std::uint64_t ring = each.ring < usual_ring ? longest_ring + 1 : each.ring;
+    // The usual ring, else a longer one, else the longest one.
+    const std::uint64_t ring = each.ring < each.usual_ring ? UINT64_MAX - each.ring : each.ring;
     return std::tuple(each.uploads, UINT64_MAX - each.sizes.tiles, ring, each.window);
   });
 }

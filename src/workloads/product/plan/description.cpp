@@ -102,10 +102,12 @@ std::string of_batches(const Plan& plan) {
     if (!shape.a_from_b(tiles)) a_rows = std::max(a_rows, tiles.rows.count);
     columns = std::max(columns, tiles.columns.count);
   }
+  const std::uint64_t of_readers = batches_of_readers(shape, plan.schedule.sizes);
   return fmt::format(
-      "batches: {}, {} in device memory at a time; each uploads up to {} of A and {} of B; the "
+      "batches: {}, {} in device memory at a time{}; each uploads up to {} of A and {} of B; the "
       "last {} of each super-tile {} computed tile by tile",
       plan.batches(), plan.schedule.ring_batches,
+      of_readers > 0 ? fmt::format(" (readers fill {})", counted(of_readers, "batch")) : "",
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)),
       plan.schedule.window == 1 ? "batch" : fmt::format("{} batches", plan.schedule.window),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -13,17 +14,25 @@ namespace shardstream::workloads::product {
 /// Rates of one rank while all ranks work, for the prediction. All are above 0 and the same on
 /// every rank.
 struct Rates {
-  /// Bytes/s of a rank's host link. link_down is infinite if C does not leave the device.
+  /// Bytes/s of a rank's uploads, with the readers that fill the slots, and of its downloads.
+  /// link_down is infinite if C does not leave the device.
   double link_up = 0, link_down = 0;
   double gather = 0;  ///< bytes/s that a rank receives in all-gathers and exchanges
   double flops = 0;   ///< flop/s of a rank, of products in the panels' precision
+  /// Bytes/s of readers without uploads.
+  double read = std::numeric_limits<double>::infinity();
+  /// Bytes/s that kernels read and write in device memory.
+  double device = std::numeric_limits<double>::infinity();
+  double call = 0;  ///< seconds of a call that enqueues a kernel or a copy
   /// Whether an all-gather blocks the thread that enqueues it. Nothing else is enqueued meanwhile.
   bool gathers_block = false;
 };
 
 /// Predicted seconds. In every super-tile the slowest rank counts. The same on every rank.
 struct TimePrediction {
-  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
+  /// All kernels: products, and the work of DeviceWork.
+  double compute_seconds = 0;
+  double upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
   double exchange_seconds = 0;
   double seconds = 0;  ///< the time of the whole product, in which the times above overlap
 
@@ -32,10 +41,10 @@ struct TimePrediction {
   std::string_view bound_by() const;
 };
 
-/// The time of the product whose super-tiles are `passes`, in this order, with a ring of `ring`
-/// batches and a window of `window` batches.
-TimePrediction predict(const Shape& shape, const Rates& rates, const std::vector<Pass>& passes,
-                       std::uint64_t ring, std::uint64_t window);
+/// The time of the product whose super-tiles are `passes` of `cut`, in this order, with a ring of
+/// `ring` batches and a window of `window` batches.
+TimePrediction predict(const Shape& shape, const Rates& rates, const Cut& cut,
+                       const std::vector<Pass>& passes, std::uint64_t ring, std::uint64_t window);
 
 /// The largest window in a ring of `ring` batches. All its batches must be in one segment of K.
 /// With split-k the window is one batch, because tiles leave only after their sums have been

@@ -63,6 +63,9 @@ struct Ranks {
   std::uint64_t host_bytes = 0;
   Backend backend = Backend::cuda;
   unsigned streams = 1;  ///< number of streams on which tiles take turns: gemm::multiply_streams()
+  /// Bytes of the slots that all readers of a rank fill at the same time, and all writers empty. 0
+  /// if nothing is read or written by threads of their own.
+  std::uint64_t read_bytes = 0, written_bytes = 0;
 };
 
 /// The product, and the ranks for which it is planned. The same on every rank.
@@ -76,6 +79,7 @@ struct Problem {
   /// Whether op(B) is the transpose of op(A). Then only one of a tile and its mirror is computed.
   /// It requires m = n and tile.m = tile.n, and that C is not read.
   bool symmetric = false;
+  bool sums_variables = false;  ///< data are centred or scaled, so each variable is summed
   gemm::Tile tile = {};
   RequestedPlacement requested = {};
   Ranks ranks = {};

@@ -182,6 +182,17 @@ CutSizes sizes_of(const Cut& cut, const std::vector<Pass>& passes) {
   return sizes;
 }
 
+std::uint64_t batches_of_readers(const Shape& shape, const CutSizes& sizes) {
+  constexpr std::uint64_t max_batches = 13;
+  const gemm::Tile& tile = shape.problem.tile;
+  const std::uint64_t rows = shape.a_part_rows(sizes.uploaded_rows);
+  const std::uint64_t uploaded = saturating_sum(
+      {saturating_product({rows, tile.k, shape.a_element}),
+       saturating_product({shape.b_part_rows(tile.k), sizes.columns, tile.n, shape.b_element})});
+  const std::uint64_t bytes = shape.problem.ranks.read_bytes;
+  return std::min(max_batches, bytes / uploaded + (bytes % uploaded > uploaded / 2 ? 1 : 0));
+}
+
 CutSizes min_sizes(const Shape& shape, const Cut& cut) {
   if (!shape.problem.symmetric) return sizes_of(cut, passes_of(shape, cut));
   const std::uint64_t all = saturating_product({shape.tile_rows, shape.tile_rows + 1}) / 2;

@@ -53,7 +53,7 @@ struct Schedule {
   /// The numbers of the passes in which some rank computes a tile, in ascending order. Each is a
   /// super-tile. The number of a pass is row pass * column_passes + column pass.
   std::vector<std::uint64_t> passes;
-  std::uint64_t ring_batches = 0;  ///< batches in device memory: 2 to 8, or all if there are fewer
+  std::uint64_t ring_batches = 0;  ///< batches in device memory: 2 to 16, or all if there are fewer
   /// The number of last batches of a super-tile that are computed tile by tile: all of them for one
   /// tile, then for the next tile. So tiles leave while others are computed. It is 1 to
   /// ring_batches, and all these batches are in the last own segment.
@@ -77,6 +77,9 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut);
 CutSizes sizes_of(const Cut& cut, const std::vector<Pass>& passes);
 /// A lower bound of sizes_of() that is fast to compute.
 CutSizes min_sizes(const Shape& shape, const Cut& cut);
+
+/// The number of batches, at most 13, that all readers of a rank fill at the same time.
+std::uint64_t batches_of_readers(const Shape& shape, const CutSizes& sizes);
 
 /// The cuts to consider. For each size of the largest super-tile there is one cut, the one with the
 /// fewest passes. They are in ascending order of passes. The cuts that keep B come last.

@@ -1,0 +1,74 @@
+#include "workloads/product/plan/device_work.hpp"
+
+#include <bit>
+
+#include "kernels/gemm/multiply/factor.hpp"
+
+namespace shardstream::workloads::product {
+namespace {
+
+double real(std::uint64_t number) {
+  return static_cast<double>(number);
+}
+
+/// Adds a kernel that reads and writes so many bytes, if there are any.
+void add(DeviceWork& work, double bytes) {
+  if (bytes == 0) return;
+  work.bytes += bytes;
+  work.calls += 1;
+}
+
+}  // namespace
+
+DeviceWork arrival_work(const Shape& shape, const Pass& pass, std::uint64_t depth, bool keeps_b) {
+  const Problem& problem = shape.problem;
+  const gemm::Tile& tile = problem.tile;
+  const double element = real(shape.panel_element), k = real(depth);
+  const double a_own = real(shape.a_part_rows(pass.uploaded_rows)) * k;
+  const double a = real(pass.rows * tile.m) * k * element;
+  const double columns = pass.has_b ? 0 : real(pass.columns * tile.n);
+  const double b_own = real(shape.b_part_rows(depth)) * columns, b = k * columns * element;
+  const bool transposes_b = gemm::multiplies_transposed_b(problem.precision, problem.ranks.backend);
+  DeviceWork work;
+  add(work, a_own * real(shape.a_element));  // checksums of the uploads
+  add(work, b_own * real(shape.b_element));
+  if (problem.a.raw) add(work, a_own * (real(shape.a_element) + element));
+  if (problem.b.raw) add(work, b_own * (real(shape.b_element) + element));
+  add(work, b_own * element);                                 // signed sums
+  if (shape.box.columns > 1) add(work, a_own * element + a);  // checksums of gathers
+  if (problem.symmetric && shape.box.rows > 1) add(work, b_own * element + b);
+  if (transposes_b) add(work, 2 * b);
+  if (keeps_b) add(work, 2 * b);
+  if (!transposes_b) add(work, 2 * real(pass.transposed_rows * tile.m) * k * element);
+  if (gemm::splits(problem.precision)) {  // one element becomes three
+    add(work, 4 * a);
+    add(work, 4 * b);
+  }
+  return work;
+}
+
+DeviceWork batch_work(const Shape& shape, const Pass& pass, std::uint64_t depth) {
+  const Problem& problem = shape.problem;
+  const gemm::Tile& tile = problem.tile;
+  const double panel = real(depth) * real(shape.panel_element);
+  DeviceWork work;
+  add(work, real(pass.rows * tile.m) * panel);
+  if (problem.sums_variables) add(work, real(pass.columns * tile.n) * panel);
+  // At the end of a segment the lanes are added into one sum, and this sum to another segment's.
+  const double additions = real(tile.lanes - 1) + (shape.segments > 1 ? 1 : 0);
+  const double share = real(shape.segments) / real(shape.blocks);
+  work.bytes += share * 3 * additions * real(pass.tiles) * real(shape.tile_bytes);
+  work.calls += share * (std::bit_width(tile.lanes) - 1 + (shape.segments > 1 ? 1 : 0));
+  return work;
+}
+
+DeviceWork tile_work(const Shape& shape) {
+  const auto bytes = real(shape.tile_bytes);
+  // Products, three kernels that check, two downloads, and the events between their streams.
+  DeviceWork work{.bytes = 2 * bytes, .calls = 10};
+  if (shape.problem.symmetric) add(work, 2 * bytes);
+  if (shape.problem.sums_variables) add(work, 2 * bytes);
+  return work;
+}
+
+}  // namespace shardstream::workloads::product
