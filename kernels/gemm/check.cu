@@ -65,6 +65,28 @@ __global__ void __launch_bounds__(threads) sum_rows(SignedSumsArgs args, bool pa
   y[args.tiles] = sums.squares;
 }
 
+/// Computes the verdict on a row from its sums.
+__device__ void judge(const CheckTileArgs& args, const detail::ErrorParameters& parameters,
+                      std::uint64_t row, const Sums& sums) {
+  const auto model = detail::error_model(parameters, static_cast<double>(args.columns),
+                                         sums.squares, args.row_squares[row], *args.column_squares);
+  const double bound = 8 * sqrt(model.variance) + model.underflow;
+  const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
+  args.row_verdicts[row] = {ratio, bound, sums.squares};
+}
+
+/// One block per row, for the few rows of a long strip.
+template <class T>
+__global__ void __launch_bounds__(threads_of_long_row)
+    check_long_rows(CheckTileArgs args, detail::ErrorParameters parameters, bool packs) {
+  const std::uint64_t row = blockIdx.x;
+  const Sums mine =
+      sums_of_thread(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
+                     args.seed, args.first_column, threadIdx.x, threads_of_long_row);
+  const Sums sums{block_sum(mine.sum), block_sum(mine.squares)};
+  if (threadIdx.x == 0) judge(args, parameters, row, sums);
+}
+
 /// One warp per row.
 template <class T>
 __global__ void __launch_bounds__(threads)

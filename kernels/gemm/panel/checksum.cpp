@@ -69,17 +69,13 @@ template <class T>
   }
 }
 
-/// Processes eight elements per step. Lane i mod 8 adds the square of element i, and then the
-/// lanes' sums are added pair by pair. The vectors are explicit, since compilers do not vectorise
-/// sums of doubles, whose order matters.
+/// Adds the first `steps` groups of eight elements of a row to its sums.
 template <class T>
-SHARDSTREAM_VECTOR_CLONES RowChecksums sums_of_row(const std::byte* row, std::uint64_t count) {
-  RowChecksums sums;
-  Doubles squares[2] = {};
+[[gnu::always_inline]] inline void add_steps(const std::byte* row, std::uint64_t steps,
+                                             RowChecksums& sums, Doubles (&squares)[2]) {
   // Sums of each word that a step loads; for 4-byte elements, those of its upper half separately.
   constexpr unsigned loads = sizeof(T) * lanes / sizeof(Words);
   Words as_stored = {}, total[loads] = {}, running[loads] = {}, upper = {}, upper_running = {};
-  const std::uint64_t steps = count / lanes;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const std::byte* const here = row + step * lanes * sizeof(T);
     for (unsigned i = 0; i < loads; ++i) {
@@ -115,6 +111,17 @@ SHARDSTREAM_VECTOR_CLONES RowChecksums sums_of_row(const std::byte* row, std::ui
       }
     }
   }
+}
+
+/// Processes eight elements per step. Lane i mod 8 adds the square of element i, and then the
+/// lanes' sums are added pair by pair. The vectors are explicit, since compilers do not vectorise
+/// sums of doubles, whose order matters.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES RowChecksums sums_of_row(const std::byte* row, std::uint64_t count) {
+  RowChecksums sums;
+  Doubles squares[2] = {};
+  const std::uint64_t steps = count / lanes;
+  if (steps > 0) add_steps<T>(row, steps, sums, squares);
   for (std::uint64_t i = steps * lanes; i < count; ++i) {
     T element;
     std::memcpy(&element, row + i * sizeof(T), sizeof(T));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -13,14 +14,19 @@ namespace shardstream::workloads::product {
 
 namespace {
 
-/// Whether the tiles of an operand have much padding. On a GPU it is then added on the device,
+/// Whether the panels of an operand have much padding. On a GPU it is then added on the device,
 /// since the link carries far less than the device's memory.
 bool pads_on_device(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
                     Backend backend) {
-  constexpr std::uint64_t little = 32;  // a part of the operand that may be uploaded as padding
+  constexpr double little = 1.03;  // of the operand's size may be uploaded
+  const auto padding = [](std::uint64_t extent, std::uint64_t edge) {
+    return static_cast<double>(ceil_div(extent, edge) * edge) / static_cast<double>(extent);
+  };
   const bool b = side == gemm::Side::b;
-  const std::uint64_t extent = b ? operands.n : operands.m, edge = b ? tile.n : tile.m;
-  return backend == Backend::cuda && ceil_div(extent, edge) * edge - extent > extent / little;
+  return backend == Backend::cuda &&
+         padding(operands.k, tile.k) *
+                 (b ? padding(operands.n, tile.n) : padding(operands.m, tile.m)) >
+             little;
 }
 
 }  // namespace
@@ -200,13 +206,20 @@ BatchUpload PanelUploads::undivided(std::uint64_t batch) const {
 
 BatchUpload PanelUploads::upload(std::uint64_t batch) const {
   BatchUpload made = undivided(batch);
-  const auto step = [&](const Rectangle& each) {
-    return rows_per_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
+  // All readers fill their first slots at the same time, and the link waits for the first one. So
+  // the first pieces of a run are short.
+  constexpr std::size_t part = 4;
+  std::uint64_t short_pieces = batch == 0 ? sizes_.readers : 0;
+  const auto divided = [&](const Rectangle& each) {
+    if (each.bytes() == 0) return RowPieces{};
+    const auto rows = [&](std::size_t slot) {
+      return rows_per_piece(slot, each.stored_row_bytes(), each.row_bytes());
+    };
+    return RowPieces{each.rows.count, std::exchange(short_pieces, 0),
+                     rows(sizes_.slot_bytes / part), rows(sizes_.slot_bytes)};
   };
-  made.a_step = step(made.a);
-  made.b_step = step(made.b);
-  made.a_pieces = made.a.bytes() > 0 ? ceil_div(made.a.rows.count, made.a_step) : 0;
-  made.b_pieces = made.b.bytes() > 0 ? ceil_div(made.b.rows.count, made.b_step) : 0;
+  made.a_pieces = divided(made.a);
+  made.b_pieces = divided(made.b);
   return made;
 }
 
@@ -246,13 +259,16 @@ PanelUploads::Rows PanelUploads::locate(std::uint64_t piece) const {
   const auto batch = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
   const std::uint64_t within = piece - first_piece_[batch];
   const BatchUpload all = upload(batch);
-  const bool of_a = within < all.a_pieces;
+  const std::uint64_t pieces_of_a = all.a_pieces.count();
+  const bool of_a = within < pieces_of_a;
   const Rectangle& rectangle = of_a ? all.a : all.b;
-  const std::uint64_t step = of_a ? all.a_step : all.b_step;
-  const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
+  const Range rows = of_a ? all.a_pieces[within] : all.b_pieces[within - pieces_of_a];
   const std::size_t pitch = of_a ? all.a_pitch : rectangle.row_bytes();
-  return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
-          (of_a ? all.a_offset : all.b_offset) + first * pitch, pitch};
+  return {batch,
+          rectangle,
+          {rectangle.rows.first + rows.first, rows.count},
+          (of_a ? all.a_offset : all.b_offset) + rows.first * pitch,
+          pitch};
 }
 
 pipeline::Piece PanelUploads::piece(std::uint64_t number) const {

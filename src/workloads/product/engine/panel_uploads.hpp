@@ -42,23 +42,41 @@ struct Rectangle {
   std::size_t stored_row_bytes() const { return columns.count * size_of(matrix->type()); }
 };
 
+/// The pieces into which readers divide some rows: a few short ones first, then longer ones.
+struct RowPieces {
+  std::uint64_t rows = 0;  ///< number of rows
+  std::uint64_t short_pieces = 0, short_rows = 1, long_rows = 1;
+
+  std::uint64_t count() const {
+    const std::uint64_t in_short = short_pieces * short_rows;
+    return rows <= in_short ? ceil_div(rows, short_rows)
+                            : short_pieces + ceil_div(rows - in_short, long_rows);
+  }
+  /// The rows of a piece, counted from the first row.
+  Range operator[](std::uint64_t piece) const {
+    const Range all{0, rows};
+    if (piece < short_pieces) return intersection({piece * short_rows, short_rows}, all);
+    const std::uint64_t in_short = short_pieces * short_rows;
+    return intersection({in_short + (piece - short_pieces) * long_rows, long_rows}, all);
+  }
+};
+
 /// The upload of a batch: this rank's parts of the A panel and of the B panel. A part that is not
 /// raw (UploadedOperand) is uploaded to its place in the panel. The offsets are bytes from the
 /// start of the batch.
 struct BatchUpload {
-  std::uint64_t k;                   ///< depth of the block
-  std::uint64_t a_ld;                ///< leading dimension of the A panel, in elements
-  PanelPart a_part, b_part;          ///< this rank's parts
-  Rectangle a, b;                    ///< the same, in the stored matrices
-  std::size_t a_offset;              ///< of this rank's part of A
-  std::size_t b_offset;              ///< of this rank's part of B
-  std::size_t b_panel;               ///< offset of B's whole panel; if B is raw, b_offset
-  std::size_t a_pitch;               ///< bytes from one row of A's part to the next
-  std::size_t bytes;                 ///< size of the batch, with space for the parts of other ranks
-  std::uint64_t a_step, b_step;      ///< number of rows in a piece of A, and of B
-  std::uint64_t a_pieces, b_pieces;  ///< numbers of pieces
+  std::uint64_t k;               ///< depth of the block
+  std::uint64_t a_ld;            ///< leading dimension of the A panel, in elements
+  PanelPart a_part, b_part;      ///< this rank's parts
+  Rectangle a, b;                ///< the same, in the stored matrices
+  std::size_t a_offset;          ///< of this rank's part of A
+  std::size_t b_offset;          ///< of this rank's part of B
+  std::size_t b_panel;           ///< offset of B's whole panel; if B is raw, b_offset
+  std::size_t a_pitch;           ///< bytes from one row of A's part to the next
+  std::size_t bytes;             ///< size of the batch, with space for the parts of other ranks
+  RowPieces a_pieces, b_pieces;  ///< of the rows of a and b
 
-  std::uint64_t pieces() const { return a_pieces + b_pieces; }
+  std::uint64_t pieces() const { return a_pieces.count() + b_pieces.count(); }
 };
 
 /// Rows in device memory. Contiguous rows count as one row. If there are several rows, the bytes of
