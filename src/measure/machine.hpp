@@ -63,8 +63,9 @@ class Machine {
   /// result does not have the ceiling, `assumed` is used, in GB/s or Gflop/s. `unit` is this unit,
   /// for the output.
   double use_rate(const std::string& ceiling, double assumed, std::string_view unit);
-  /// Returns and records the rate of link_up, link_down, device_read, device_copy or host_memory_read in
-  /// bytes/s. If the result does not have it, `measured` (bytes/s) or else a typical rate is used.
+  /// Returns and records the rate of link_up, link_down, device_read, device_copy or
+  /// host_memory_read in bytes/s. If the result does not have it, `measured` (bytes/s) or else a
+  /// typical rate is used.
   double use_rate(const std::string& ceiling, std::optional<double> measured = {});
   /// Whether the result has this ceiling, and the ceiling is not rejected.
   bool knows(const std::string& ceiling) const;

@@ -37,7 +37,8 @@ def test_files_and_measured_rates():
                warnings=[["1 of 2 ranks"],
                          ["--rates", f"'{result}', a result of gemm, ", "so it is assumed",
                           "  used: link_up, link_down, device_copy\n",
-                          "  not used: panel_feed, ", "fp32", "fp64", "panel_read, ", "  no limit of this run: multiply_fp32\n",
+                          "  not used: panel_feed, ", "fp32", "fp64", "panel_read, ",
+                          "  no limit of this run: multiply_fp32\n",
                           "  missing: all_gather, multiply_fp64\n"]])
     expect(text, "assumed", "all_gather 5 GB/s", "multiply_fp64 200 Gflop/s")
     assert "all_gather 5 GB/s between" not in text, text
@@ -127,7 +128,8 @@ def test_rates_without_sizes():
         file["ceilings"] = ceilings[[name for name in ceilings.dtype.names
                                      if name not in ("tile_m", "tile_n", "tile_k", "lanes")]]
     text = dry("gemm", *sizes, "--rates", folder / "new.h5", env=ON_HOST, warnings=[
-        ["--rates", "used: link_up, panel_read, panel_feed, link_down, device_copy\n", "  not used: multiply_fp32, ",
+        ["--rates", "used: link_up, panel_read, panel_feed, link_down, device_copy\n",
+         "  not used: multiply_fp32, ",
          "unknown conditions"]])
     expect(text, "assumed", "multiply_fp32 400 Gflop/s")
 

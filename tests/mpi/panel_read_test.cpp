@@ -33,7 +33,7 @@ class CountedSource final : public test::UniformSource {
 struct Counted {
   std::uint64_t a, b;
 };
-/// The bytes of A and of B that panel_read() reads in `seconds`.
+/// The bytes of A and of B that PanelReaders::read() reads in `seconds`.
 Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double seconds) {
   const Options options = test::host_options(2);
   Log log;
@@ -52,7 +52,12 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   EXPECT_GT(ceiling.min, 0);
   // Readers end with the pieces that they have begun.
   EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));
-  return {a, b};
+  const Counted counted{a, b};
+  const measure::Ceiling feed = readers.feed(seconds / 10, ceiling.min, 1 << 20);
+  EXPECT_EQ(feed.by_rank.size(), static_cast<std::size_t>(session().size()));
+  EXPECT_GT(feed.min, 0);
+  EXPECT_GT(a + b, counted.a + counted.b);
+  return counted;
 }
 
 TEST(PanelRead, ReadsBothOperandsInProportion) {
