@@ -72,7 +72,8 @@ template <class T>
 /// Adds the first `steps` groups of eight elements of a row to its sums.
 template <class T>
 [[gnu::always_inline]] inline void add_steps(const std::byte* row, std::uint64_t steps,
-                                             RowChecksums& sums, Doubles (&squares)[2]) {
+                                             RowChecksums& sums, double (&squares)[lanes]) {
+  Doubles of_lanes[2] = {};
   // Sums of each word that a step loads; for 4-byte elements, those of its upper half separately.
   constexpr unsigned loads = sizeof(T) * lanes / sizeof(Words);
   Words as_stored = {}, total[loads] = {}, running[loads] = {}, upper = {}, upper_running = {};
@@ -95,9 +96,10 @@ template <class T>
       Four<T> four;
       std::memcpy(&four, here + i * sizeof(four), sizeof(four));
       const Doubles x = __builtin_convertvector(four, Doubles);
-      squares[i] += x * x;
+      of_lanes[i] += x * x;
     }
   }
+  std::memcpy(squares, of_lanes, sizeof(squares));
   for (unsigned w = 0; w < 4; ++w) sums.words += as_stored[w];
   for (unsigned i = 0; i < loads; ++i) {
     for (unsigned w = 0; w < 4; ++w) {
@@ -119,7 +121,7 @@ template <class T>
 template <class T>
 SHARDSTREAM_VECTOR_CLONES RowChecksums sums_of_row(const std::byte* row, std::uint64_t count) {
   RowChecksums sums;
-  Doubles squares[2] = {};
+  double squares[lanes] = {};
   const std::uint64_t steps = count / lanes;
   if (steps > 0) add_steps<T>(row, steps, sums, squares);
   for (std::uint64_t i = steps * lanes; i < count; ++i) {
@@ -130,10 +132,10 @@ SHARDSTREAM_VECTOR_CLONES RowChecksums sums_of_row(const std::byte* row, std::ui
     sums.bits += mixed_bits(bits);
     sums.indexed_bits += mixed_bits(bits) * i;
     const auto x = static_cast<double>(element);
-    squares[i % lanes / 4][i % 4] += x * x;
+    squares[i % lanes] += x * x;
   }
-  const auto pairs = [](const Doubles& x) { return (x[0] + x[1]) + (x[2] + x[3]); };
-  sums.squares = pairs(squares[0]) + pairs(squares[1]);
+  const auto pairs = [](const double* x) { return (x[0] + x[1]) + (x[2] + x[3]); };
+  sums.squares = pairs(squares) + pairs(squares + 4);
   return sums;
 }
 

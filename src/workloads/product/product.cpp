@@ -317,6 +317,7 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
                                     staging.drain_slot_bytes);
   }
   problem.ranks.read_bytes = saturating_product(staging.readers, staging.slot_bytes);
+  problem.ranks.writers = staging.readers;
   problem.ranks.written_bytes = saturating_product(staging.readers, staging.drain_slot_bytes);
   return staging;
 }

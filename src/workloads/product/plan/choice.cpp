@@ -121,7 +121,9 @@ std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   return *std::ranges::min_element(candidates, {}, [](const Candidate& each) {
     // The usual ring, else a longer one, else the longest one.
     const std::uint64_t ring = each.ring < each.usual_ring ? UINT64_MAX - each.ring : each.ring;
-    return std::tuple(each.uploads, UINT64_MAX - each.sizes.tiles, ring, each.window);
+    // If B is kept, smaller super-tiles upload nothing more, and their tiles leave earlier.
+    const std::uint64_t tiles = each.cut.keeps_b ? each.sizes.tiles : UINT64_MAX - each.sizes.tiles;
+    return std::tuple(each.uploads, tiles, ring, each.window);
   });
 }
 

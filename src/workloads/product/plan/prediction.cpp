@@ -15,6 +15,8 @@ double real(std::uint64_t number) {
 
 /// Writers read what readers write, so that they need about half of a reader's time for a byte.
 constexpr double share_of_writers = 0.5;
+/// Seconds of a writer for a row of a tile, however short it is; measured.
+constexpr double seconds_a_row = 50e-9;
 
 double seconds_of(const DeviceWork& work, const Rates& rates) {
   return work.bytes / rates.device + work.calls * rates.call;
@@ -33,11 +35,12 @@ Effort effort_of(const Shape& shape, const Rates& rates, const Pass& pass, bool 
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
   const double bytes = real(shape.tile_bytes);
   const double drained = real(ceil_div(pass.drained, shape.box.depth));
+  const double rows = real(tile.m) * seconds_a_row / real(problem.ranks.writers);
   effort.tile_drain =
-      std::max(bytes / rates.link_down, problem.reads_c ? bytes / rates.link_up : 0) +
+      std::max({bytes / rates.link_down, rows, problem.reads_c ? bytes / rates.link_up : 0}) +
       2 * rates.call;  // the tile and its report
   effort.drain = drained * effort.tile_drain;
-  effort.write = drained * share_of_writers * bytes / rates.read;
+  effort.write = drained * std::max(share_of_writers * bytes / rates.read, rows);
   effort.tiles = real(ceil_div(pass.tiles, shape.box.depth));
   return effort;
 }

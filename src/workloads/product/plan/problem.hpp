@@ -66,6 +66,7 @@ struct Ranks {
   /// Bytes of the slots that all readers of a rank fill at the same time, and all writers empty. 0
   /// if nothing is read or written by threads of their own.
   std::uint64_t read_bytes = 0, written_bytes = 0;
+  unsigned writers = 1;  ///< number of threads of a rank that take rows of C
 };
 
 /// The product, and the ranks for which it is planned. The same on every rank.
