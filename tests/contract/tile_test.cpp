@@ -190,7 +190,7 @@ TEST(TileFor, NarrowProductsFoldTheirPanels) {
       EXPECT_EQ(tile.lane_k() % (16 * tile.fold), 0U) << what;
       EXPECT_TRUE(tile.lanes == 1 || tile.lane_k() / tile.fold >= 200) << what;
       EXPECT_LE(tile.lanes, 64U);
-      // From 4 MiB of floats, or all of a small product, up to 64 MiB, and 64 blocks in a large one
+      // All of a small product, or 2 MiB of floats and more (equal parts of 4 MiB), up to about 64
       EXPECT_TRUE(tile.k >= k || tile.k * tile.n > (std::uint64_t{1} << 19)) << what;
       EXPECT_LE(tile.k * tile.n, (std::uint64_t{1} << 24) * 17 / 16) << what;
       EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 16 + 16 * tile.fold * tile.lanes) << what;

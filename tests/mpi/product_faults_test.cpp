@@ -93,16 +93,21 @@ TEST_P(ProductFaults, RunsWithoutFaultsPassInAnyBox) {
 TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
   multiply(usual);
   const gemm::Tile& tile = problem_.tile;
+  const auto rows_of = [](const PanelPart& part, const UploadedOperand& operand) {
+    return operand.raw ? part.valid.count : part.rows.count;  // raw parts have no padding
+  };
   // In each block a rank's rows of A go first.
   const auto expect_named = [&](int where, std::uint64_t block, bool of_a, bool at_end) {
     const Plan plan = plan_of(where);
-    const std::uint64_t a_rows = plan.a_part(plan.super_tile(0)).rows.count;
+    const std::uint64_t a_rows = rows_of(plan.a_part(plan.super_tile(0)), problem_.a);
     const auto of_a_bytes = [&](std::uint64_t each) {
-      return a_rows * plan.shape.depth({each, 1}).count * problem_.a.element_bytes;
+      const Range depth = plan.shape.depth({each, 1});
+      const Range valid = intersection(depth, {0, problem_.k});
+      return a_rows * (problem_.a.raw ? valid : depth).count * problem_.a.element_bytes;
     };
+    const std::uint64_t columns = problem_.b.raw ? problem_.n : plan.shape.tile_columns * tile.n;
     const auto of_b_bytes = [&](std::uint64_t each) {
-      return plan.b_part(each).rows.count * plan.shape.tile_columns * tile.n *
-             problem_.b.element_bytes;
+      return rows_of(plan.b_part(each), problem_.b) * columns * problem_.b.element_bytes;
     };
     std::uint64_t start = of_a ? 0 : of_a_bytes(block);
     for (std::uint64_t each = 0; each < block; ++each) {

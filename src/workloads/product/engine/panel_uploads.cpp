@@ -200,7 +200,7 @@ BatchUpload PanelUploads::undivided(std::uint64_t batch) const {
                      intersection(depth, {0, operands_.k}));
   made.b = rectangle(gemm::Side::b, made.b_part.rows, columns, made.b_part.valid,
                      elements_of(extent.tiles.columns, tile.n, operands_.n));
-  place_b(made, place_a(made, extent));
+  place_b(made, place_a(made, extent), columns.count);
   return made;
 }
 
@@ -224,13 +224,14 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
 }
 
 /// A batch begins with A's area. If A is raw, the area holds this rank's part, from which a kernel
-/// makes the panel elsewhere. Otherwise the area holds the whole panel: this rank's part is
-/// uploaded to its place, and the other parts are gathered. Returns the bytes of the area.
+/// makes the panel elsewhere; as planned, it has room for the padding. Otherwise the area holds the
+/// whole panel: this rank's part is uploaded to its place, and the other parts are gathered.
+/// Returns the bytes of the area.
 std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const {
   if (plan_.problem().a.raw) {
     made.a_offset = 0;
     made.a_pitch = made.a.row_bytes();
-    return made.a.bytes();
+    return made.a_part.rows.count * made.k * made.a.element;
   }
   made.a_pitch = made.a_ld * element_;
   const std::size_t part = made.a.rows.count * made.a_pitch;
@@ -241,9 +242,9 @@ std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const
   return plan_.shape.box.columns * part;
 }
 
-/// B's area follows that of A, and is like it.
-void PanelUploads::place_b(BatchUpload& made, std::size_t a_bytes) const {
-  const std::size_t part = made.b.bytes();
+/// B's area follows that of A, and is like it. B's panel has `columns` columns.
+void PanelUploads::place_b(BatchUpload& made, std::size_t a_bytes, std::uint64_t columns) const {
+  const std::size_t part = made.b_part.rows.count * columns * made.b.element;
   made.b_panel = aligned(a_bytes);
   if (plan_.problem().b.raw) {
     made.b_offset = made.b_panel;

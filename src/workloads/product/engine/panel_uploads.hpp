@@ -151,7 +151,7 @@ class PanelUploads {
   Rectangle rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                       Range valid_columns) const;
   std::size_t place_a(BatchUpload& made, const Extent& extent) const;
-  void place_b(BatchUpload& made, std::size_t a_bytes) const;
+  void place_b(BatchUpload& made, std::size_t a_bytes, std::uint64_t columns) const;
   Rows locate(std::uint64_t piece) const;
   static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
 
