@@ -135,7 +135,7 @@ constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::ui
 /// that the first tiles can be downloaded before the last rows of A have arrived. A call still
 /// fills the GPU.
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
-  constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
+  constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{3} << 20;
   if (tile.m < 1024 || tile.n < 2048) return tile;
   Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };

@@ -301,7 +301,7 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
 
 pipeline::StagingSizes stage(Problem& problem, const Options& options,
                              const runtime::Resources& resources) {
-  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 2;
   auto staging = pipeline::staging_sizes(options, resources, pipeline::ReaderWork::computing);
   const std::uint64_t pieces = pieces_a_reader * staging.readers * problem.ranks.count;
   const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
