@@ -118,6 +118,33 @@ TEST(PlanPrediction, BIsKeptIfTilesLeaveEarlier) {
   EXPECT_FALSE(make_plan(problem, with, 0).schedule.cut.keeps_b);
 }
 
+TEST(PlanPrediction, TheRingHoldsTheBatchesThatReadersFill) {
+  Problem problem = problem_of(1024, 1024, 1 << 22, gemm::Precision::fp32, Backend::cuda, 1, GiB);
+  problem.symmetric = true;  // batches of 32 MiB
+  EXPECT_EQ(make_plan(problem, rates, 0).schedule.ring_batches, 3U);
+  problem.ranks.read_bytes = 56 * MiB;
+  Rates with = rates;
+  with.read = 60e9;
+  const Plan plan = make_plan(problem, with, 0);
+  EXPECT_EQ(plan.schedule.ring_batches, 5U) << text_of(plan);
+  EXPECT_TRUE(names(text_of(plan), "5 in device memory", "readers fill 2 batches"));
+  problem.ranks.device_memory = plan.device_bytes - 1;
+  EXPECT_EQ(make_plan(problem, with, 0).schedule.ring_batches, 4U);
+}
+
+TEST(PlanPrediction, DeviceWorkAndCallsTakeTime) {
+  const Problem problem =
+      problem_of(3000, 3000, 3000, gemm::Precision::tf32, Backend::cuda, 1, 24 * GiB);
+  const TimePrediction before = make_plan(problem, rates, 0).prediction;
+  Rates with = rates;
+  with.device = 2.5e12;
+  with.call = 6e-6;
+  const TimePrediction after = make_plan(problem, with, 0).prediction;
+  EXPECT_GT(after.compute_seconds, before.compute_seconds + 20 * with.call);
+  EXPECT_GT(after.seconds, before.seconds + 10 * with.call);
+  EXPECT_DOUBLE_EQ(after.upload_seconds, before.upload_seconds);
+}
+
 TEST(PlanPrediction, ManyTilesArePlannedQuickly) {
   const Problem problem = problem_of(100'000'000, 100'000'000, 4096, gemm::Precision::fp32,
                                      Backend::cuda, 1, 100 * GiB);
