@@ -34,12 +34,14 @@ DeviceWork arrival_work(const Shape& shape, const Pass& pass, std::uint64_t dept
   add(work, b_own * real(shape.b_element));
   if (problem.a.raw) add(work, a_own * (real(shape.a_element) + element));
   if (problem.b.raw) add(work, b_own * (real(shape.b_element) + element));
-  add(work, b_own * element);                                 // signed sums
+  if (!tile.is_narrow()) add(work, b_own * element);          // signed sums
   if (shape.box.columns > 1) add(work, a_own * element + a);  // checksums of gathers
   if (problem.symmetric && shape.box.rows > 1) add(work, b_own * element + b);
   if (transposes_b) add(work, 2 * b);
   if (keeps_b) add(work, 2 * b);
-  if (!transposes_b) add(work, 2 * real(pass.transposed_rows * tile.m) * k * element);
+  if (!transposes_b && !tile.is_narrow()) {
+    add(work, 2 * real(pass.transposed_rows * tile.m) * k * element);
+  }
   if (gemm::splits(problem.precision)) {  // one element becomes three
     add(work, 4 * a);
     add(work, 4 * b);
@@ -55,10 +57,12 @@ DeviceWork batch_work(const Shape& shape, const Pass& pass, std::uint64_t depth)
   add(work, real(pass.rows * tile.m) * panel);
   if (problem.sums_variables) add(work, real(pass.columns * tile.n) * panel);
   // At the end of a segment the lanes are added into one sum, and this sum to another segment's.
-  const double additions = real(tile.lanes - 1) + (shape.segments > 1 ? 1 : 0);
   const double share = real(shape.segments) / real(shape.blocks);
-  work.bytes += share * 3 * additions * real(pass.tiles) * real(shape.tile_bytes);
-  work.calls += share * (std::bit_width(tile.lanes) - 1 + (shape.segments > 1 ? 1 : 0));
+  const bool folds = shape.segments > 1;
+  const double added = real(shape.lanes_bytes()) + (folds ? real(shape.tile_bytes) : 0);
+  work.bytes += share * 3 * real(pass.tiles) * added;
+  work.calls +=
+      share * (std::bit_width(tile.lanes) - 1 + (tile.is_narrow() ? 1 : 0) + (folds ? 1 : 0));
   return work;
 }
 
