@@ -135,7 +135,7 @@ constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::ui
 /// that the first tiles can be downloaded before the last rows of A have arrived. A call still
 /// fills the GPU.
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
-  constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{3} << 20;
+  constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
   if (tile.m < 1024 || tile.n < 2048) return tile;
   Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
@@ -180,11 +180,12 @@ constexpr bool is_narrow(std::uint64_t n, std::uint64_t k, Precision precision) 
 
 /// The tile of a narrow product. Folded rows have at least 64 elements, so that the library's
 /// smallest fast tiles fit, and are a multiple of 16 long, so that they are aligned. Blocks are a
-/// 64th of k, but have 2^20 to 2^24 elements. With up to 64 lanes, one call fills a GPU. A lane has
+/// 64th of k, but have 2^22 to 2^24 elements, since the calls for a block cost as much time as the
+/// upload of 2^21. With up to 64 lanes, one call fills a GPU. A lane has
 /// at least 256 folded rows; a smaller product has fewer lanes.
 constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
   constexpr std::uint64_t enough = 64, granule = 16, max_lanes = 64, min_folded_rows = 256;
-  constexpr std::uint64_t min_block = std::uint64_t{1} << 20, max_block = std::uint64_t{1} << 24;
+  constexpr std::uint64_t min_block = std::uint64_t{1} << 22, max_block = std::uint64_t{1} << 24;
   const std::uint64_t fine = n <= 64 ? 4 : granule, edge = (n + fine - 1) / fine * fine;
   Tile tile{.m = edge, .n = edge, .k = 0, .fold = 1};
   while (tile.folded_n() < enough || tile.folded_n() % granule != 0) tile.fold *= 2;

@@ -301,7 +301,7 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
 
 pipeline::StagingSizes stage(Problem& problem, const Options& options,
                              const runtime::Resources& resources) {
-  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 2;
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 4;
   auto staging = pipeline::staging_sizes(options, resources, pipeline::ReaderWork::computing);
   const std::uint64_t pieces = pieces_a_reader * staging.readers * problem.ranks.count;
   const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
@@ -316,6 +316,11 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
                                                        gemm::accumulator_bytes(problem.precision)),
                                     staging.drain_slot_bytes);
   }
+  // Every row of C costs a writer some time, so that slots of short rows are smaller.
+  constexpr std::uint64_t max_rows = 4096;
+  staging.drain_slot_bytes = std::min(
+      staging.drain_slot_bytes,
+      saturating_product({max_rows, problem.tile.n, gemm::accumulator_bytes(problem.precision)}));
   problem.ranks.read_bytes = saturating_product(staging.readers, staging.slot_bytes);
   problem.ranks.writers = staging.readers;
   problem.ranks.written_bytes = saturating_product(staging.readers, staging.drain_slot_bytes);

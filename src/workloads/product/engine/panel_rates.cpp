@@ -31,10 +31,14 @@ struct Pieces {
              .backend = backend,
              .rounded = readers_round(operands, side, backend),
              .at_once = bytes_at_once(*matrix, held),
-             .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
+             .columns = 0,
              .element = 0} {
     copy.element = copy.rounded ? gemm::panel_element_bytes(operands.precision, backend)
                                 : size_of(matrix->type());
+    // A piece of a matrix with few rows has long ones.
+    const std::uint64_t filling =
+        slot / (matrix->rows() * std::max(copy.element, size_of(copy.type)));
+    copy.columns = std::min(matrix->columns(), std::max<std::uint64_t>(filling, 8192));
     rows =
         std::min(matrix->rows(), rows_per_piece(slot, stored_row(), copy.columns * copy.element));
   }

@@ -18,6 +18,9 @@ constexpr double share_of_writers = 0.5;
 /// Seconds of a writer for a row of a tile, however short it is; measured.
 constexpr double seconds_a_row = 50e-9;
 
+/// Calls of a batch besides those that enqueue kernels: events, and waits for them.
+constexpr double other_calls = 12;
+
 double seconds_of(const DeviceWork& work, const Rates& rates) {
   return work.bytes / rates.device + work.calls * rates.call;
 }
@@ -28,9 +31,12 @@ Effort effort_of(const Shape& shape, const Rates& rates, const Pass& pass, bool 
   Effort effort;
   effort.upload = real(upload_bytes(shape, pass, tile.k)) / rates.link_up;
   effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
-  effort.arrive = seconds_of(arrival_work(shape, pass, tile.k, keeps_b), rates);
+  const DeviceWork arrival = arrival_work(shape, pass, tile.k, keeps_b);
+  const DeviceWork beside = batch_work(shape, pass, tile.k);
+  effort.enqueue = (arrival.calls + beside.calls + real(pass.tiles) + other_calls) * rates.call;
+  effort.arrive = arrival.bytes / rates.device;
   effort.compute = 2 * real(pass.tiles) * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops +
-                   seconds_of(batch_work(shape, pass, tile.k), rates);
+                   beside.bytes / rates.device;
   effort.finish = seconds_of(tile_work(shape), rates);
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
   const double bytes = real(shape.tile_bytes);

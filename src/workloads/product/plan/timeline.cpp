@@ -48,7 +48,9 @@ void Timeline::add_batch(const Effort& effort, std::uint64_t block) {
   }
   uploaded_ += depth * effort.upload;
   filled_[buffer] = uploaded_;
-  gathered_ = std::max(gathered_, uploaded_) + depth * effort.gather;
+  // Work is enqueued while the uploads before it run.
+  enqueued_ = std::max(enqueued_ + effort.enqueue, uploaded_);
+  gathered_ = std::max(gathered_, enqueued_) + depth * effort.gather;
   // Arrivals go first on the device, and delay products.
   arrived_ = std::max(arrived_, gathered_) + depth * effort.arrive;
   computed_ = std::max(computed_, gathered_) + depth * effort.arrive;
@@ -88,7 +90,8 @@ void Timeline::finish_tiles(const Effort& effort) {
 }
 
 void Timeline::skip(double seconds) {
-  for (double* const time : {&uploaded_, &gathered_, &arrived_, &computed_, &drained_}) {
+  for (double* const time :
+       {&uploaded_, &enqueued_, &gathered_, &arrived_, &computed_, &drained_}) {
     *time += seconds;
   }
   for (std::uint64_t i = 0; i < pipeline_.ring; ++i) {

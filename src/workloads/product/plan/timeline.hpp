@@ -11,6 +11,7 @@ namespace shardstream::workloads::product {
 /// with a whole block.
 struct Effort {
   double upload = 0;                 ///< readers and host link
+  double enqueue = 0;                ///< the calls of the thread that enqueues the work below
   double gather = 0;                 ///< from other ranks
   double arrive = 0;                 ///< kernels that make panels
   double compute = 0;                ///< products of all tiles, and kernels beside them
@@ -23,9 +24,10 @@ struct Effort {
   bool operator==(const Effort&) const = default;
 };
 /// All numbers of an Effort.
-inline constexpr std::array efforts = {
-    &Effort::upload,   &Effort::gather, &Effort::arrive,     &Effort::compute, &Effort::finish,
-    &Effort::exchange, &Effort::drain,  &Effort::tile_drain, &Effort::write,   &Effort::tiles};
+inline constexpr std::array efforts = {&Effort::upload,   &Effort::enqueue, &Effort::gather,
+                                       &Effort::arrive,   &Effort::compute, &Effort::finish,
+                                       &Effort::exchange, &Effort::drain,   &Effort::tile_drain,
+                                       &Effort::write,    &Effort::tiles};
 
 /// The properties of a schedule that all its super-tiles share.
 struct Pipeline {
@@ -46,9 +48,10 @@ struct Pipeline {
 };
 
 /// Sends super-tiles through the stages, one after another. Each stage works on one batch at a
-/// time: readers and link, gathers, the device, downloads. Arrivals and products share the device.
-/// A batch needs a free buffer of the ring; the buffers of a window are free after its super-tile.
-/// Tiles leave at equal distances after the last batch has arrived, as products remain.
+/// time: readers and link, the thread that enqueues, gathers, the device, downloads. Arrivals and
+/// products share the device. A batch needs a free buffer of the ring; the buffers of a window are
+/// free after its super-tile. Tiles leave at equal distances after the last batch has arrived, as
+/// products remain.
 class Timeline {
  public:
   explicit Timeline(const Pipeline& pipeline);
@@ -67,7 +70,7 @@ class Timeline {
   Pipeline pipeline_;
   std::uint64_t batches_ = 0;
   // Points in time.
-  double uploaded_, gathered_ = 0, arrived_ = 0, computed_ = 0,
+  double uploaded_, enqueued_ = 0, gathered_ = 0, arrived_ = 0, computed_ = 0,
                     drained_ = 0;      ///< of the latest work
   std::vector<double> filled_, free_;  ///< of each buffer: after its last upload, and its last use
 };
