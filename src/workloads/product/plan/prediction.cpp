@@ -20,6 +20,9 @@ constexpr double seconds_a_row = 50e-9;
 
 /// Calls of a batch besides those that enqueue kernels: events, and waits for them.
 constexpr double other_calls = 12;
+/// Calls before the first and after the last batch of a run, with the time in which threads wake up
+/// and ranks meet; and those that set the shifts of variables and fetch their sums.
+constexpr double calls_of_run = 60, calls_of_variables = 40;
 
 double seconds_of(const DeviceWork& work, const Rates& rates) {
   return work.bytes / rates.device + work.calls * rates.call;
@@ -120,7 +123,8 @@ TimePrediction predict(const Shape& shape, const Rates& rates, const Cut& cut,
        .splits_k = shape.box.depth > 1});
   for (const Group& group : groups) timeline.add(group.effort, group.count);
   prediction.upload_seconds += c_bytes(shape) / rates.link_up;
-  prediction.seconds = timeline.end();
+  const double calls = calls_of_run + (shape.problem.sums_variables ? calls_of_variables : 0);
+  prediction.seconds = timeline.end() + calls * rates.call;
   return prediction;
 }
 
