@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -114,10 +115,14 @@ constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
 /// waits inside a call of NCCL counts as waiting; if NCCL never finishes starting, only the
 /// watchdog ends the job. Device and session must outlive it.
 ///
+/// NCCL starts in a thread of its own, and the calling thread calls `meanwhile`. It may make
+/// collective calls of the session and allocate memory, but it must not launch kernels.
+///
 /// Unless the user has set NCCL_DEBUG, NCCL's log is kept in memory from here on: it has the
 /// network and the causes of failures. Throws ContractError in a build without NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const ranks::Session& session);
+                                                     const ranks::Session& session,
+                                                     const std::function<void()>& meanwhile);
 
 /// The version of the loaded library, such as "2.28.3"; empty in a build without NCCL.
 std::string nccl_version();

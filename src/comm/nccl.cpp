@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -171,7 +172,8 @@ class SharedState {
 /// costs a thread and a pause per collective. If a call never returns, the watchdog ends the job.
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(device::Device& device, const ranks::Session& session)
+  NcclCommunicator(device::Device& device, const ranks::Session& session,
+                   const std::function<void()>& meanwhile)
       : shared_(std::make_shared<SharedState>(device, session)) {
     captured_log();  // sets NCCL's variables before NCCL reads them
     ncclUniqueId id{};
@@ -180,10 +182,14 @@ class NcclCommunicator final : public Communicator {
     });
     const std::string shared = session.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::memcpy(id.internal, shared.data(), sizeof(id.internal));
-    start([&] {
-      check_nccl(ncclCommInitRank(&comm_, session.size(), id, session.rank()), "ncclCommInitRank",
-                 comm_);
+    int gpu = 0;
+    (void)cudaGetDevice(&gpu);  // cannot fail, since the device is current
+    auto connecting = std::async(std::launch::async, [&] {
+      if (cudaSetDevice(gpu) != cudaSuccess) return ncclUnhandledCudaError;
+      return ncclCommInitRank(&comm_, session.size(), id, session.rank());
     });
+    meanwhile();
+    start([&] { check_nccl(connecting.get(), "ncclCommInitRank", comm_); });
     shared_->network = agreed_network(session);
   }
 
@@ -353,8 +359,9 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const ranks::Session& session) {
-  return std::make_unique<NcclCommunicator>(device, session);
+                                                     const ranks::Session& session,
+                                                     const std::function<void()>& meanwhile) {
+  return std::make_unique<NcclCommunicator>(device, session, meanwhile);
 }
 
 std::string nccl_version() {

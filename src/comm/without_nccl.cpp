@@ -4,7 +4,8 @@
 
 namespace shardstream::comm {
 
-std::unique_ptr<Communicator> make_nccl_communicator(device::Device&, const ranks::Session&) {
+std::unique_ptr<Communicator> make_nccl_communicator(device::Device&, const ranks::Session&,
+                                                     const std::function<void()>&) {
   throw ContractError("NCCL is chosen only in builds that have it");
 }
 

@@ -233,7 +233,7 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
   resolved.emplace_back("launch.bind", ranks::granted_cpu_list());
   resolved.emplace_back("launch.cpus-per-rank", std::int64_t{runtime.resources.threads});
   resolved.emplace_back("launch.expect-ranks", std::int64_t{runtime.session.size()});
-  return {.topology = runtime::observe(runtime),
+  return {.topology = *runtime.topology,
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
           .reps = reps_table(outcome, telemetry),

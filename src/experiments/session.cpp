@@ -22,7 +22,6 @@
 #include "report/experiments.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/runtime.hpp"
-#include "runtime/topology.hpp"
 
 namespace shardstream::experiments {
 namespace {
@@ -142,7 +141,6 @@ class Run {
   const BenchRequest& request_;
   BenchFile file_;
   runtime::Runtime runtime_;
-  std::optional<runtime::Topology> topology_;
   Ceilings ceilings_;
   device::GpuFacts facts_;
   std::vector<int> partners_;
@@ -162,7 +160,6 @@ Run::Run(const ranks::Session& session, const Options& options, Log& log,
     session.collectively([&] {
       if (session.rank() == 0) file_.expect_destination();
     });
-    topology_ = runtime::observe(runtime_);
   }
   if (const auto gpu = runtime_.nvml.gpu_at(runtime_.device->info().pci)) facts_ = gpu->facts();
   std::vector<const Experiment*> available;  // on GPUs, the same on every rank
@@ -300,9 +297,9 @@ void Run::store(io::ResultFile& file) const {
        runtime::provenance(runtime_.device.get(), runtime_.nvml, runtime_.communicator.get())) {
     file.attribute("/provenance", name, value);
   }
-  file.table("/topology", topology_->ranks);
-  file.table("/topology", topology_->gpus);
-  file.table("/topology", topology_->peers);
+  file.table("/topology", runtime_.topology->ranks);
+  file.table("/topology", runtime_.topology->gpus);
+  file.table("/topology", runtime_.topology->peers);
   file.table("/", measure::ceilings_table(ceilings_.of_all_ranks));
   report::write_experiments(file, results());
 }

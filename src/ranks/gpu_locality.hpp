@@ -14,9 +14,11 @@ struct Locality {
   Cpus cpus;           ///< ascending, including CPUs that are not granted; none: unknown
 };
 
-/// The locality of the device with a bus id in CUDA's format, "0000:c1:00.0". The first call of
-/// this function or of neighbours_together() loads the machine's topology, which takes ten
-/// milliseconds or more and is not thread-safe.
+/// Loads the machine's topology, which takes ten milliseconds or more and is not thread-safe. The
+/// first call of locality_of() or neighbours_together() does the same.
+void load_topology();
+
+/// The locality of the device with a bus id in CUDA's format, "0000:c1:00.0".
 Locality locality_of(std::string_view pci);
 
 /// The same CPUs, reordered so that CPUs of the same core, cache and socket are adjacent. The order

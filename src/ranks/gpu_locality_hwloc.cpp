@@ -71,6 +71,10 @@ int node_of(hwloc_obj_t place) {
 
 }  // namespace
 
+void load_topology() {
+  (void)topology();
+}
+
 Locality locality_of(std::string_view pci) {
   if (topology() == nullptr) return {};
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology(), std::string(pci).c_str());

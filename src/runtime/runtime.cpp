@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <future>
 
 #include "comm/nccl_messages.hpp"
@@ -60,6 +61,7 @@ ranks::Situation observe_hardware(const ranks::Session& session, const std::stri
   seen.built_with_cuda = built_with_cuda;
   if (wanted == "host") return seen;
   if (inventory.valid()) {
+    ranks::load_topology();
     auto [gpus, problem] = inventory.get();
     seen.problem = problem;
     for (const auto& gpu : gpus) {
@@ -117,8 +119,9 @@ std::size_t mpi_piece(const ranks::Session& session) {
   return std::clamp(max_pinned / shares / 8 * 8, min, max);
 }
 
-/// The communicator that comm.transport requests. Collective.
-std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
+/// The communicator that comm.transport requests. Calls `meanwhile`, while NCCL starts. Collective.
+std::unique_ptr<comm::Communicator> connect(Runtime& runtime,
+                                            const std::function<void()>& meanwhile) {
   const auto span = runtime.recorder.phase("communicator", measure::PhaseKind::communication);
   const ranks::Session& session = runtime.session;
   const bool has_nccl = !comm::nccl_version().empty();
@@ -131,7 +134,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
                                         .ranks = session.size()});
   });
   if (transport == comm::Transport::nccl) {
-    auto over_nccl = comm::make_nccl_communicator(*runtime.device, session);
+    auto over_nccl = comm::make_nccl_communicator(*runtime.device, session, meanwhile);
     const std::string warning = comm::network_warning(over_nccl->network());
     if (!warning.empty() && session.rank() == 0) runtime.log.warn(warning);
     return over_nccl;
@@ -141,6 +144,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
     runtime.log.warn(
         "built without NCCL: the GPUs' results are combined over MPI, through host memory");
   }
+  meanwhile();
   std::unique_ptr<comm::Communicator> over_mpi;
   session.collectively([&] {
     over_mpi = comm::make_mpi_communicator(*runtime.device, session, mpi_piece(session));
@@ -167,7 +171,7 @@ Runtime::Runtime(const ranks::Session& the_session, const Options& the_options, 
       recorder(options.flag("measure.timeline"), &session.heartbeat()) {
   if (recorder.keeps_spans()) clock_at_start = measure::compare_clocks(session);
   open();
-  communicator = connect(*this);
+  communicator = connect(*this, [this] { observe(); });
 }
 
 void Runtime::open() {
@@ -202,8 +206,16 @@ void Runtime::open() {
                                 : part_of_free_memory(session, place, device->info().memory_free);
   if (resources.backend == Backend::host) resources.process_memory = process_memory(place.threads);
   if (starting.valid()) nvml = starting.get();
+}
+
+void Runtime::observe() {
   telemetry.emplace(gpu_to_sample(*this), options.seconds("measure.telemetry-interval"),
                     measure::max_samples(session.size()));
+  topology = runtime::observe({.session = session,
+                               .threads = resources.threads,
+                               .device = device.get(),
+                               .nvml = nvml,
+                               .ask_cuda = resources.backend == Backend::cuda});
 }
 
 }  // namespace shardstream::runtime

@@ -17,6 +17,7 @@
 #include "measure/telemetry.hpp"
 #include "measure/track.hpp"
 #include "ranks/session.hpp"
+#include "runtime/topology.hpp"
 
 namespace shardstream::runtime {
 
@@ -55,16 +56,19 @@ struct Runtime {
   measure::Recorder recorder;
   measure::ClockOffset clock_at_start;  ///< compared if the recorder keeps spans
   device::Nvml nvml;                    ///< not loaded on the host backend
-  std::optional<measure::Telemetry>
-      telemetry;  ///< always has a value; the code that times the work starts it
+  // Both always have a value. The code that times the work starts the telemetry.
+  std::optional<measure::Telemetry> telemetry;
+  std::optional<Topology> topology;
 
   /// Takes the place that ranks::place() assigns to this rank: binds the calling thread to its
   /// CPUs, so no other thread may run yet, and opens its GPU or the host backend. Then connects the
-  /// ranks as comm.transport requests. Throws AgreedError. Collective.
+  /// ranks as comm.transport requests. Observes the topology while NCCL starts. Throws AgreedError.
+  /// Collective.
   Runtime(const ranks::Session& session, const Options& options, Log& log);
 
  private:
   void open();
+  void observe();
 };
 
 }  // namespace shardstream::runtime

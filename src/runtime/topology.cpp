@@ -93,10 +93,11 @@ void add_gpu(Table& seen, const std::string& host, GpuSource origin, const devic
             device::pcie_rate(f.pcie_generation_max, f.pcie_width_max), integer(f.nvlinks)});
 }
 
-/// The facts that CUDA knows, completed by NVML.
-device::GpuFacts completed(const device::GpuFacts& cuda, const device::Nvml& nvml) {
-  const auto gpu = nvml.gpu_at(cuda.pci);
-  device::GpuFacts facts = gpu ? gpu->facts() : device::GpuFacts();
+/// The facts that CUDA knows about a GPU, completed by those of NVML about all GPUs.
+device::GpuFacts completed(const device::GpuFacts& cuda,
+                           const std::vector<device::GpuFacts>& nvml) {
+  const auto gpu = std::ranges::find(nvml, cuda.pci, &device::GpuFacts::pci);
+  device::GpuFacts facts = gpu != nvml.end() ? *gpu : device::GpuFacts();
   facts.pci = cuda.pci;
   facts.name = cuda.name;
   facts.compute_capability = cuda.compute_capability;
@@ -115,6 +116,8 @@ Table observed_gpus(const Viewpoint& from) {
   const auto add = [&](GpuSource origin, const device::GpuFacts& facts) {
     add_gpu(seen, from.session.host(), origin, facts);
   };
+  std::vector<device::GpuFacts> known;  // only once, since the driver takes 5 ms for each GPU
+  for (const auto& gpu : from.nvml.gpus()) known.push_back(gpu.facts());
   if (from.device != nullptr && !from.device->info().uuid.empty()) {
     const auto& info = from.device->info();
     device::GpuFacts facts;
@@ -124,16 +127,16 @@ Table observed_gpus(const Viewpoint& from) {
     facts.compute_capability = info.compute_capability;
     facts.multiprocessors = info.multiprocessors;
     facts.memory = static_cast<std::int64_t>(info.memory_total);
-    add(GpuSource::bound, completed(facts, from.nvml));
+    add(GpuSource::bound, completed(facts, known));
   }
   if constexpr (built_with_cuda) {
     if (from.ask_cuda) {
       for (const auto& gpu : device::cuda::inventory().gpus) {
-        add(GpuSource::visible, completed(gpu, from.nvml));
+        add(GpuSource::visible, completed(gpu, known));
       }
     }
   }
-  for (const auto& gpu : from.nvml.gpus()) add(GpuSource::nvml, gpu.facts());
+  for (const auto& gpu : known) add(GpuSource::nvml, gpu);
   return seen;
 }
 
@@ -238,14 +241,6 @@ Topology observe(const Viewpoint& from) {
   merger.add_gpus(ranks::gather(from.session, observed_gpus(from)));
   merger.add_peers(ranks::gather(from.session, observed_peers(from)));
   return {std::move(ranks), std::move(merger.gpus), std::move(merger.peers)};
-}
-
-Topology observe(const Runtime& runtime) {
-  return observe({.session = runtime.session,
-                  .threads = runtime.resources.threads,
-                  .device = runtime.device.get(),
-                  .nvml = runtime.nvml,
-                  .ask_cuda = runtime.resources.backend == Backend::cuda});
 }
 
 }  // namespace shardstream::runtime

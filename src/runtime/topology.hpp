@@ -2,7 +2,9 @@
 #pragma once
 
 #include "core/table.hpp"
-#include "runtime/runtime.hpp"
+#include "device/device.hpp"
+#include "device/nvml.hpp"
+#include "ranks/session.hpp"
 
 namespace shardstream::runtime {
 
@@ -31,6 +33,5 @@ struct Viewpoint {
 
 /// Collective.
 Topology observe(const Viewpoint& from);
-Topology observe(const Runtime& runtime);
 
 }  // namespace shardstream::runtime

@@ -20,7 +20,7 @@ std::unique_ptr<device::Device> make_own_device() {
 
 std::unique_ptr<comm::Communicator> connect(const std::string& transport, device::Device& device,
                                             std::size_t piece) {
-  if (transport == "nccl") return comm::make_nccl_communicator(device, session());
+  if (transport == "nccl") return comm::make_nccl_communicator(device, session(), [] {});
   return comm::make_mpi_communicator(device, session(), piece);
 }
 
