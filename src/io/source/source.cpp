@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "core/error.hpp"
@@ -154,6 +156,24 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
 
 }  // namespace
 
+/// Reads rows together and then copies each to its place, since a call for each would be expensive.
+void Source::read_whole_rows(Range rows, std::size_t row_bytes, std::byte* out,
+                             std::uint64_t stride) const {
+  constexpr std::size_t in_core_cache = std::size_t{128} << 10;
+  const std::uint64_t width = row_bytes / size_of(type());
+  const std::uint64_t step =
+      std::clamp<std::uint64_t>(in_core_cache / std::max<std::size_t>(1, row_bytes), 1,
+                                std::max<std::uint64_t>(1, rows.count));
+  std::vector<std::byte> together(step * row_bytes);
+  for (std::uint64_t first = 0; first < rows.count; first += step) {
+    const std::uint64_t some = std::min(step, rows.count - first);
+    read((rows.first + first) * width, some * width, together.data());
+    for (std::uint64_t row = 0; row < some; ++row) {
+      std::memcpy(out + (first + row) * stride, together.data() + row * row_bytes, row_bytes);
+    }
+  }
+}
+
 void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint64_t stride) const {
   expect_rectangle(rows, columns, stride);
   expect(order().box() == order().shape(), "elements are numbered row by row");
@@ -161,6 +181,8 @@ void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint
   if (columns.count == width && stride == width * size_of(type())) {
     return read(rows.first * width, rows.count * width, out);
   }
+  const std::size_t row_bytes = columns.count * size_of(type());
+  if (columns.count == width) return read_whole_rows(rows, row_bytes, out, stride);
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     read((rows.first + row) * width + columns.first, columns.count, out + row * stride);
   }

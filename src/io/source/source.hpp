@@ -94,6 +94,9 @@ class Source {
   void expect_rectangle(Range rows, Range columns, std::uint64_t stride) const;
 
  private:
+  void read_whole_rows(Range rows, std::size_t row_bytes, std::byte* out,
+                       std::uint64_t stride) const;
+
   Origin origin_;
 };
 
