@@ -59,14 +59,19 @@ def test_files_and_measured_rates():
 
 
 def test_predictions_are_compared_with_runs():
-    """jobs/product-predictions draws the same shapes from the same seed, and keeps results."""
+    """jobs/product-predictions draws the same shapes from the same seed, and rejects a folder
+    with results, which may be of another program."""
     variables = environment({**ON_HOST, "CUDA_VISIBLE_DEVICES": ""}, ranks=2)
 
-    def compared(folder, seed):
-        done = subprocess.run(
+    def start(folder, seed, divide="20000"):
+        return subprocess.run(
             [JOBS / "product-predictions", "--program", PROGRAM, "--ranks", "2", "--seed",
-             str(seed), "--shapes", "3", "--divide", "20000", folder, "--pipeline.readers", "1"],
-            env=variables, capture_output=True, text=True, timeout=HANGS, check=True)
+             str(seed), "--shapes", "3", "--divide", divide, folder, "--pipeline.readers", "1"],
+            env=variables, capture_output=True, text=True, timeout=HANGS, check=False)
+
+    def compared(folder, seed):
+        done = start(folder, seed)
+        assert done.returncode == 0, done.stderr
         first, head, *shapes, last = done.stdout.splitlines()
         assert first == f"seed: {seed}", done.stdout
         assert head.split()[-3:] == ["predicted", "measured", "ratio"], done.stdout
@@ -79,7 +84,10 @@ def test_predictions_are_compared_with_runs():
     first, second = new_folder(), new_folder()
     shapes = compared(first, 5)
     assert len(shapes) == 3 and len(list(first.glob("*.h5"))) == len(set(shapes)), shapes
-    assert compared(first, 5) == shapes
+    for folder, divide, name in (first, "20000", str(first)), (new_folder(), "100001", "100001"):
+        rejected = start(folder, 5, divide)
+        assert rejected.returncode == 1 and name in rejected.stderr, rejected
+        assert not rejected.stdout, rejected
     sizes = [re.split(r"\S+ s ", line)[0] for line in shapes]
     assert [re.split(r"\S+ s ", line)[0] for line in compared(second, 5)] == sizes
     with h5py.File(next(first.glob("*.h5"))) as file:

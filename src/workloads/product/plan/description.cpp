@@ -154,6 +154,9 @@ std::string of_time(const Plan& plan) {
   if (plan.prediction.gather_seconds > 0) {
     parts += fmt::format(", all-gathers {}", format_duration(plan.prediction.gather_seconds));
   }
+  if (plan.prediction.bound_by() == "calls") {
+    parts += fmt::format(", calls {}", format_duration(plan.prediction.call_seconds));
+  }
   if (plan.prediction.exchange_seconds > 0) {
     parts += fmt::format(", exchange {}", format_duration(plan.prediction.exchange_seconds));
   }

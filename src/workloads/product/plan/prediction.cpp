@@ -105,6 +105,7 @@ TimePrediction predict(const Shape& shape, const Rates& rates, const Cut& cut,
     prediction.gather_seconds += count * blocks * effort.gather;
     prediction.exchange_seconds += count * effort.exchange;
     prediction.drain_seconds += count * effort.drain;
+    prediction.call_seconds += count * real(shape.max_blocks) * effort.enqueue;
     drained += count * real(pass.drained) * real(shape.tile_bytes) / real(shape.box.depth);
     if (groups.empty() || !(groups.back().effort == effort)) groups.push_back({effort, 0});
     groups.back().count += pass.count;
@@ -124,6 +125,7 @@ TimePrediction predict(const Shape& shape, const Rates& rates, const Cut& cut,
   for (const Group& group : groups) timeline.add(group.effort, group.count);
   prediction.upload_seconds += c_bytes(shape) / rates.link_up;
   const double calls = calls_of_run + (shape.problem.sums_variables ? calls_of_variables : 0);
+  prediction.call_seconds += calls * rates.call;
   prediction.seconds = timeline.end() + calls * rates.call;
   return prediction;
 }
@@ -134,8 +136,9 @@ std::uint64_t max_window(const Shape& shape, std::uint64_t ring) {
 }
 
 std::string_view TimePrediction::bound_by() const {
-  const double longest =
-      std::max({compute_seconds, upload_seconds, gather_seconds, exchange_seconds, drain_seconds});
+  const double longest = std::max({compute_seconds, upload_seconds, gather_seconds,
+                                   exchange_seconds, drain_seconds, call_seconds});
+  if (call_seconds == longest) return "calls";
   if (compute_seconds == longest) return "computing";
   if (upload_seconds == longest) return "host link";
   if (gather_seconds == longest) return "all-gathers";

@@ -33,11 +33,11 @@ struct TimePrediction {
   /// All kernels: products, and the work of DeviceWork.
   double compute_seconds = 0;
   double upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
-  double exchange_seconds = 0;
+  double exchange_seconds = 0, call_seconds = 0;  ///< call_seconds: of calls that enqueue work
   double seconds = 0;  ///< the time of the whole product, in which the times above overlap
 
   /// The name of the longest time before `seconds`: "computing", "host link", "all-gathers",
-  /// "exchange" or "download".
+  /// "exchange", "download" or "calls".
   std::string_view bound_by() const;
 };
 
