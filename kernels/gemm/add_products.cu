@@ -6,10 +6,9 @@
 namespace shardstream::gemm::cuda {
 namespace {
 
-// A block of threads reads 64 rows of A and up to `Columns` columns of Y through
-// shared memory, 32 of the depth at a time. A thread computes four rows times four columns. If the
-// block has more threads than that needs, they divide the depth, and their sums are added at the
-// end.
+// A block of threads reads 64 rows of A and up to `Columns` columns of Y through shared memory, 32
+// of the depth at a time. A thread computes four rows times four columns. If the block has more
+// threads than that needs, they divide the depth, and their sums are added at the end.
 constexpr unsigned block_rows = 64, depth_step = 32;
 constexpr unsigned pitch = block_rows + 2;  // of a column of A: keeps pairs of doubles aligned
 

@@ -79,7 +79,7 @@ constexpr std::uint64_t wanted_block(std::uint64_t m, std::uint64_t n, std::uint
 }
 
 /// The number of lanes of a tall product. On a GPU there are enough lanes for one call to fill the
-/// GPU, usually up to 8. Narrow products on a GPU have up to 128, if the depth of a lane would
+/// GPU, usually up to 8. If C has few columns, a GPU has up to 128, if the depth of a lane would
 /// limit the depth of a block. On a host there are enough calls for the threads to share, with up
 /// to 4 lanes. It is 1 if the tiles of C are enough, if the product is not tall, and for split
 /// factors, which cannot be cut into lanes (factor.hpp).
@@ -180,9 +180,9 @@ constexpr bool is_narrow(std::uint64_t n, std::uint64_t k, Precision precision) 
 
 /// The tile of a narrow product. Folded rows have at least 64 elements, so that the library's
 /// smallest fast tiles fit, and are a multiple of 16 long, so that they are aligned. Blocks are a
-/// 64th of k, but have 2^22 to 2^24 elements, since the calls for a block cost as much time as the
-/// upload of 2^21. With up to 64 lanes, one call fills a GPU. A lane has
-/// at least 256 folded rows; a smaller product has fewer lanes.
+/// 64th of k, but have 2^22 to 2^24 elements, since the calls for a block take as long as the
+/// upload of 2^21. With up to 64 lanes, one call fills a GPU. There are only as many lanes as have
+/// 256 folded rows in a block of the wanted depth.
 constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
   constexpr std::uint64_t enough = 64, granule = 16, max_lanes = 64, min_folded_rows = 256;
   constexpr std::uint64_t min_block = std::uint64_t{1} << 22, max_block = std::uint64_t{1} << 24;

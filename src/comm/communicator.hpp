@@ -116,7 +116,8 @@ constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
 /// watchdog ends the job. Device and session must outlive it.
 ///
 /// NCCL starts in a thread of its own, and the calling thread calls `meanwhile`. It may make
-/// collective calls of the session and allocate memory, but it must not launch kernels.
+/// collective calls of the session and allocate memory, but it must not launch kernels. It throws
+/// on all ranks or on none; its exception is passed on when NCCL has started or failed to start.
 ///
 /// Unless the user has set NCCL_DEBUG, NCCL's log is kept in memory from here on: it has the
 /// network and the causes of failures. Throws ContractError in a build without NCCL.

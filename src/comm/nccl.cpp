@@ -40,8 +40,8 @@ class CapturedLog {
     const std::string path = fmt::format("/proc/self/fd/{}", memory.get());
     // If NCCL cannot open the file, it logs to standard output, which is for results.
     if (!memory.valid() || !Descriptor(path, O_WRONLY).valid()) return;
-    // NCCL reads these variables before it starts threads. This program's threads do not read the
-    // environment, and those of MPI and CUDA have already read theirs.
+    // NCCL reads these variables in a thread that starts later. No other thread of this program
+    // reads the environment, and those of MPI and CUDA have already read theirs.
     const bool set = setenv("NCCL_DEBUG_FILE", path.c_str(), 1) == 0 &&
                      setenv("NCCL_DEBUG_SUBSYS", "INIT", 1) == 0 &&
                      setenv("NCCL_DEBUG", "INFO", 1) == 0;

@@ -31,7 +31,7 @@ constexpr std::array rows = {
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole units of the workload, or for a "
         "matrix product to some rows of a matrix; auto keeps the ring in the last-level cache: "
-        "1 to 4MiB for uploads, 2 to 4MiB for downloads, 1MiB on the host backend."},
+        "1 to 4MiB for uploads, up to 4MiB for downloads, 1MiB on the host backend."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Number of staging slots of a rank; auto is two per reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",

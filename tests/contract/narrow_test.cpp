@@ -237,8 +237,10 @@ TEST_F(Narrow, UnfoldAddsTheDiagonalBlocksInOrder) {
         using T = typename decltype(of)::type;
         std::mt19937_64 random(n);
         std::vector<T> folded(edge * edge), wanted(n * n);
-        for (T& x : folded) {  // sums of these depend on the order
-          x = static_cast<T>(std::ldexp(random() % 1000, sizeof(T) == 8 ? 40 : random() % 20));
+        constexpr bool integers = std::is_integral_v<T>;
+        for (T& x : folded) {  // sums of floating-point numbers of these depend on the order
+          const auto exponent = random() % (integers ? 16 : sizeof(T) == 8 ? 60 : 20);
+          x = static_cast<T>(std::ldexp(random() % 1000, static_cast<int>(exponent)));
         }
         for (std::uint64_t i = 0; i < n; ++i) {
           for (std::uint64_t j = 0; j < n; ++j) {

@@ -85,7 +85,7 @@ def test_version():
 
 
 def test_libraries_of_products_are_loaded_on_first_use():
-    """With them, every start of a build with CUDA would take 0.1 s longer."""
+    """With them, every start of a build with CUDA would take 0.06 s longer."""
     finished = run("--version", env={"LD_DEBUG": "files"}).expect(0)
     assert "libhdf5" in finished.err, finished
     assert "libcublas" not in finished.err and "openblas" not in finished.err, finished

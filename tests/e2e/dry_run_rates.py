@@ -134,7 +134,7 @@ def test_rates_without_sizes():
         ceilings = file["ceilings"][:]
         del file["ceilings"]
         file["ceilings"] = ceilings[[name for name in ceilings.dtype.names
-                                     if name not in ("tile_m", "tile_n", "tile_k", "lanes")]]
+                                     if name not in ("tile_m", "tile_n", "tile_k", "lanes", "fold")]]
     text = dry("gemm", *sizes, "--rates", folder / "new.h5", env=ON_HOST, warnings=[
         ["--rates", "used: link_up, panel_read, panel_feed, link_down, device_copy\n",
          "  not used: multiply_fp32, ",

@@ -156,10 +156,11 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
 
 }  // namespace
 
+constexpr std::size_t in_core_cache = std::size_t{128} << 10;
+
 /// Reads rows together and then copies each to its place, since a call for each would be expensive.
 void Source::read_whole_rows(Range rows, std::size_t row_bytes, std::byte* out,
                              std::uint64_t stride) const {
-  constexpr std::size_t in_core_cache = std::size_t{128} << 10;
   const std::uint64_t width = row_bytes / size_of(type());
   const std::uint64_t step =
       std::clamp<std::uint64_t>(in_core_cache / std::max<std::size_t>(1, row_bytes), 1,
@@ -182,7 +183,9 @@ void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint
     return read(rows.first * width, rows.count * width, out);
   }
   const std::size_t row_bytes = columns.count * size_of(type());
-  if (columns.count == width) return read_whole_rows(rows, row_bytes, out, stride);
+  if (columns.count == width && 2 * row_bytes <= in_core_cache) {
+    return read_whole_rows(rows, row_bytes, out, stride);
+  }
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     read((rows.first + row) * width + columns.first, columns.count, out + row * stride);
   }

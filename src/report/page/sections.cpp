@@ -314,7 +314,7 @@ size.</dd>
 <dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for the stages of a rank that are busy for B
 seconds; the mean of the ranks.</dd>
 <dt>Ceilings</dt><dd>link_up, link_down: copies from host to GPU and back. device_read: reading
-device memory. multiply_*: products of tiles in a precision. panel_read: reading the matrices and
+device memory. device_copy: copying it, bytes read and written. multiply_*: products of tiles in a precision. panel_read: reading the matrices and
 copying them into the slots of the upload. panel_feed: the same while the slots are uploaded.
 page_cache_read, storage_read: reading the file. decode: generating elements or decoding chunks.</dd>
 <dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). Each launch measures its

@@ -12,14 +12,14 @@
 #include "kernels/gemm/panel/panel.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/product/engine/panel_rates.hpp"
+#include "workloads/product/plan/description.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
 
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile) {
-  return fmt::format("tiles of {} x {} x {}{}", tile.m, tile.n, tile.k,
-                     tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes));
+  return fmt::format("tiles of {} x {} x {}{}", tile.m, tile.n, tile.k, words_of_lanes(tile));
 }
 
 /// The columns of /ceilings for products of `tile`.
@@ -28,12 +28,13 @@ measure::Sizes sizes_of(const gemm::Tile& tile) {
   return {{"tile_m", number(tile.m)},
           {"tile_n", number(tile.n)},
           {"tile_k", number(tile.k)},
-          {"lanes", number(tile.lanes)}};
+          {"lanes", number(tile.lanes)},
+          {"fold", number(tile.fold)}};
 }
 
 /// Whether products of `tile` are about as fast as those of the tile with these sizes. The lanes
-/// must be equal. Each edge and the number of multiplications may differ by a factor of at most
-/// two. The number alone would not distinguish a narrow tile from a square one.
+/// and the fold must be equal. Each edge and the number of multiplications may differ by a factor
+/// of at most two. The number alone would not distinguish a narrow tile from a square one.
 bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
   const auto value = [&](const std::string& name) {
     const auto found = sizes.find(name);
@@ -46,7 +47,8 @@ bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
   const double m = value("tile_m"), n = value("tile_n"), k = value("tile_k");
   return near(m, tile.m) && near(n, tile.n) && near(k, tile.k) &&
          near(m * n * k, tile.m * tile.n * tile.k) &&
-         value("lanes") == static_cast<double>(tile.lanes);
+         value("lanes") == static_cast<double>(tile.lanes) &&
+         value("fold") == static_cast<double>(tile.fold);
 }
 
 /// Rates::call: assumed, as with an H100, and as for a kernel on a few threads of a host.

@@ -78,7 +78,7 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
 
 /// Raise this number if a change gives tiles other bits and nothing else in the fingerprint shows
 /// it. Checkpoints of earlier versions are then rejected.
-constexpr int arithmetic_version = 2;
+constexpr int arithmetic_version = 3;
 
 /// The value of product.box; nothing if it is not set.
 std::optional<Box> box_of(const Options& options) {
@@ -315,12 +315,12 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
     staging.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
                                                        gemm::accumulator_bytes(problem.precision)),
                                     staging.drain_slot_bytes);
+    // Every row of C costs a writer some time, so that slots of short rows are smaller.
+    constexpr std::uint64_t max_rows = 4096;
+    staging.drain_slot_bytes = std::min(
+        staging.drain_slot_bytes,
+        saturating_product({max_rows, problem.tile.n, gemm::accumulator_bytes(problem.precision)}));
   }
-  // Every row of C costs a writer some time, so that slots of short rows are smaller.
-  constexpr std::uint64_t max_rows = 4096;
-  staging.drain_slot_bytes = std::min(
-      staging.drain_slot_bytes,
-      saturating_product({max_rows, problem.tile.n, gemm::accumulator_bytes(problem.precision)}));
   problem.ranks.read_bytes = saturating_product(staging.readers, staging.slot_bytes);
   problem.ranks.writers = staging.readers;
   problem.ranks.written_bytes = saturating_product(staging.readers, staging.drain_slot_bytes);
@@ -371,19 +371,20 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
   if (!operands.symmetric) add("input.b", operands.b.get());
   add("input.c", operands.c.get());
   const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
-  const std::string lanes = tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes);
-  made.insert(made.end(), {{"input.seed", options.text("input.seed")},
-                           {"product.precision", std::string(name_of(operands.precision))},
-                           {"transposed A", yes(operands.transpose_a)},
-                           {"transposed B", yes(operands.transpose_b)},
-                           {"centred", yes(operands.center)},
-                           {"scaled", yes(operands.scale)},
-                           {"alpha", fmt::format("{}", operands.alpha)},
-                           {"beta", fmt::format("{}", operands.beta)},
-                           {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, lanes)},
-                           {"segments of K", fmt::format("{}", plan.shape.segments)},
-                           {"blocks of K", fmt::format("{}", plan.shape.blocks)},
-                           {"arithmetic", fmt::format("version {}", arithmetic_version)}});
+  made.insert(
+      made.end(),
+      {{"input.seed", options.text("input.seed")},
+       {"product.precision", std::string(name_of(operands.precision))},
+       {"transposed A", yes(operands.transpose_a)},
+       {"transposed B", yes(operands.transpose_b)},
+       {"centred", yes(operands.center)},
+       {"scaled", yes(operands.scale)},
+       {"alpha", fmt::format("{}", operands.alpha)},
+       {"beta", fmt::format("{}", operands.beta)},
+       {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, words_of_lanes(tile))},
+       {"segments of K", fmt::format("{}", plan.shape.segments)},
+       {"blocks of K", fmt::format("{}", plan.shape.blocks)},
+       {"arithmetic", fmt::format("version {}", arithmetic_version)}});
   return made;
 }
 

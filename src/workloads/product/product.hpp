@@ -61,10 +61,9 @@ DeviceMemory device_memory_of(const Operands& operands, const Options& options,
 Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
                    DeviceMemory memory, Backend backend);
 
-/// The staging of a rank, and its part in `problem`: Ranks::read_bytes and written_bytes. If the
-/// product is small, slots of a size that the program chooses are smaller, too. The first upload
-/// waits for the first pieces, which are all read at once, and the end of the product waits for the
-/// last pieces to be written.
+/// The staging of a rank. Sets read_bytes, written_bytes and writers of `problem.ranks`, from the
+/// CPUs of this rank. If pipeline.slot is auto, slots are smaller if the product is small, so that
+/// all readers end at about the same time, and slots of C have at most 4096 rows.
 pipeline::StagingSizes stage(Problem& problem, const Options& options,
                              const runtime::Resources& resources);
 

@@ -178,6 +178,7 @@ void add_attributes(const Operands& operands, const Plan& plan, const Agreed& ag
                              {"tile_n", integer(plan.problem().tile.n)},
                              {"tile_k", integer(plan.problem().tile.k)},
                              {"lanes", integer(plan.problem().tile.lanes)},
+                             {"fold", integer(plan.problem().tile.fold)},
                              {"blocks_of_k", integer(plan.shape.blocks)},
                              {"plan", lines(plan)}});
 }

@@ -64,7 +64,10 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
   session.collectively([&] { reject_modes(runtime, name); });
   const DeviceMemory memory = device_memory_of(operands, runtime.options, runtime.resources);
   const std::uint64_t limit = memory.limit;
-  const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto min_of = [&](std::uint64_t own) {
+    return static_cast<std::uint64_t>(-session.max(-static_cast<double>(own)));
+  };
+  const std::uint64_t min_limit = min_of(limit);
   const auto rank = static_cast<std::uint64_t>(session.rank());
   Problem problem;
   // A problem that cannot fit is rejected before anything is measured.
@@ -74,6 +77,11 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
     (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
   const pipeline::StagingSizes staging = stage(problem, runtime.options, runtime.resources);
+  // Ranks may have unequal numbers of CPUs, and the plan must be the same on all of them.
+  Ranks& ranks = problem.ranks;
+  ranks.read_bytes = min_of(ranks.read_bytes);
+  ranks.written_bytes = min_of(ranks.written_bytes);
+  ranks.writers = static_cast<unsigned>(min_of(ranks.writers));
   Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, staging, limit),
                     .plan = {},
                     .staging = staging,

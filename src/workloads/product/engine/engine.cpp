@@ -321,7 +321,7 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
 }
 
 /// Adds the lanes of each tile into its accumulator: the upper half of the lanes is added to the
-/// lower half, until one is left. That of a narrow product is unfolded.
+/// lower half, until one is left. In a narrow product it is unfolded into the accumulator.
 void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
                         Range tiles) {
   const gemm::Tile& tile = plan_.problem().tile;

@@ -124,7 +124,7 @@ measure::Ceiling PanelReaders::read(double seconds) const {
 }
 
 measure::Ceiling PanelReaders::feed(double seconds, double rate, std::uint64_t device_bytes) const {
-  constexpr std::uint64_t min_pieces = 16, batches = 4;  // of a reader; in device memory
+  constexpr std::uint64_t min_pieces = 2, batches = 4;  // of a reader; in device memory
   const ranks::Session& session = runtime_.session;
   const std::uint64_t room = sample_->room();
   const std::uint64_t in_batch =

@@ -236,8 +236,8 @@ std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const
   made.a_pitch = made.a_ld * element_;
   const std::size_t part = made.a.rows.count * made.a_pitch;
   made.a_offset = plan_.part.column * part;
+  if (plan_.problem().tile.is_narrow()) return 0;  // there is no panel of A
   // A panel that is made from B's panel takes the place of an uploaded one.
-  if (plan_.problem().tile.is_narrow()) return 0;  // without a panel of A
   if (extent.a_from_b) return extent.tiles.rows.count * plan_.problem().tile.m * made.a_pitch;
   return plan_.shape.box.columns * part;
 }

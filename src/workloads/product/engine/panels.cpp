@@ -214,7 +214,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   std::byte* const panel = raw ? memory.b.data() : data + uploaded.b_panel;
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
   std::byte* const mine = panel + plan_.part.row * part;
-  double* const own_y = memory.y.data() + plan_.part.row * y_part;
+  double* const own_y = signs ? memory.y.data() + plan_.part.row * y_part : nullptr;
   if (raw) {
     make_panel(stream, gemm::Side::b, uploaded.b, uploaded.b_part.rows,
                {super_tile.columns.first * tile.n, columns}, columns, data + uploaded.b_offset,

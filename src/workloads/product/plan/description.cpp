@@ -201,4 +201,9 @@ std::vector<std::string> describe(const Plan& plan) {
   return lines;
 }
 
+std::string words_of_lanes(const gemm::Tile& tile) {
+  return fmt::format("{}{}", tile.lanes > 1 ? fmt::format(" in {} lanes", tile.lanes) : "",
+                     tile.fold > 1 ? fmt::format(", folded {} times", tile.fold) : "");
+}
+
 }  // namespace shardstream::workloads::product

@@ -12,5 +12,7 @@ namespace shardstream::workloads::product {
 std::vector<std::string> answer(const Plan& plan);
 /// The rest of the plan as lines of text.
 std::vector<std::string> describe(const Plan& plan);
+/// How a block of K is divided: " in 64 lanes, folded 16 times", or empty.
+std::string words_of_lanes(const gemm::Tile& tile);
 
 }  // namespace shardstream::workloads::product

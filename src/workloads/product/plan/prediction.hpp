@@ -15,7 +15,7 @@ namespace shardstream::workloads::product {
 /// every rank.
 struct Rates {
   /// Bytes/s of a rank's uploads, with the readers that fill the slots, and of its downloads.
-  /// link_down is infinite if C does not leave the device.
+  ///
   double link_up = 0, link_down = 0;
   double gather = 0;  ///< bytes/s that a rank receives in all-gathers and exchanges
   double flops = 0;   ///< flop/s of a rank, of products in the panels' precision

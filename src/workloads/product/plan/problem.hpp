@@ -20,8 +20,8 @@ std::string_view name_of(Decomposition decomposition);
 /// The form in which an operand is uploaded.
 struct UploadedOperand {
   std::uint64_t element_bytes = 0;  ///< bytes of an element, after a conversion by readers
-  /// Whether the uploaded data are not yet a panel, because they are transposed or have another
-  /// type. A kernel then makes the panel in a separate buffer.
+  /// Whether the uploaded data are not yet a panel, because they are transposed, have
+  /// another type, or lack the panel's padding. A kernel then makes the panel in a separate buffer.
   bool raw = false;
 };
 

@@ -40,15 +40,15 @@ std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
 
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
+  const std::uint64_t y = tile.is_narrow() ? 0 : 2 * sizeof(double);
   return saturating_sum(
       {saturating_product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows),
                            gemm::a_ld(shape.problem.precision, depth, shape.problem.ranks.backend),
                            shape.panel_element}),
-       pass.has_b
-           ? 0
-           : saturating_product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
-                                 saturating_sum({saturating_product({tile.n, shape.panel_element}),
-                                                 2 * sizeof(double)})})});
+       pass.has_b ? 0
+                  : saturating_product(
+                        {shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
+                         saturating_sum({saturating_product({tile.n, shape.panel_element}), y})})});
 }
 
 std::uint64_t sum_over_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::uint64_t),
