@@ -46,7 +46,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
            "1 x 1 tiles", "64 segments")
     forced = dry("gemm", *sizes, "--product.decomposition", "grid", "--ranks", 4, env=ON_GPUS)
     expect(forced, "decomposition: grid 2 x 2", "product.decomposition")
-    dry("gemm", "--gemm.m", 5000, "--gemm.n", 100, "--gemm.k", 100, "--ranks", 4, env=ON_GPUS,
+    dry("gemm", "--gemm.m", 5000, "--gemm.n", 200, "--gemm.k", 100, "--ranks", 4, env=ON_GPUS,
         warnings=[["2 of 4 ranks", "2 x 1 tiles", "4 x 1", "2 ranks"]])
 
 

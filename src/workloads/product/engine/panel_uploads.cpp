@@ -91,7 +91,7 @@ void PanelUploads::compute_sizes() {
   sizes_ = {.slot_bytes = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
             .slots = staging_.slots,
             .readers = staging_.readers,
-            .batch_bytes = plan_.buffers.batch.uploaded(),
+            .batch_bytes = plan_.buffers.batch.uploaded(plan_.problem()),
             .batches = plan_.schedule.ring_batches,
             .arrivals = true};
   first_piece_ = {0};

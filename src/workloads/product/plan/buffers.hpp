@@ -24,8 +24,8 @@ struct BatchBuffers {
   std::uint64_t y = 0;
 
   /// The buffer that is uploaded to: of each operand the raw part or, if it is not raw, the panel.
-  std::uint64_t uploaded() const {
-    return (raw_a > 0 ? raw_a : a_panel) + (raw_b > 0 ? raw_b : b_panel);
+  std::uint64_t uploaded(const Problem& problem) const {
+    return (problem.a.raw ? raw_a : a_panel) + (problem.b.raw ? raw_b : b_panel);
   }
 };
 

@@ -123,7 +123,7 @@ std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
     const std::uint64_t ring = each.ring < each.usual_ring ? UINT64_MAX - each.ring : each.ring;
     // If B is kept, smaller super-tiles upload nothing more, and their tiles leave earlier.
     const std::uint64_t tiles = each.cut.keeps_b ? each.sizes.tiles : UINT64_MAX - each.sizes.tiles;
-    return std::tuple(each.uploads, tiles, ring, each.window);
+    return std::tuple(each.uploads, each.cut.keeps_b, tiles, ring, each.window);
   });
 }
 
