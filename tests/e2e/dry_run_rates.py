@@ -133,8 +133,9 @@ def test_rates_without_sizes():
     with h5py.File(folder / "new.h5", "r+") as file:
         ceilings = file["ceilings"][:]
         del file["ceilings"]
+        sizes_of_tiles = ("tile_m", "tile_n", "tile_k", "lanes", "fold")
         file["ceilings"] = ceilings[[name for name in ceilings.dtype.names
-                                     if name not in ("tile_m", "tile_n", "tile_k", "lanes", "fold")]]
+                                     if name not in sizes_of_tiles]]
     text = dry("gemm", *sizes, "--rates", folder / "new.h5", env=ON_HOST, warnings=[
         ["--rates", "used: link_up, panel_read, panel_feed, link_down, device_copy\n",
          "  not used: multiply_fp32, ",
