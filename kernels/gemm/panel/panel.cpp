@@ -257,7 +257,8 @@ void with_bytes(unsigned bytes, F&& f) {
 void pad(const PadArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.to_rows, part, parts);
   const std::size_t row = args.columns * args.element_bytes;
-  for (std::uint64_t r = rows.begin; r < std::min(rows.end, args.rows); ++r) {
+  const std::uint64_t end = args.columns > 0 ? std::min(rows.end, args.rows) : 0;
+  for (std::uint64_t r = rows.begin; r < end; ++r) {
     std::memcpy(static_cast<std::byte*>(args.to) + r * args.ld_to * args.element_bytes,
                 static_cast<const std::byte*>(args.from) + r * row, row);
   }
