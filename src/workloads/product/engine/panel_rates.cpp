@@ -66,6 +66,25 @@ struct Pieces {
   }
 };
 
+/// A ceiling in GB/s from each rank's shortest repetition. `bytes`: of each rank in a repetition.
+measure::Ceiling best_rate(const char* name, const std::vector<double>& bytes,
+                           const measure::Samples& samples, double seconds) {
+  std::vector<double> best = bytes;
+  for (std::size_t rank = 0; rank < best.size(); ++rank) {
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const measure::Repetition& each : samples.repetitions) {
+      shortest = std::min(shortest, each.ranks[rank]);
+    }
+    best[rank] /= shortest * 1e9;
+  }
+  return {.name = name,
+          .min = *std::ranges::min_element(best),
+          .aggregate = std::accumulate(best.begin(), best.end(), 0.0),
+          .unit = "GB/s",
+          .by_rank = best,
+          .seconds = seconds};
+}
+
 }  // namespace
 
 /// The pieces of both operands.
@@ -172,20 +191,7 @@ measure::Ceiling PanelReaders::feed(double seconds, double rate, std::uint64_t d
   double bytes = 0;
   for (std::uint64_t i = 0; i < pieces; ++i)
     bytes += static_cast<double>(sample_->uploaded_bytes(i));
-  std::vector<double> best = session.gather(std::vector{bytes});  // GB/s of each rank
-  for (std::size_t rank = 0; rank < best.size(); ++rank) {
-    double shortest = std::numeric_limits<double>::infinity();
-    for (const measure::Repetition& each : samples.repetitions) {
-      shortest = std::min(shortest, each.ranks[rank]);
-    }
-    best[rank] /= shortest * 1e9;
-  }
-  return {.name = "panel_feed",
-          .min = *std::ranges::min_element(best),
-          .aggregate = std::accumulate(best.begin(), best.end(), 0.0),
-          .unit = "GB/s",
-          .by_rank = best,
-          .seconds = seconds};
+  return best_rate("panel_feed", session.gather(std::vector{bytes}), samples, seconds);
 }
 
 }  // namespace shardstream::workloads::product
