@@ -116,8 +116,16 @@ struct Prepared {
     library = gemm::make_multiply_plan(operands.precision, plan.problem().tile, Backend::host);
   }
 
-  void plan_with(std::uint64_t device_memory) {
+  /// `tile`: another tile than that of the host, with this decomposition.
+  void plan_with(std::uint64_t device_memory, std::optional<gemm::Tile> tile = std::nullopt,
+                 Decomposition decomposition = Decomposition::automatic) {
     Problem problem = problem_of(operands, options, ranks(), {device_memory}, Backend::host);
+    if (tile) {
+      problem.tile = *tile;
+      problem.ranks.other_bytes = Panels::normalization_bytes(operands, *tile) +
+                                  VariableSums::device_bytes(operands, problem);
+      problem.requested.decomposition = decomposition;
+    }
     problem.ranks.streams = streams;
     plan = make_plan(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));
@@ -218,6 +226,25 @@ TEST(Product, DeviceMemoryIsAsPlanned) {
     const bool whole = session().size() == 1 || !prepared.operands.normalizes();
     if (session().rank() == 0 && whole) {
       EXPECT_EQ(prepared.peak.device, planned) << told(each);
+    }
+  }
+}
+
+/// Only GPUs have narrow tiles, but plan and engine treat them alike on every backend.
+TEST(Product, NarrowProductsHaveTheSameBitsAndThePlannedMemoryInEveryDecomposition) {
+  const gemm::Tile tile{.m = 8, .n = 8, .k = 4096, .lanes = 4, .fold = 8};
+  for (const char* const centers : {"false", "true"}) {
+    std::optional<std::uint64_t> checksum;
+    for (const Decomposition each : {Decomposition::rows, Decomposition::split_k}) {
+      Prepared prepared(true, {"--gram.rows", "40000", "--gram.columns", "5", "--gram.center",
+                               centers, "--output.store", "false"});
+      prepared.plan_with(std::uint64_t{1} << 30, tile, each);
+      prepared.library = gemm::make_multiply_plan(prepared.operands.precision, tile, Backend::host);
+      std::uint64_t all = 0;
+      for (const std::uint64_t rank : session().gather(std::vector{prepared.run()})) all += rank;
+      EXPECT_EQ(checksum.value_or(all), all) << name_of(each) << ", centred: " << centers;
+      checksum = all;
+      EXPECT_LE(prepared.peak.device, prepared.plan.device_bytes) << name_of(each);
     }
   }
 }

@@ -23,7 +23,8 @@ struct Traffic {
 };
 
 /// Bytes that a rank uploads, or receives from other ranks, for a batch of the pass whose block has
-/// this depth: the maximum over all ranks.
+/// this depth: the maximum over all ranks. Uploads are an upper bound: Traffic::uploads leaves out
+/// all padding of raw operands, this only that of their whole rows and columns.
 std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth);
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth);
 /// The sum of `bytes`, which is one of these two functions, over the first `blocks` blocks of K.
