@@ -88,8 +88,10 @@ def test_predictions_are_compared_with_runs():
         rejected = start(folder, 5, divide)
         assert rejected.returncode == 1 and name in rejected.stderr, rejected
         assert not rejected.stdout, rejected
-    sizes = [re.split(r"\S+ s ", line)[0] for line in shapes]
-    assert [re.split(r"\S+ s ", line)[0] for line in compared(second, 5)] == sizes
+
+    def sizes(lines):
+        return [re.split(r" +\S+ s ", line)[0] for line in lines]
+    assert sizes(compared(second, 5)) == sizes(shapes)
     with h5py.File(next(first.glob("*.h5"))) as file:
         assert b"predicted" in file["metrics"]["metric"], file["metrics"][:]
 
