@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
@@ -13,12 +14,23 @@
 namespace shardstream::experiments {
 namespace {
 
-std::vector<Column> columns_of(std::vector<Column> varied, Column figure) {
+std::vector<Column> columns_of(std::vector<Column> varied, Column figure, Rows rows) {
   varied.push_back(std::move(figure));
-  varied.insert(varied.end(), {{"ci_lo", ColumnType::real},
-                               {"ci_hi", ColumnType::real},
-                               {"share", ColumnType::real},
-                               {"remark", ColumnType::text}});
+  varied.insert(
+      varied.end(),
+      {{"ci_lo", ColumnType::real}, {"ci_hi", ColumnType::real}, {"share", ColumnType::real}});
+  if (rows == Rows::of_kernels) {
+    varied.insert(varied.end(),
+                  {{"operations", ColumnType::real, "Gop"}, {"bytes", ColumnType::real, "MB"}});
+  }
+  varied.push_back({"remark", ColumnType::text});
+  return varied;
+}
+
+std::vector<Cell> cells_of(std::vector<Cell> varied, std::initializer_list<double> numbers,
+                           std::string remark) {
+  for (const double number : numbers) varied.emplace_back(number);
+  varied.emplace_back(std::move(remark));
   return varied;
 }
 
@@ -99,16 +111,21 @@ void Bench::verify(bool is_right, std::string_view what) const {
   if (!is_right) throw Unverified(fmt::format("{}: the result is wrong", what));
 }
 
-Measurements::Measurements(std::vector<Column> varied, Column figure)
-    : table_("rows", columns_of(std::move(varied), std::move(figure))) {}
+Measurements::Measurements(std::vector<Column> varied, Column figure, Rows rows)
+    : table_("rows", columns_of(std::move(varied), std::move(figure), rows)) {}
 
 void Measurements::add(std::vector<Cell> varied, const Measured& figure, double share,
                        std::string remark) {
-  for (const double number : {figure.value, figure.lo, figure.hi, share}) {
-    varied.emplace_back(number);
-  }
-  varied.emplace_back(std::move(remark));
-  table_.add(std::move(varied));
+  table_.add(
+      cells_of(std::move(varied), {figure.value, figure.lo, figure.hi, share}, std::move(remark)));
+}
+
+void Measurements::add(std::vector<Cell> varied, const Measured& figure, double share,
+                       std::string remark, const Work& work) {
+  table_.add(
+      cells_of(std::move(varied),
+               {figure.value, figure.lo, figure.hi, share, work.operations / 1e9, work.bytes / 1e6},
+               std::move(remark)));
 }
 
 }  // namespace shardstream::experiments

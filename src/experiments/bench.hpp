@@ -43,6 +43,14 @@ struct Timing {
   }
 };
 
+/// The work of one call of a kernel, counted from its algorithm, for a roofline.
+struct Work {
+  double operations;  ///< arithmetic operations on elements; a fused multiply-add is two
+  /// Bytes that the threads load from global memory and store there. Words that a block shares
+  /// count once for the block, and padding does not count.
+  double bytes;
+};
+
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -130,13 +138,22 @@ class Bench {
   int unconverged_ = 0;
 };
 
+/// The subject of the rows of a table.
+enum class Rows {
+  of_calls,   ///< copies, calls of the host, and others
+  of_kernels  ///< kernels, each with its Work
+};
+
 /// A table of measurements: the varied quantities, the measured value with its interval, its share
 /// of a reference, and a remark that says whether it is as expected.
 class Measurements {
  public:
-  Measurements(std::vector<Column> varied, Column figure);
+  Measurements(std::vector<Column> varied, Column figure, Rows rows = Rows::of_calls);
   /// `share` refers to the reference that Experiment::share names; NaN: there is none.
   void add(std::vector<Cell> varied, const Measured& figure, double share, std::string remark);
+  /// A row of a table of kernels.
+  void add(std::vector<Cell> varied, const Measured& figure, double share, std::string remark,
+           const Work& work);
   Table table() && { return std::move(table_); }
 
  private:

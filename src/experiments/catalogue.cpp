@@ -47,8 +47,10 @@ constexpr std::array catalogue = {
     &storage::about_plain_reads, &feeds::about_feed,        &feeds::about_file_feed,
 };
 
-constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
+constexpr std::array the_groups = {Group{"link", "host link"},
+                                   Group{"memory", "device memory"},
                                    Group{"ladders", "optimisation ladders"},
+                                   Group{"execution", "threads, warps and kernels"},
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 

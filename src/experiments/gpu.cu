@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "experiments/context.hpp"
+#include "experiments/device_clock.cuh"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 
@@ -17,13 +18,11 @@ constexpr double max_calls = 256;         // fewer than a stream can queue witho
 
 /// Blocks the stream until `*opened` is `number`. After `limit` nanoseconds it gives up and stores
 /// `number` in `*gave_up`.
-__global__ void wait_at_gate(const volatile unsigned* opened, unsigned number, long long limit,
+__global__ void wait_at_gate(const volatile unsigned* opened, unsigned number, std::uint64_t limit,
                              unsigned* gave_up) {
-  long long begin = 0, now = 0;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (*opened != number && now - begin < limit);
+  const std::uint64_t begin = global_nanoseconds();
+  while (*opened != number && global_nanoseconds() - begin < limit) {
+  }
   if (*opened != number) *gave_up = number;
 }
 
@@ -59,8 +58,8 @@ double Gate::usual_limit() {
 }
 
 void Gate::close(cudaStream_t stream) {
-  wait_at_gate<<<1, 1, 0, stream>>>(opened_.data(), ++closed_, static_cast<long long>(limit_ * 1e9),
-                                    gave_up_.data());
+  wait_at_gate<<<1, 1, 0, stream>>>(opened_.data(), ++closed_,
+                                    static_cast<std::uint64_t>(limit_ * 1e9), gave_up_.data());
   check_launch("wait_at_gate");
 }
 

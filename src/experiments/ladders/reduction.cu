@@ -7,6 +7,7 @@
 #include "experiments/bench.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
+#include "experiments/ladders/ladder.hpp"
 #include "experiments/ladders/rungs.cuh"
 #include "experiments/numbers.hpp"
 
@@ -107,7 +108,7 @@ constexpr unsigned warp = 32;
 // --------------------------------------------------- one element per thread, one sum per block
 
 /// The tree lies in global memory: every level reads and writes `scratch`.
-constexpr int global_line = __LINE__ + 1;
+constexpr Place global_place = kernel_below();
 __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratch, float* sums) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   scratch[i] = i < count ? x[i] : 0;
@@ -149,7 +150,7 @@ __device__ void add_in_shared(float* words) {
   __syncthreads();
 }
 
-constexpr int shared_line = __LINE__ + 2;
+constexpr Place shared_place = kernel_below(2);
 template <Tree Kind>
 __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
@@ -162,7 +163,7 @@ __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float
 // ------------------------------------------------- many elements per thread, one sum per block
 
 /// Each block adds every gridDim-th piece of `threads` elements.
-constexpr int stride_line = __LINE__ + 1;
+constexpr Place stride_place = kernel_below();
 __global__ void sum_grid_stride(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
   float sum = 0;
@@ -190,7 +191,7 @@ __device__ float sum_of_thread(const float* x, std::uint64_t count) {
   return (a + b) + (c + d);
 }
 
-constexpr int flight_line = __LINE__ + 1;
+constexpr Place flight_place = kernel_below();
 __global__ void sum_four_in_flight(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
   words[threadIdx.x] = sum_of_thread(x, count);
@@ -219,13 +220,13 @@ __device__ float sum_of_block(float sum) {
   return sum;
 }
 
-constexpr int shuffle_line = __LINE__ + 1;
+constexpr Place shuffle_place = kernel_below();
 __global__ void sum_by_shuffles(const float* x, std::uint64_t count, float*, float* sums) {
   const float sum = sum_of_block(sum_of_thread(x, count));
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-constexpr int groups_line = __LINE__ + 1;
+constexpr Place groups_place = kernel_below();
 __global__ void sum_by_groups(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float of_warps[threads / warp];
   const cg::thread_block block = cg::this_thread_block();
@@ -240,7 +241,7 @@ __global__ void sum_by_groups(const float* x, std::uint64_t count, float*, float
 }
 
 /// The unrolled tree: the compiler knows every level, and the last levels need no barrier.
-constexpr int unrolled_line = __LINE__ + 1;
+constexpr Place unrolled_place = kernel_below();
 __global__ void sum_unrolled(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
   const unsigned t = threadIdx.x;
@@ -258,13 +259,13 @@ __global__ void sum_unrolled(const float* x, std::uint64_t count, float*, float*
 
 // --------------------------------------------------------------------- atomics, in one launch
 
-constexpr int atomic_line = __LINE__ + 1;
+constexpr Place atomic_place = kernel_below();
 __global__ void sum_by_atomics(const float* x, std::uint64_t count, float* sum) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < count) atomicAdd(sum, x[i]);
 }
 
-constexpr int block_atomic_line = __LINE__ + 1;
+constexpr Place block_atomic_place = kernel_below();
 __global__ void sum_by_block_atomics(const float* x, std::uint64_t count, float* sum) {
   const float mine = sum_of_block(sum_of_thread(x, count));
   if (threadIdx.x == 0) atomicAdd(sum, mine);
@@ -275,7 +276,7 @@ __global__ void sum_by_block_atomics(const float* x, std::uint64_t count, float*
 /// Loads of 16 bytes, eight of them always in flight: the next load replaces a word as soon as it
 /// has been added. There is no second launch: the last block to finish adds the sums of all blocks
 /// in order. `finished` must be zero, and is zero again at the end.
-constexpr int wide_line = __LINE__ + 1;
+constexpr Place wide_place = kernel_below();
 __global__ void __launch_bounds__(threads)
     sum_in_wide_loads(const float4* x, std::uint64_t words, float* sums, unsigned* finished,
                       float* sum) {
@@ -326,67 +327,68 @@ __global__ void __launch_bounds__(threads)
 
 // ------------------------------------------------------------------------------ the experiment
 
-void climb_trees(Ladder& ladder, const Data& data) {
-  const auto tree = [&](const char* name, int line, const char* sentence, BlockSums kernel) {
-    ladder.climb({name, line, sentence}, [&data, kernel] { add_blocks(data, kernel); });
+void climb_trees(Sums& sums, const Data& data) {
+  const auto tree = [&](const char* name, Place place, const char* sentence, BlockSums kernel) {
+    sums.climb({name, place, sentence}, [&data, kernel] { add_blocks(data, kernel); });
   };
-  tree("global memory", global_line, "every level of the tree goes through global memory",
+  tree("global memory", global_place, "every level of the tree goes through global memory",
        sum_in_global);
-  tree("shared memory", shared_line, "the tree lies in shared memory", sum_in_shared<Tree::modulo>);
-  tree("mask", shared_line, "a mask instead of a division finds the threads that add",
+  tree("shared memory", shared_place, "the tree lies in shared memory",
+       sum_in_shared<Tree::modulo>);
+  tree("mask", shared_place, "a mask instead of a division finds the threads that add",
        sum_in_shared<Tree::mask>);
-  tree("interleaved", shared_line, "neighbouring threads add, but their words conflict in banks",
+  tree("interleaved", shared_place, "neighbouring threads add, but their words conflict in banks",
        sum_in_shared<Tree::interleaved>);
-  tree("sequential", shared_line, "neighbouring threads add neighbouring words: no conflicts",
+  tree("sequential", shared_place, "neighbouring threads add neighbouring words: no conflicts",
        sum_in_shared<Tree::sequential>);
 }
 
-void climb_strided(Ladder& ladder, const Data& data) {
-  const auto strided = [&](const char* name, int line, const char* sentence, BlockSums kernel) {
-    ladder.climb({name, line, sentence}, [&data, kernel] { add_strided(data, kernel); });
+void climb_strided(Sums& sums, const Data& data) {
+  const auto strided = [&](const char* name, Place place, const char* sentence, BlockSums kernel) {
+    sums.climb({name, place, sentence}, [&data, kernel] { add_strided(data, kernel); });
   };
-  strided("grid stride", stride_line, "each thread adds many elements before the tree begins",
+  strided("grid stride", stride_place, "each thread adds many elements before the tree begins",
           sum_grid_stride);
-  strided("four in flight", flight_line, "four loads are in flight; none waits for an addition",
+  strided("four in flight", flight_place, "four loads are in flight; none waits for an addition",
           sum_four_in_flight);
-  strided("shuffles", shuffle_line, "warps add in registers, with one barrier per block",
+  strided("shuffles", shuffle_place, "warps add in registers, with one barrier per block",
           sum_by_shuffles);
-  strided("groups", groups_line, "the same with cooperative groups", sum_by_groups);
-  strided("unrolled", unrolled_line, "the tree in shared memory, unrolled", sum_unrolled);
+  strided("groups", groups_place, "the same with cooperative groups", sum_by_groups);
+  strided("unrolled", unrolled_place, "the tree in shared memory, unrolled", sum_unrolled);
 }
 
-void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
+void climb_to_the_end(Bench& bench, Sums& sums, const Data& data) {
   constexpr std::uint64_t max = std::uint64_t{1} << 24;
   if (data.count <= max) {
     // A single chain of additions has a larger error than trees and short chains.
-    ladder.climb({"atomics", atomic_line,
-                  "an atomic addition for each element: all wait for one word", 1e-1},
-                 [&] {
-                   data.sum.clear(data.stream);
-                   sum_by_atomics<<<blocks_for(data.count, threads), threads, 0, data.stream>>>(
-                       data.x.data(), data.count, data.sum.data());
-                   check_launch("sum_by_atomics");
-                 });
+    sums.climb({"atomics", atomic_place,
+                "an atomic addition for each element: all wait for one word", 1e-1},
+               [&] {
+                 data.sum.clear(data.stream);
+                 sum_by_atomics<<<blocks_for(data.count, threads), threads, 0, data.stream>>>(
+                     data.x.data(), data.count, data.sum.data());
+                 check_launch("sum_by_atomics");
+               });
   } else {
     bench.note(
         "The rung of one atomic addition per element is not measured: a float above 2^24 no longer "
         "grows when an element below 1 is added.");
   }
-  ladder.climb({"block atomics", block_atomic_line, "one atomic addition for each block"}, [&] {
+  sums.climb({"block atomics", block_atomic_place, "one atomic addition for each block"}, [&] {
     data.sum.clear(data.stream);
     sum_by_block_atomics<<<data.blocks, threads, 0, data.stream>>>(data.x.data(), data.count,
                                                                    data.sum.data());
     check_launch("sum_by_block_atomics");
   });
-  ladder.climb({"wide loads", wide_line,
-                "16-byte loads, eight always in flight; the last block adds all sums"},
-               [&] {
-                 constexpr unsigned blocks_each = 2;  // more would spread the accesses further
-                 sum_in_wide_loads<<<blocks_each * data.multiprocessors, threads, 0, data.stream>>>(
-                     reinterpret_cast<const float4*>(data.x.data()), data.count / 4,
-                     data.sums.data(), data.finished.data(), data.sum.data());
-                 check_launch("sum_in_wide_loads");
-               });
+  sums.climb({"wide loads", wide_place,
+              "16-byte loads, eight always in flight; the last block adds all sums"},
+             [&] {
+               constexpr unsigned blocks_each = 2;  // more would spread the accesses further
+               sum_in_wide_loads<<<blocks_each * data.multiprocessors, threads, 0, data.stream>>>(
+                   reinterpret_cast<const float4*>(data.x.data()), data.count / 4, data.sums.data(),
+                   data.finished.data(), data.sum.data());
+               check_launch("sum_in_wide_loads");
+             });
 }
 
 }  // namespace
@@ -401,14 +403,15 @@ Table reduction(Bench& bench) {
         "reduction.count: {} elements do not fit in device memory: choose at most {}", count, max));
   }
   const Data data(count, gpu.properties(), gpu.stream());
-  Measurements rows(varied_columns(), {"time", ColumnType::real, "ms"});
-  Ladder ladder(bench, gpu, data, rows, reference_sum(count));
-  climb_trees(ladder, data);
-  climb_strided(ladder, data);
-  climb_to_the_end(bench, ladder, data);
+  Ladder ladder(bench, gpu, {}, {"read", ColumnType::real, "GB/s"}, 1e9);
+  ladder.begin({}, static_cast<double>(count) * sizeof(float), bench.ceiling("device_read"));
+  Sums sums(ladder, data, reference_sum(count));
+  climb_trees(sums, data);
+  climb_strided(sums, data);
+  climb_to_the_end(bench, sums, data);
   const FixedOrder fixed(data);
-  ladder.climb(
-      {"fixed order", 0, "this program's reduction: the same bits on any number of GPUs"},
+  sums.climb(
+      {"fixed order", {}, "this program's reduction: the same bits on any number of GPUs"},
       [&] { fixed.enqueue(); }, [&] { return fixed.sum(); });
   std::size_t bytes = 0;
   const auto cub_sum = [&](void* scratch) {
@@ -418,10 +421,10 @@ Table reduction(Bench& bench) {
   };
   cub_sum(nullptr);
   const DeviceArray<std::byte> scratch(bytes);
-  ladder.climb({"CUB", 0, "cub::DeviceReduce::Sum, the yardstick"},
-               [&] { cub_sum(scratch.data()); });
+  sums.climb({"CUB", {}, "cub::DeviceReduce::Sum, the yardstick"},
+             [&] { cub_sum(scratch.data()); });
   bench.note("A factor is the time of the previous rung over the time of this one.");
-  return std::move(rows).table();
+  return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA
 

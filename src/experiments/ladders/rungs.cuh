@@ -1,14 +1,13 @@
-// The data of the ladder `reduction`, the launches of its kernels, and its rows.
+// The data of the ladder `reduction`, and the launches of its kernels.
 #pragma once
 
 #if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string>
 
-#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/ladders/ladder.hpp"
 #include "kernels/reduce/reduce.hpp"
 
 namespace shardstream::experiments::ladders {
@@ -101,46 +100,36 @@ class FixedOrder {
 };
 
 /// One step of the ladder.
-struct Rung {
+struct Step {
   const char* name;
-  int line;  ///< of the kernel in reduction.cu; 0: it is not there
-  const char* sentence;
+  Place place;
+  const char* remark;
   double tolerance = 1e-4;  ///< relative error of the sum
 };
 
-/// Measures rungs and adds their rows.
-class Ladder {
+/// Climbs kernels that add the same data.
+class Sums {
  public:
   /// `expected` is the sum of the data.
-  Ladder(Bench& bench, Gpu& gpu, const Data& data, Measurements& rows, double expected)
-      : bench_(bench), gpu_(gpu), data_(data), rows_(rows), expected_(expected) {}
+  Sums(Ladder& ladder, const Data& data, double expected)
+      : ladder_(ladder), data_(data), expected_(expected) {}
 
   /// `sum` reads the result.
-  void climb(const Rung& rung, const std::function<void()>& enqueue,
+  void climb(const Step& step, const std::function<void()>& enqueue,
              const std::function<double()>& sum) {
     data_.sum.clear(data_.stream);
-    enqueue();
-    gpu_.synchronize();
-    bench_.verify(std::abs(sum() / expected_ - 1) < rung.tolerance, rung.name);
-    const Measured seconds = gpu_.time(enqueue).seconds;
-    const Measured time = seconds.times(1e3);
-    const double read = static_cast<double>(data_.count) * sizeof(float) / seconds.value / 1e9;
-    const double factor = before_ > 0 ? before_ / time.value : 1;
-    before_ = time.value;
-    const std::string place = rung.line > 0 ? formatted("reduction.cu:{}", rung.line) : "-";
-    rows_.add({rung.name, place, factor, read}, time, read / bench_.ceiling("device_read"),
-              rung.sentence);
+    const auto count = static_cast<double>(data_.count);
+    ladder_.climb({step.name, step.place, step.remark, {count, count * sizeof(float)}}, enqueue,
+                  [&] { return std::abs(sum() / expected_ - 1) < step.tolerance; });
   }
-  void climb(const Rung& rung, const std::function<void()>& enqueue) {
-    climb(rung, enqueue, [&] { return static_cast<double>(data_.sum.read()[0]); });
+  void climb(const Step& step, const std::function<void()>& enqueue) {
+    climb(step, enqueue, [&] { return static_cast<double>(data_.sum.read()[0]); });
   }
 
  private:
-  Bench& bench_;
-  Gpu& gpu_;
+  Ladder& ladder_;
   const Data& data_;
-  Measurements& rows_;
-  double expected_, before_ = 0;
+  double expected_;
 };
 
 }  // namespace shardstream::experiments::ladders

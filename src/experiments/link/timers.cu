@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "experiments/device_clock.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -43,12 +44,7 @@ namespace {
 
 /// Runs for `nanoseconds` by the GPU's own timer and stores the actual length in `*was`.
 __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
-  std::uint64_t begin = 0, now = 0;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - begin < nanoseconds);
-  *was = now - begin;
+  *was = spin(nanoseconds);
 }
 
 /// Times a kernel in different ways.

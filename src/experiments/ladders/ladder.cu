@@ -1,0 +1,55 @@
+#include "experiments/ladders/ladder.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "experiments/formatted.hpp"
+
+namespace shardstream::experiments::ladders {
+namespace {
+
+std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
+  varied.insert(varied.end(), {{"rung", ColumnType::text},
+                               {"kernel", ColumnType::text},
+                               {"factor", ColumnType::real},
+                               std::move(rate)});
+  return varied;
+}
+
+/// "reduction.cu:120", or "-" if the kernel is not in this catalogue.
+std::string text_of(const Place& place) {
+  if (place.file == nullptr) return "-";
+  return formatted("{}:{}", std::filesystem::path(place.file).filename().string(), place.line);
+}
+
+}  // namespace
+
+Ladder::Ladder(Bench& bench, Gpu& gpu, std::vector<Column> varied, Column rate, double unit)
+    : bench_(bench),
+      gpu_(gpu),
+      unit_(unit),
+      rows_(columns_of(std::move(varied), std::move(rate)), {"time", ColumnType::real, "ms"},
+            Rows::of_kernels) {}
+
+void Ladder::begin(std::vector<Cell> varied, double useful, double reference) {
+  varied_ = std::move(varied);
+  useful_ = useful;
+  reference_ = reference;
+  before_ = 0;
+}
+
+void Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
+                   const std::function<bool()>& is_right) {
+  enqueue();
+  gpu_.synchronize();
+  bench_.verify(is_right(), rung.name);
+  const Measured seconds = gpu_.time(enqueue).seconds;
+  const double rate = useful_ / seconds.value / unit_;
+  const double factor = before_ > 0 ? before_ / seconds.value : 1;
+  before_ = seconds.value;
+  std::vector<Cell> cells = varied_;
+  cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, rate});
+  rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work);
+}
+
+}  // namespace shardstream::experiments::ladders

@@ -1,0 +1,63 @@
+// A ladder: kernels for one computation, from the plain one to the fast one. Each rung changes one
+// thing.
+#pragma once
+
+#if SHARDSTREAM_HAS_CUDA
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/gpu.hpp"
+
+namespace shardstream::experiments::ladders {
+
+/// The place of a kernel in its source file.
+struct Place {
+  const char* file = nullptr;  ///< nullptr: the kernel is not in this catalogue
+  int line = 0;
+};
+
+/// The place of the kernel that begins `lines` below the call.
+constexpr Place kernel_below(int lines = 1, const char* file = __builtin_FILE(),
+                             int line = __builtin_LINE()) {
+  return {file, line + lines};
+}
+
+/// One step of a ladder.
+struct Rung {
+  std::string name;
+  Place place;
+  std::string remark;  ///< the change since the previous rung
+  Work work;           ///< of one call
+};
+
+/// Measures rungs and adds their rows. Not thread-safe.
+class Ladder {
+ public:
+  /// `varied`: columns before the rung, such as the size. `rate`: the useful bytes or operations
+  /// per time, where `unit` of them per second are 1: 1e9 for GB/s, 1e12 for Tflop/s.
+  Ladder(Bench& bench, Gpu& gpu, std::vector<Column> varied, Column rate, double unit);
+
+  /// Starts at the bottom, with these values of the varied columns. Every rung handles `useful`
+  /// bytes or operations. Shares refer to `reference`, in the unit of the rate; NaN: to nothing.
+  void begin(std::vector<Cell> varied, double useful, double reference);
+
+  /// Calls `enqueue` once and throws Unverified unless `is_right`, which may wait for the stream of
+  /// the GPU. Then measures `enqueue` (Gpu::time).
+  void climb(const Rung& rung, const std::function<void()>& enqueue,
+             const std::function<bool()>& is_right);
+
+  Table table() && { return std::move(rows_).table(); }
+
+ private:
+  Bench& bench_;
+  Gpu& gpu_;
+  double unit_;
+  std::vector<Cell> varied_;
+  double useful_ = 0, reference_ = 0;
+  double before_ = 0;  ///< seconds of the previous rung; 0: there is none
+  Measurements rows_;
+};
+
+}  // namespace shardstream::experiments::ladders
+#endif  // SHARDSTREAM_HAS_CUDA
