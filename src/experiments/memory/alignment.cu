@@ -2,6 +2,9 @@
 // are aligned to their size; a record of another size needs several. If the length of a row is not
 // a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
@@ -23,9 +26,11 @@ extern const Experiment about_alignment = {
         "Arrays are copied in words of 1, 2, 4, 8 and 16 bytes per thread; in records of 12 "
         "bytes, and in the same records padded to 16; and as rows of 1001 floats, without "
         "padding and with padding to a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 "
-        "bytes that are aligned to their size; records of another size need several. Expect "
-        "narrow words to be slower, because too few bytes are in flight. CUDA C++ Programming "
-        "Guide, section Device Memory Accesses.",
+        "bytes that are aligned to their size; records of another size need several. The rate "
+        "counts useful bytes: 12 of each padded record, although 16 are moved. Expect narrow "
+        "words to be slower, because too few bytes are in flight. Padded records need one load "
+        "in place of three, but move a third more bytes; a remark says which of the two weighs "
+        "more here. CUDA C++ Programming Guide, section Device Memory Accesses.",
     .share = "of the rate of a copy in device memory",
     .options = options,
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},
@@ -104,58 +109,85 @@ class Arrays {
   DeviceArray<unsigned> wrong_;
 };
 
-template <class Word>
-void add_words(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
-               const char* remark) {
-  const std::uint64_t count = arrays.words() * sizeof(float) / sizeof(Word);
-  const auto copy = [&] {
-    copy_words<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(arrays.from<Word>(),
-                                                                         arrays.to<Word>(), count);
-    check_launch("copy_words");
-  };
-  const std::uint64_t covered = count * sizeof(Word) / sizeof(float);
-  bench.verify(arrays.is_copied(copy, covered, 1, 1), name);
-  const double bytes = 2.0 * static_cast<double>(count * sizeof(Word));
-  const Measured rate = gpu.time(copy).rate(bytes);
-  rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
-}
+/// Checks and measures the copies, and adds their rows.
+class Cases {
+ public:
+  Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t words)
+      : bench_(bench), gpu_(gpu), rows_(rows), arrays_(gpu, words) {}
 
-void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
-              unsigned columns, std::uint64_t pitch, const char* remark) {
-  constexpr std::uint64_t max_rows = 65535;  // the maximum of gridDim.y
-  const auto count = static_cast<unsigned>(std::min(max_rows, arrays.words() / pitch));
-  const dim3 grid(blocks_for(columns, threads), count);
-  const auto copy = [&] {
-    copy_rows<<<grid, threads, 0, gpu.stream()>>>(arrays.from<float>(), arrays.to<float>(), columns,
-                                                  pitch);
-    check_launch("copy_rows");
-  };
-  bench.verify(arrays.is_copied(copy, count * pitch, columns, pitch), name);
-  const double bytes = 2.0 * sizeof(float) * columns * count;
-  const Measured rate = gpu.time(copy).rate(bytes);
-  rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
-}
+  /// Copies words of which `useful` bytes each are data. The remark compares the rate with that of
+  /// the earlier case `other`; nullptr: with none.
+  template <class Word>
+  void add_words(const char* name, const char* sentence, const char* other,
+                 std::uint64_t useful = sizeof(Word)) {
+    const std::uint64_t count = arrays_.words() * sizeof(float) / sizeof(Word);
+    const auto copy = [&] {
+      copy_words<<<blocks_for(count, threads), threads, 0, gpu_.stream()>>>(
+          arrays_.from<Word>(), arrays_.to<Word>(), count);
+      check_launch("copy_words");
+    };
+    const std::uint64_t covered = count * sizeof(Word) / sizeof(float);
+    bench_.verify(arrays_.is_copied(copy, covered, 1, 1), name);
+    add(name, sentence, other, copy, count * useful);
+  }
+
+  /// Copies rows of `columns` floats that begin `pitch` floats apart.
+  void add_rows(const char* name, const char* sentence, const char* other, unsigned columns,
+                std::uint64_t pitch) {
+    constexpr std::uint64_t max_rows = 65535;  // the maximum of gridDim.y
+    const auto count = static_cast<unsigned>(std::min(max_rows, arrays_.words() / pitch));
+    const dim3 grid(blocks_for(columns, threads), count);
+    const auto copy = [&] {
+      copy_rows<<<grid, threads, 0, gpu_.stream()>>>(arrays_.from<float>(), arrays_.to<float>(),
+                                                     columns, pitch);
+      check_launch("copy_rows");
+    };
+    bench_.verify(arrays_.is_copied(copy, count * pitch, columns, pitch), name);
+    add(name, sentence, other, copy, std::uint64_t{columns} * count * sizeof(float));
+  }
+
+ private:
+  /// `useful`: bytes of data that `copy` reads.
+  void add(const char* name, const char* sentence, const char* other,
+           const std::function<void()>& copy, std::uint64_t useful) {
+    const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(useful)};
+    const Measured rate = gpu_.time(copy).rate(work.bytes);
+    rates_[name] = rate.value;
+    std::string remark = sentence;
+    if (other != nullptr) {
+      remark += formatted(": {:.2f} times the rate of {}", rate.value / rates_.at(other),
+                          std::string(other));
+    }
+    rows_.add({name}, rate, rate.value / bench_.ceiling("device_copy"), remark, work);
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  Arrays arrays_;
+  std::map<std::string, double> rates_;  ///< in GB/s, by the name of the case
+};
 
 }  // namespace
 
 Table alignment(Bench& bench) {
   Gpu gpu(bench);
   constexpr std::uint64_t unit = 48 * 1024;  // a multiple of all records and of a row with pitch
-  Arrays arrays(gpu, bench.bytes("alignment.size") / unit * unit / sizeof(float));
-  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
-  add_words<std::uint8_t>(bench, gpu, arrays, rows, "1 byte", "too few bytes are in flight");
-  add_words<std::uint16_t>(bench, gpu, arrays, rows, "2 bytes", "twice as many in flight");
-  add_words<float>(bench, gpu, arrays, rows, "4 bytes", "a warp reads one line");
-  add_words<float2>(bench, gpu, arrays, rows, "8 bytes", "a warp reads two lines");
-  add_words<float4>(bench, gpu, arrays, rows, "16 bytes", "the widest load");
-  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes with a stride");
-  add_words<Padded>(bench, gpu, arrays, rows, "12 in 16 bytes",
-                    "one load of 16 bytes, of which 12 are data");
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"},
+                    Rows::of_kernels);
+  Cases cases(bench, gpu, rows, bench.bytes("alignment.size") / unit * unit / sizeof(float));
+  cases.add_words<std::uint8_t>("1 byte", "a load of a warp reads one sector", nullptr);
+  cases.add_words<std::uint16_t>("2 bytes", "two sectors", "1 byte");
+  cases.add_words<float>("4 bytes", "four sectors, which are a line", "2 bytes");
+  cases.add_words<float2>("8 bytes", "two lines", "4 bytes");
+  cases.add_words<float4>("16 bytes", "four lines, the widest load", "8 bytes");
+  cases.add_words<Packed>("12 bytes", "three loads of 4 bytes with a stride", "16 bytes");
+  cases.add_words<Padded>("12 in 16 bytes", "one load of 16 bytes, of which 12 are data",
+                          "12 bytes", sizeof(Packed));
   constexpr unsigned columns = 1001, pitch = 1024;
-  add_rows(bench, gpu, arrays, rows, "rows of 1001", columns, columns,
-           "rows begin in the middle of a line");
-  add_rows(bench, gpu, arrays, rows, "rows, pitch 1024", columns, pitch,
-           "each row begins at a line; the padding is not copied");
+  cases.add_rows("rows of 1001", "rows begin in the middle of a line", "4 bytes", columns, columns);
+  cases.add_rows("rows, pitch 1024", "each row begins at a line; the padding is not copied",
+                 "rows of 1001", columns, pitch);
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

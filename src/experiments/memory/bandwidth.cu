@@ -9,6 +9,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/ecc.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -32,9 +33,11 @@ extern const Experiment about_bandwidth = {
         "add and triad. The rate counts the bytes that a kernel reads and writes (the effective "
         "bandwidth). The remark compares it with the theoretical rate: 2 x memory clock x bus "
         "width / 8. Expect 0.8 to 0.95 of that. Kernels that both read and write are slower than "
-        "those that only read, because the bus must change its direction. Without a GPU, "
-        "bandwidth.clock and bandwidth.width give the theoretical rate. CUDA C++ Best Practices "
-        "Guide, chapter Performance Metrics.",
+        "those that only read, because the bus must change its direction. A note states whether "
+        "ECC is on. HBM has bits of its own for ECC, which then costs next to nothing; GDDR "
+        "stores them among the data, which costs 6.25 % of the memory and about 20 % of the "
+        "rate, so expect 0.65 to 0.75 there. Without a GPU, bandwidth.clock and bandwidth.width "
+        "give the theoretical rate. CUDA C++ Best Practices Guide, chapter Performance Metrics.",
     .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
     .share = "of the rate of a copy in device memory; for `read`, of the rate of reading it",
     .options = options,
@@ -84,22 +87,32 @@ Table theoretical_bandwidth(Bench& bench) {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-/// A remark: the share of `rate` in `theoretical`, both in GB/s.
-std::string share_of_theoretical(double rate, double theoretical) {
-  if (std::isnan(theoretical)) return "the theoretical rate is unknown: NVML does not report it";
-  const double share = rate / theoretical;
-  return formatted("{:.2f} of the theoretical {:.0f} GB/s{}", share, theoretical,
-                   share > 1      ? ": a part of the data stays in the L2 cache"
-                   : share < 0.75 ? ": less than the usual 0.8 to 0.95"
-                                  : "");
+/// The peak of the memory in GB/s; NaN if it is unknown. `with_ecc`: the part that remains with
+/// ECC.
+struct Peak {
+  double theoretical, with_ecc;
+};
+
+/// A remark: the share of `rate`, in GB/s, in the theoretical rate.
+std::string share_of_theoretical(double rate, const Peak& peak) {
+  if (std::isnan(peak.theoretical)) {
+    return "the theoretical rate is unknown: NVML does not report it";
+  }
+  const double share = rate / peak.theoretical;
+  const char* const verdict = share > 1 ? ": a part of the data stays in the L2 cache"
+                              : share < 0.75 * peak.with_ecc ? ": less than usual"
+                              : share < 0.75                 ? ": usual with ECC on GDDR"
+                                                             : "";
+  return formatted("{:.2f} of the theoretical {:.0f} GB/s{}", share, peak.theoretical,
+                   std::string(verdict));
 }
 
 constexpr unsigned threads = 256;
 constexpr float factor = 0.4F;
 
-/// Floats that a kernel reads and writes per element of the result.
-struct Traffic {
-  int reads, writes;
+/// A kernel's work per element of the result: floats that it reads and writes, and arithmetic.
+struct Cost {
+  int reads, writes, operations;
 };
 
 /// Each thread of these kernels handles one word of four floats. All threads together have enough
@@ -121,13 +134,19 @@ __global__ void scale_words(const float4* from, float4* to, std::uint64_t words)
   to[i] = make_float4(factor * x.x, factor * x.y, factor * x.z, factor * x.w);
 }
 
-/// to = a + s b: `add` with s = 1, `triad` with another s.
-__global__ void add_words(const float4* a, const float4* b, float s, float4* to,
-                          std::uint64_t words) {
+__global__ void add_words(const float4* a, const float4* b, float4* to, std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i >= words) return;
   const float4 x = a[i], y = b[i];
-  to[i] = make_float4(x.x + s * y.x, x.y + s * y.y, x.z + s * y.z, x.w + s * y.w);
+  to[i] = make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+}
+
+__global__ void triad_words(const float4* a, const float4* b, float4* to, std::uint64_t words) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i >= words) return;
+  const float4 x = a[i], y = b[i];
+  to[i] = make_float4(fmaf(factor, y.x, x.x), fmaf(factor, y.y, x.y), fmaf(factor, y.z, x.z),
+                      fmaf(factor, y.w, x.w));
 }
 
 /// Adds up the words, so that the compiler cannot remove the reads. Each block writes one sum.
@@ -180,7 +199,8 @@ class Kernels {
         to_(4 * words_),
         sums_(blocks_for(words_, 8 * threads)),
         wrong_(1),
-        theoretical_(theoretical_rate(bench, gpu.properties().memoryBusWidth)) {
+        peak_{theoretical_rate(bench, gpu.properties().memoryBusWidth),
+              rate_with_ecc(bench.facts().ecc, gpu.properties().memoryBusWidth)} {
     fill(a_, gpu.stream());
     fill(b_, gpu.stream());
   }
@@ -191,19 +211,19 @@ class Kernels {
                                                                                      sums_.data());
       check_launch("read_words");
     };
-    measure("read", {1, 0}, bench_.ceiling("device_read"), launch,
+    measure("read", {1, 0, 1}, bench_.ceiling("device_read"), launch,
             [&] { return is_sum(sums_.read(), to_.size()); });
   }
   /// The kernel writes p + q times the numbers of the arrays.
   template <class... Parameters, class... Arguments>
-  void measure_writer(const char* name, Traffic traffic, float p, float q,
-                      void (*kernel)(Parameters...), Arguments... arguments) {
+  void measure_writer(const char* name, Cost cost, float p, float q, void (*kernel)(Parameters...),
+                      Arguments... arguments) {
     const auto launch = [&] {
       kernel<<<blocks_for(words_, threads), threads, 0, gpu_.stream()>>>(arguments...,
                                                                          words_of(to_), words_);
       check_launch(name);
     };
-    measure(name, traffic, bench_.ceiling("device_copy"), launch, [&] { return has(p, q); });
+    measure(name, cost, bench_.ceiling("device_copy"), launch, [&] { return has(p, q); });
   }
   const float4* a() const { return words_of(a_); }
   const float4* b() const { return words_of(b_); }
@@ -220,15 +240,17 @@ class Kernels {
     check_launch("count_wrong");
     return wrong_.read()[0] == 0;
   }
-  void measure(const char* name, Traffic traffic, double ceiling,
-               const std::function<void()>& launch, const std::function<bool()>& is_right) {
+  void measure(const char* name, Cost cost, double ceiling, const std::function<void()>& launch,
+               const std::function<bool()>& is_right) {
     to_.clear(gpu_.stream());
     launch();
     bench_.verify(is_right(), name);
-    const int bytes = 4 * (traffic.reads + traffic.writes);
-    const Measured rate = gpu_.time(launch).rate(static_cast<double>(to_.size()) * bytes);
+    const int bytes = static_cast<int>(sizeof(float)) * (cost.reads + cost.writes);
+    const auto all = static_cast<double>(to_.size());
+    const Work work{.operations = cost.operations * all, .bytes = bytes * all};
+    const Measured rate = gpu_.time(launch).rate(work.bytes);
     rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
-              share_of_theoretical(rate.value, theoretical_));
+              share_of_theoretical(rate.value, peak_), work);
   }
 
   Bench& bench_;
@@ -237,7 +259,7 @@ class Kernels {
   std::uint64_t words_;  ///< of an array
   DeviceArray<float> a_, b_, to_, sums_;
   DeviceArray<unsigned> wrong_;
-  double theoretical_;
+  Peak peak_;
 };
 
 }  // namespace
@@ -245,15 +267,16 @@ class Kernels {
 Table bandwidth(Bench& bench) {
   Gpu gpu(bench);
   Measurements rows({{"kernel", ColumnType::text}, {"traffic", ColumnType::integer, "B/element"}},
-                    {"rate", ColumnType::real, "GB/s"});
+                    {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Kernels kernels(bench, gpu, rows);
   const float4 *a = kernels.a(), *b = kernels.b();
   kernels.measure_read();
-  kernels.measure_writer("write", {0, 1}, factor, 0, write_words);
-  kernels.measure_writer("copy", {1, 1}, 0, 1, copy_words, a);
-  kernels.measure_writer("scale", {1, 1}, 0, factor, scale_words, a);
-  kernels.measure_writer("add", {2, 1}, 0, 2, add_words, a, b, 1.0F);
-  kernels.measure_writer("triad", {2, 1}, 0, 1 + factor, add_words, a, b, factor);
+  kernels.measure_writer("write", {0, 1, 0}, factor, 0, write_words);
+  kernels.measure_writer("copy", {1, 1, 0}, 0, 1, copy_words, a);
+  kernels.measure_writer("scale", {1, 1, 1}, 0, factor, scale_words, a);
+  kernels.measure_writer("add", {2, 1, 1}, 0, 2, add_words, a, b);
+  kernels.measure_writer("triad", {2, 1, 2}, 0, 1 + factor, triad_words, a, b);
+  bench.note(words_on_ecc(bench.facts().ecc, gpu.properties().memoryBusWidth));
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -1,8 +1,10 @@
 // The cost of bank conflicts. Shared memory has 32 banks, each one word wide. Lanes of a warp that
-// read different words of the same bank are served one after the other. The classic case is the
-// transpose of a matrix through a tile in shared memory; one word of padding per row avoids the
-// conflicts.
-#include <numeric>
+// read different words of the same bank are served one after the other; lanes that read the same
+// word are served together. The classic case of conflicts is the transpose of a matrix through a
+// tile in shared memory; one word of padding per row avoids them.
+#include <algorithm>
+#include <array>
+#include <set>
 #include <string>
 
 #include "experiments/experiment.hpp"
@@ -21,10 +23,12 @@ extern const Experiment about_banks = {
         "All warps read shared memory with strides of 1 to 32 words. Two lanes conflict if their "
         "words are different and lie in the same one of the 32 banks. If g is the greatest "
         "common divisor of the stride and 32, expect g-way conflicts, which take g times as "
-        "long, and none for odd strides. Then a matrix is transposed in three ways: without "
-        "shared memory; through a tile of 32 x 32 words, in which each column lies in one bank; "
-        "and through a tile with one word of padding in each row. CUDA C++ Best Practices Guide, "
-        "section Shared Memory.",
+        "long, and none for odd strides. Then several lanes read the same word: 2, 4, 8 or 16 "
+        "lanes each (multicast), or all 32, which is stride 0 (broadcast). Expect the rate of "
+        "stride 1, since a bank sends a word to all lanes that want it. At last, a matrix is "
+        "transposed in three ways: without shared memory; through a tile of 32 x 32 words, in "
+        "which each column lies in one bank; and through a tile with one word of padding in each "
+        "row. CUDA C++ Best Practices Guide, section Shared Memory and Memory Banks.",
     .share =
         "for reads, of the rate of stride 1; for transposes, of the rate of a copy in device "
         "memory",
@@ -41,24 +45,72 @@ constexpr unsigned threads = 1024;
 constexpr unsigned words = 2048;  // in shared memory
 constexpr unsigned reads = 1024;  // per thread
 
-/// Thread t adds up words t mod 32 * stride + r for r below `reads`.
-__global__ void __launch_bounds__(threads) read_strided(unsigned stride, unsigned* sums) {
+/// The words that a warp reads: `sharing` consecutive lanes read the same word, and the words of
+/// neighbouring groups lie `stride` words apart.
+struct Pattern {
+  unsigned stride, sharing;
+
+  __host__ __device__ unsigned first_word(unsigned thread) const {
+    return thread % banks_of_memory / sharing * stride;
+  }
+  /// The largest number of different words in one bank.
+  unsigned ways() const {
+    std::array<std::set<unsigned>, banks_of_memory> banks;
+    for (unsigned lane = 0; lane < banks_of_memory; ++lane) {
+      const unsigned word = first_word(lane);
+      banks.at(word % banks_of_memory).insert(word);
+    }
+    return static_cast<unsigned>(std::ranges::max(banks, {}, &std::set<unsigned>::size).size());
+  }
+  std::string name() const {
+    if (stride == 0) return "reads, stride 0";
+    if (sharing > 1) return formatted("reads, {} lanes on a word", sharing);
+    return formatted("reads, stride {}", stride);
+  }
+};
+
+/// Thread t adds up the words first_word(t) + r for r below `reads`.
+__global__ void __launch_bounds__(threads) read_words(Pattern pattern, unsigned* sums) {
   __shared__ unsigned memory[words];
   for (unsigned i = threadIdx.x; i < words; i += threads) memory[i] = i;
   __syncthreads();
-  const unsigned first = threadIdx.x % banks_of_memory * stride;
+  const unsigned first = pattern.first_word(threadIdx.x);
   unsigned sum = 0;
 #pragma unroll 16
   for (unsigned r = 0; r < reads; ++r) sum += memory[first + r];
   sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
-bool is_right(const std::vector<unsigned>& sums, unsigned stride) {
+bool is_right(const std::vector<unsigned>& sums, const Pattern& pattern) {
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const unsigned first = static_cast<unsigned>(i) % banks_of_memory * stride;
+    const unsigned first = pattern.first_word(static_cast<unsigned>(i % threads));
     if (sums[i] != reads * first + reads * (reads - 1) / 2) return false;
   }
   return true;
+}
+
+/// Every stride, or the powers of two with `quick`; then words that several lanes share.
+std::vector<Pattern> patterns(bool quick) {
+  std::vector<Pattern> all;
+  for (unsigned stride = 1; stride <= banks_of_memory; stride = quick ? 2 * stride : stride + 1) {
+    all.push_back({stride, 1});
+  }
+  for (unsigned sharing = 2; sharing < banks_of_memory; sharing *= 2) all.push_back({1, sharing});
+  all.push_back({0, 1});
+  return all;
+}
+
+/// `slower`: the time over the time without conflicts.
+std::string remark(const Pattern& pattern, double slower) {
+  const unsigned ways = pattern.ways();
+  std::string text = pattern.stride == 0   ? "broadcast to all lanes"
+                     : pattern.sharing > 1 ? "multicast to the lanes of a group"
+                     : ways == 1           ? "free of conflicts"
+                                           : formatted("{:.2g} times slower", slower);
+  const bool expected = slower > 0.8 * ways && slower < 1.2 * ways;
+  if (!expected && ways > 1) text += formatted(", not {} times: other costs hide a part", ways);
+  if (!expected && ways == 1) text += formatted(", but {:.2g} times as long as stride 1", slower);
+  return text;
 }
 
 constexpr unsigned tile = 32, rows_of_block = 8;
@@ -94,31 +146,27 @@ __global__ void count_wrong(const float* to, unsigned n, unsigned* wrong) {
   if (to[i] != unit_number(i % n * n + i / n)) atomicAdd(wrong, 1);
 }
 
-/// Measures reads with every stride.
+/// Measures reads of shared memory.
 void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount * 2);
   DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
-  double free_of_conflicts = 0;
-  for (unsigned stride = 1; stride <= banks_of_memory;
-       stride = bench.is_quick() ? 2 * stride : stride + 1) {
+  const auto all = static_cast<double>(sums.size());
+  double free_of_conflicts = 0;  // the rate of stride 1, which comes first
+  for (const Pattern& pattern : patterns(bench.is_quick())) {
     const auto read = [&] {
-      read_strided<<<blocks, threads, 0, gpu.stream()>>>(stride, sums.data());
-      check_launch("read_strided");
+      read_words<<<blocks, threads, 0, gpu.stream()>>>(pattern, sums.data());
+      check_launch("read_words");
     };
     sums.clear(gpu.stream());
     read();
     gpu.synchronize();
-    bench.verify(is_right(sums.read(), stride), formatted("reads with stride {}", stride));
-    const Measured rate = gpu.time(read).rate(4.0 * reads * static_cast<double>(sums.size()));
-    const unsigned conflict = std::gcd(stride, banks_of_memory);
-    if (stride == 1) free_of_conflicts = rate.value;
-    const double slower = free_of_conflicts / rate.value;
-    const bool expected = slower > 0.8 * conflict && slower < 1.2 * conflict;
-    std::string remark = "free of conflicts";
-    if (conflict > 1) remark = formatted("{:.2g} times slower", slower);
-    if (!expected) remark += formatted(", not {} times: other costs hide a part", conflict);
-    rows.add({formatted("reads, stride {}", stride), std::int64_t{conflict}}, rate,
-             rate.value / free_of_conflicts, remark);
+    bench.verify(is_right(sums.read(), pattern), pattern.name());
+    const Measured rate = gpu.time(read).rate(sizeof(unsigned) * reads * all);
+    if (free_of_conflicts == 0) free_of_conflicts = rate.value;
+    // An addition for each word. Global memory gets the sums only.
+    rows.add({pattern.name(), std::int64_t{pattern.ways()}}, rate, rate.value / free_of_conflicts,
+             remark(pattern, free_of_conflicts / rate.value),
+             {.operations = reads * all, .bytes = sizeof(unsigned) * all});
   }
 }
 
@@ -143,8 +191,9 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     check_launch("count_wrong");
     gpu.synchronize();
     bench.verify(wrong.read()[0] == 0, name);
-    const Measured rate = gpu.time(transpose).rate(8.0 * static_cast<double>(count));
-    rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark);
+    const Work work{.operations = 0, .bytes = 2.0 * sizeof(float) * static_cast<double>(count)};
+    const Measured rate = gpu.time(transpose).rate(work.bytes);
+    rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark, work);
   };
   add("transpose, no tile", transpose_plainly, 1,
       "no shared memory; writes with a stride of one row");
@@ -159,7 +208,7 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
 Table banks(Bench& bench) {
   Gpu gpu(bench);
   Measurements rows({{"case", ColumnType::text}, {"conflict", ColumnType::integer, "ways"}},
-                    {"rate", ColumnType::real, "GB/s"});
+                    {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   add_reads(bench, gpu, rows);
   add_transposes(bench, gpu, rows);
   return std::move(rows).table();

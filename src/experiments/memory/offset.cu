@@ -6,6 +6,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/sectors.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -22,11 +23,13 @@ extern const Experiment about_offset = {
     .explanation =
         "Each thread copies one float, and the first float lies 0 to 32 words after the start of "
         "the array. A warp reads 128 contiguous bytes. These are four sectors of 32 bytes if "
-        "they begin at a sector, otherwise five. The next warp reads the rest of the fifth "
-        "sector, which is then in a cache: expect a loss of at most a tenth. With an offset that "
-        "is not a multiple of 32 words, a warp also reads from two lines of 128 bytes instead of "
-        "one, which may cost a little. CUDA C++ Best Practices Guide, section A Sequential but "
-        "Misaligned Access Pattern.",
+        "they begin at a sector, otherwise five: of the bytes `moved` for a warp alone, four "
+        "fifths are `asked` for, which is the `efficiency` that profilers report. But the next "
+        "warp reads the rest of the fifth sector, which is then in a cache, so memory moves it "
+        "once: expect a loss of at most a tenth. With an offset that is not a multiple of 32 "
+        "words, a warp also reads from two lines of 128 bytes instead of one, which may cost a "
+        "little. CUDA C++ Best Practices Guide, sections A Sequential but Misaligned Access "
+        "Pattern and Throughput Reported by Visual Profiler.",
     .reference =
         "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
         "otherwise.",
@@ -41,7 +44,8 @@ extern const Experiment about_offset = {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned words_of_sector = 8, words_of_line = 32;  // floats in 32 and 128 bytes
+constexpr unsigned words_of_sector = sector / sizeof(float);
+constexpr unsigned words_of_line = 32;  // floats in 128 bytes
 
 /// Thread i copies word offset + i.
 __global__ void copy_shifted(const float* from, float* to, std::uint64_t count, unsigned offset) {
@@ -81,7 +85,12 @@ Table offset(Bench& bench) {
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
-  Measurements rows({{"offset", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
+  Measurements rows({{"offset", ColumnType::integer, "words"},
+                     {"asked", ColumnType::integer, "B/warp"},
+                     {"moved", ColumnType::integer, "B/warp"},
+                     {"efficiency", ColumnType::real}},
+                    {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
+  const Work work{.operations = 0, .bytes = 2.0 * sizeof(float) * static_cast<double>(count)};
   double aligned = 0;
   for (unsigned words_off = 0; words_off <= max; words_off += bench.is_quick() ? 4 : 1) {
     const auto copy = [&] {
@@ -96,10 +105,14 @@ Table offset(Bench& bench) {
                                                                           words_off, wrong.data());
     check_launch("count_wrong");
     bench.verify(wrong.read()[0] == 0, formatted("a copy with offset {}", words_off));
-    const Measured rate = gpu.time(copy).rate(2.0 * sizeof(float) * static_cast<double>(count));
+    const Access access = access_of_warp(
+        [&](std::uint64_t lane) { return (words_off + lane) * sizeof(float); }, sizeof(float));
+    const Measured rate = gpu.time(copy).rate(work.bytes);
     if (words_off == 0) aligned = rate.value;
-    rows.add({std::int64_t{words_off}}, rate, rate.value / bench.ceiling("device_copy"),
-             remark(rate.value / aligned, words_off));
+    rows.add({std::int64_t{words_off}, static_cast<std::int64_t>(access.asked),
+              static_cast<std::int64_t>(access.moved()), access.efficiency()},
+             rate, rate.value / bench.ceiling("device_copy"),
+             remark(rate.value / aligned, words_off), work);
   }
   return std::move(rows).table();
 }

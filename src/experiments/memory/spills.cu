@@ -1,9 +1,13 @@
 // The cost of values that do not stay in registers. They go to local memory, which is cached device
 // memory, if the kernel may use too few registers, or if an array is indexed by a number that is
-// known only at run time.
+// known only at run time. Local memory is laid out for lanes that all use the same index.
+#include <cmath>
+#include <string>
+
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/sectors.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -15,11 +19,15 @@ extern const Experiment about_spills = {
     .summary = "Values that do not fit in registers go to local memory, which is slower.",
     .explanation =
         "Each thread repeatedly mixes an array of 32 values. All of it fits in registers if "
-        "every index is known at compile time. Then the kernel gets too few registers, by launch "
-        "bounds and by a cap (__maxnreg__). Last, an index is known only at run time, so the "
-        "array must be addressable. The table shows the registers and the bytes of local memory "
-        "per thread, as the compiler reports them. Expect the time to grow with the bytes of "
-        "local memory. CUDA C++ Best Practices Guide, sections Registers and Local Memory.",
+        "every index is known at compile time. Then the kernel gets too few registers: 32 by "
+        "launch bounds, and 24 by a cap (__maxnreg__). Last, an index is known only at run time, "
+        "so the array must be addressable. `registers` and `local` are the registers and bytes "
+        "of local memory per thread, as the compiler reports them. Element k of the arrays of "
+        "neighbouring threads lies in neighbouring words. So a warp touches 4 sectors if all "
+        "lanes use the same index, and 32 (`sectors`) if the index differs between lanes: then "
+        "local memory is not coalesced. Expect the time to grow with the bytes of local memory, "
+        "and most with different indices. CUDA C++ Best Practices Guide, sections Registers and "
+        "Local Memory; Programming Guide, section Device Memory Accesses.",
     .share = "of the speed with all values in registers",
     .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
     .run = with_cuda<spills>(),
@@ -59,25 +67,45 @@ __global__ void __launch_bounds__(1024, 2) with_few_registers(const float* from,
   to[i] = stir(from[i]);
 }
 
-/// The same limit by a cap, which does not restrict the size of a block.
-__global__ void __maxnreg__(32) with_capped_registers(const float* from, float* to) {
+/// Still fewer, by a cap, which does not restrict the size of a block.
+__global__ void __maxnreg__(24) with_capped_registers(const float* from, float* to) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   to[i] = stir(from[i]);
 }
 
-/// Indices depend on `one`, which is 1 at run time, so the ring must be addressable.
-__global__ void indexed_at_run_time(const float* from, float* to, unsigned one) {
+/// The place of value `i` in the ring of lane `lane`. Each lane turns its ring by a multiple of
+/// `turn`, which is known only at run time: with 0, all lanes use the same index; with 1, each
+/// another one. The values and their order are the same.
+__host__ __device__ constexpr unsigned place(unsigned i, unsigned lane, unsigned turn) {
+  return (i + turn * lane) % values;
+}
+
+/// The ring must be addressable, so it lies in local memory.
+__global__ void indexed_at_run_time(const float* from, float* to, unsigned turn) {
   const std::uint64_t thread = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  const unsigned lane = threadIdx.x % lanes_of_warp;
   float ring[values];
-  for (unsigned i = 0; i < values; ++i) ring[i * one] = from[thread] + static_cast<float>(i);
+  for (unsigned i = 0; i < values; ++i) {
+    ring[place(i, lane, turn)] = from[thread] + static_cast<float>(i);
+  }
   for (unsigned round = 0; round < rounds; ++round) {
     for (unsigned i = 0; i < values; ++i) {
-      ring[i * one] = 0.5F * (ring[i * one] + ring[(i + one) % values]);
+      float& value = ring[place(i, lane, turn)];
+      value = 0.5F * (value + ring[place(i + 1, lane, turn)]);
     }
   }
   float sum = 0;
-  for (unsigned i = 0; i < values; ++i) sum += ring[i * one];
+  for (unsigned i = 0; i < values; ++i) sum += ring[place(i, lane, turn)];
   to[thread] = sum;
+}
+
+/// The access of a warp to local memory, in which element k of neighbouring threads lies in
+/// neighbouring words (CUDA C++ Programming Guide, section Device Memory Accesses).
+Access local_access(unsigned turn) {
+  const auto address = [&](std::uint64_t lane) {
+    return (place(0, static_cast<unsigned>(lane), turn) * lanes_of_warp + lane) * sizeof(float);
+  };
+  return access_of_warp(address, sizeof(float));
 }
 
 /// The reference on the host.
@@ -99,54 +127,80 @@ bool is_right(const std::vector<float>& sums) {
   return true;
 }
 
+/// Checks and measures the kernels, and adds their rows.
+class Cases {
+ public:
+  Cases(Bench& bench, Gpu& gpu, Measurements& rows)
+      : bench_(bench),
+        gpu_(gpu),
+        rows_(rows),
+        count_(std::uint64_t{bench.is_quick() ? 1U : 2U} << 20),
+        from_(count_),
+        to_(count_) {
+    fill(from_, gpu.stream());
+  }
+
+  /// `arguments` follow the two arrays. `turn` is that of place().
+  template <class... Parameters, class... Arguments>
+  void add(const char* name, void (*kernel)(const float*, float*, Parameters...), unsigned turn,
+           Arguments... arguments) {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
+          "cudaFuncGetAttributes");
+    const auto launch = [&] {
+      kernel<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(from_.data(), to_.data(),
+                                                                         arguments...);
+      check_launch(name);
+    };
+    to_.clear(gpu_.stream());
+    launch();
+    bench_.verify(is_right(to_.read(0, 4096)), name);
+    const Measured time = gpu_.time(launch).seconds.times(1e3);
+    if (best_ == 0) best_ = time.value;
+    const auto local = static_cast<std::int64_t>(attributes.localSizeBytes);
+    const std::uint64_t sectors = local > 0 ? local_access(turn).sectors : 0;
+    rows_.add({name, std::int64_t{attributes.numRegs}, local, static_cast<std::int64_t>(sectors)},
+              time, best_ / time.value, remark(time.value, local, sectors), work());
+  }
+
+ private:
+  std::string remark(double time, std::int64_t local, std::uint64_t sectors) const {
+    if (local == 0) return "every value has a register";
+    return formatted("{:.2g} times as long: {} bytes per thread are in local memory{}",
+                     time / best_, local,
+                     std::string(sectors > 4 ? ", and each lane has a sector of its own" : ""));
+  }
+  /// An addition per value to fill the ring, an addition and a product in each round, an addition
+  /// for the sum. Local memory does not count as global memory.
+  Work work() const {
+    const auto all = static_cast<double>(count_);
+    return {.operations = all * values * (2 * rounds + 2), .bytes = 2 * sizeof(float) * all};
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  std::uint64_t count_;
+  DeviceArray<float> from_, to_;
+  double best_ = 0;  ///< milliseconds of the first kernel
+};
+
 }  // namespace
 
 Table spills(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t count = std::uint64_t{bench.is_quick() ? 1U : 4U} << 20;
-  const DeviceArray<float> from(count), to(count);
-  fill(from, gpu.stream());
   Measurements rows({{"case", ColumnType::text},
                      {"registers", ColumnType::integer},
-                     {"local", ColumnType::integer, "B"}},
-                    {"time", ColumnType::real, "ms"});
-  double best = 0;
-  const auto add = [&](const char* name, const void* kernel, const std::function<void()>& launch) {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
-    to.clear(gpu.stream());
-    launch();
-    bench.verify(is_right(to.read(0, 4096)), name);
-    const Measured seconds = gpu.time(launch).seconds;
-    const Measured time = seconds.times(1e3);
-    if (best == 0) best = time.value;
-    rows.add(
-        {name, std::int64_t{attributes.numRegs},
-         static_cast<std::int64_t>(attributes.localSizeBytes)},
-        time, best / time.value,
-        attributes.localSizeBytes == 0
-            ? "every value has a register"
-            : formatted("{:.2g} times as long: {} bytes per thread are in local memory",
-                        time.value / best, static_cast<std::uint64_t>(attributes.localSizeBytes)));
-  };
-  const unsigned blocks = blocks_for(count, threads);
-  const cudaStream_t stream = gpu.stream();
-  add("registers", reinterpret_cast<const void*>(in_registers), [&] {
-    in_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
-    check_launch("in_registers");
-  });
-  add("launch bounds", reinterpret_cast<const void*>(with_few_registers), [&] {
-    with_few_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
-    check_launch("with_few_registers");
-  });
-  add("register cap", reinterpret_cast<const void*>(with_capped_registers), [&] {
-    with_capped_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
-    check_launch("with_capped_registers");
-  });
-  add("run-time index", reinterpret_cast<const void*>(indexed_at_run_time), [&] {
-    indexed_at_run_time<<<blocks, threads, 0, stream>>>(from.data(), to.data(), 1);
-    check_launch("indexed_at_run_time");
-  });
+                     {"local", ColumnType::integer, "B"},
+                     {"sectors", ColumnType::integer, "per warp"}},
+                    {"time", ColumnType::real, "ms"}, Rows::of_kernels);
+  Cases cases(bench, gpu, rows);
+  cases.add("registers", in_registers, 0);
+  cases.add("launch bounds", with_few_registers, 0);
+  cases.add("register cap", with_capped_registers, 0);
+  for (const unsigned turn : {0U, 1U}) {
+    cases.add(turn == 0 ? "run-time index" : "index by lane", indexed_at_run_time, turn, turn);
+  }
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

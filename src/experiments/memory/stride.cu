@@ -8,6 +8,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/sectors.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -28,10 +29,13 @@ extern const Experiment about_stride = {
     .explanation =
         "Each thread copies one float. Neighbouring threads copy words that are s words apart, "
         "with s from 1 to stride.most. Memory moves whole sectors of 32 bytes: with s = 2, half "
-        "of each sector is used, and from s = 8 on, one word in eight. Expect the useful rate to "
-        "fall as 1/s down to 1/8. With larger strides, each word still needs one sector, but the "
-        "sectors are spread over more lines and pages of memory, so the rate falls further. CUDA "
-        "C++ Best Practices Guide, section Strided Accesses.",
+        "of each sector is used, and from s = 8 on, one word in eight. `asked` has the bytes that "
+        "the lanes of a warp load, `moved` those of the sectors in which they lie, and "
+        "`efficiency` is their ratio, the load efficiency of profilers; stores are alike. Expect "
+        "the rate, which counts the bytes asked for, to fall as the efficiency: as 1/s down to "
+        "1/8. With larger strides, each word still needs one sector, but the sectors are spread "
+        "over more lines and pages of memory, so the rate falls further. CUDA C++ Best Practices "
+        "Guide, sections Strided Accesses and Throughput Reported by Visual Profiler.",
     .reference =
         "Tesla V100: a stride of 2 halves the rate, and it falls on towards large strides.",
     .share = "of the rate of a copy in device memory, which moves wider words",
@@ -45,7 +49,7 @@ extern const Experiment about_stride = {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr std::uint64_t words_of_sector = 8;  // floats in 32 bytes
+constexpr std::uint64_t words_of_sector = sector / sizeof(float);
 
 /// Thread i copies word i * stride.
 __global__ void copy_strided(const float* from, float* to, std::uint64_t count,
@@ -69,25 +73,25 @@ struct Yardsticks {
   double one = std::nan(""), sector = std::nan("");
 };
 
-std::string remark(double rate, const Yardsticks& of, std::uint64_t stride) {
-  if (stride == 1) return "all of each sector is used";
+std::string remark(double rate, const Yardsticks& of, std::uint64_t stride, double efficiency) {
+  if (stride == 1) return "each sector is used completely";
   if (stride > words_of_sector) {
     return formatted("{:.2f} of the rate of stride {}: one word per sector, spread over more lines",
                      rate / of.sector, words_of_sector);
   }
-  const double relative = rate / of.one, expected = 1.0 / static_cast<double>(stride);
-  const char* const verdict = relative > 1.2 * expected   ? "better than"
-                              : relative > 0.8 * expected ? "as expected by"
-                                                          : "worse than";
-  return formatted("{:.2f} of the rate of stride 1: {} the used share of a sector, {:.2f}",
-                   relative, std::string(verdict), expected);
+  const double relative = rate / of.one;
+  const char* const verdict = relative > 1.2 * efficiency   ? "better than"
+                              : relative > 0.8 * efficiency ? "as expected by"
+                                                            : "worse than";
+  return formatted("{:.2f} of the rate of stride 1: {} the efficiency, {:.2f}", relative,
+                   std::string(verdict), efficiency);
 }
 
-/// All strides up to a sector, then powers of two and `max`. With `quick`, only powers of two and
-/// `max`.
+/// All strides up to 32, then powers of two and `max`. With `quick`, only powers of two and `max`.
 std::vector<std::uint64_t> strides(std::uint64_t max, bool quick) {
+  constexpr std::uint64_t max_of_all = 32;
   std::vector<std::uint64_t> all = sizes_up_to(1, max, 2);
-  for (std::uint64_t s = 3; s < std::min(max, words_of_sector) && !quick; ++s) all.push_back(s);
+  for (std::uint64_t s = 3; s < std::min(max, max_of_all) && !quick; ++s) all.push_back(s);
   std::ranges::sort(all);
   const auto rest = std::ranges::unique(all);
   all.erase(rest.begin(), rest.end());
@@ -104,7 +108,11 @@ Table stride(Bench& bench) {
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
-  Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
+  Measurements rows({{"stride", ColumnType::integer, "words"},
+                     {"asked", ColumnType::integer, "B/warp"},
+                     {"moved", ColumnType::integer, "B/warp"},
+                     {"efficiency", ColumnType::real}},
+                    {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Yardsticks yardsticks;
   for (const std::uint64_t s : strides(max, bench.is_quick())) {
     const auto copy = [&] {
@@ -120,11 +128,16 @@ Table stride(Bench& bench) {
     check_launch("count_wrong");
     bench.verify(wrong.read()[0] == 0, "a copy with stride " + std::to_string(s));
 
-    const Measured rate = gpu.time(copy).rate(2.0 * static_cast<double>(count * sizeof(float)));
+    const Access access =
+        access_of_warp([&](std::uint64_t lane) { return lane * s * sizeof(float); }, sizeof(float));
+    const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(count * sizeof(float))};
+    const Measured rate = gpu.time(copy).rate(work.bytes);
     if (s == 1) yardsticks.one = rate.value;
     if (s == words_of_sector) yardsticks.sector = rate.value;
-    rows.add({static_cast<std::int64_t>(s)}, rate, rate.value / bench.ceiling("device_copy"),
-             remark(rate.value, yardsticks, s));
+    rows.add({static_cast<std::int64_t>(s), static_cast<std::int64_t>(access.asked),
+              static_cast<std::int64_t>(access.moved()), access.efficiency()},
+             rate, rate.value / bench.ceiling("device_copy"),
+             remark(rate.value, yardsticks, s, access.efficiency()), work);
   }
   return std::move(rows).table();
 }

@@ -1,0 +1,67 @@
+// Arithmetic of the experiments on device memory.
+#include <gtest/gtest.h>
+
+#include "experiments/memory/ecc.hpp"
+#include "experiments/memory/sectors.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr std::uint64_t word = 4;
+
+Access strided(std::uint64_t stride, std::uint64_t offset = 0) {
+  return access_of_warp([&](std::uint64_t lane) { return (offset + lane * stride) * word; }, word);
+}
+
+TEST(Sectors, OfAStrideGrowUpToOnePerLane) {
+  for (std::uint64_t stride = 1; stride <= 8; ++stride) {
+    EXPECT_EQ(strided(stride).sectors, 4 * stride) << stride;
+    EXPECT_DOUBLE_EQ(strided(stride).efficiency(), 1.0 / static_cast<double>(stride)) << stride;
+  }
+  for (const std::uint64_t stride : {9U, 31U, 32U, 1024U}) {
+    EXPECT_EQ(strided(stride).sectors, 32U) << stride;
+    EXPECT_EQ(strided(stride).moved(), 1024U) << stride;
+  }
+}
+
+TEST(Sectors, OfAnOffsetAreFiveUnlessItBeginsWithASector) {
+  for (std::uint64_t offset = 0; offset <= 32; ++offset) {
+    EXPECT_EQ(strided(1, offset).sectors, offset % 8 == 0 ? 4U : 5U) << offset;
+    EXPECT_EQ(strided(1, offset).asked, 128U) << offset;
+  }
+}
+
+TEST(Sectors, CountOnceForLanesThatShareAWord) {
+  EXPECT_EQ(strided(0).sectors, 1U);
+  EXPECT_DOUBLE_EQ(strided(0).efficiency(), 4);
+}
+
+TEST(Sectors, OfIdleLanesDoNotCount) {
+  std::vector<std::uint64_t> half, every_second;
+  for (std::uint64_t lane = 0; lane < 16; ++lane) {
+    half.push_back(lane * word);
+    every_second.push_back(2 * lane * word);
+  }
+  EXPECT_EQ(access_of(half, word).sectors, 2U);
+  EXPECT_EQ(access_of(every_second, word).sectors, 4U);
+  EXPECT_DOUBLE_EQ(access_of(every_second, word).efficiency(), 0.5);
+  EXPECT_EQ(access_of({}, word).sectors, 0U);
+}
+
+TEST(Sectors, IncludeTheEndOfAWordThatCrossesABoundary) {
+  EXPECT_EQ(access_of({28}, 8).sectors, 2U);
+  EXPECT_EQ(access_of({28}, 4).sectors, 1U);
+}
+
+TEST(Ecc, CostsBandwidthOnNarrowBusesOnly) {
+  EXPECT_EQ(rate_with_ecc("on", 5120), 1);
+  EXPECT_EQ(rate_with_ecc("on", 384), 0.8);
+  EXPECT_EQ(rate_with_ecc("off", 384), 1);
+  EXPECT_EQ(rate_with_ecc("", 384), 1);
+  EXPECT_NE(words_on_ecc("on", 384).find("6.25 %"), std::string::npos);
+  EXPECT_EQ(words_on_ecc("on", 5120).find("6.25 %"), std::string::npos);
+  EXPECT_NE(words_on_ecc("on", 5120).find("5120"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardstream::experiments::memory
