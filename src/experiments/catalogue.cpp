@@ -26,6 +26,9 @@ extern const Experiment about_bandwidth, about_offset, about_stride, about_align
 namespace ladders {
 extern const Experiment about_reduction, about_reduction_order;
 }
+namespace execution {
+extern const Experiment about_gather, about_carveout;
+}
 namespace storage {
 extern const Experiment about_plain_reads;
 }
@@ -37,14 +40,15 @@ namespace {
 
 /// In the order of the groups.
 constexpr std::array catalogue = {
-    &link::about_transfer,       &link::about_batching,     &link::about_zero_copy,
-    &link::about_overlap,        &link::about_peer,         &link::about_allocation,
-    &link::about_timers,         &memory::about_bandwidth,  &memory::about_offset,
-    &memory::about_stride,       &memory::about_alignment,  &memory::about_latency,
-    &memory::about_cache,        &memory::about_async_copy, &memory::about_banks,
-    &memory::about_l2_window,    &memory::about_texture,    &memory::about_constant,
-    &memory::about_spills,       &ladders::about_reduction, &ladders::about_reduction_order,
-    &storage::about_plain_reads, &feeds::about_feed,        &feeds::about_file_feed,
+    &link::about_transfer,    &link::about_batching,      &link::about_zero_copy,
+    &link::about_overlap,     &link::about_peer,          &link::about_allocation,
+    &link::about_timers,      &memory::about_bandwidth,   &memory::about_offset,
+    &memory::about_stride,    &memory::about_alignment,   &memory::about_latency,
+    &memory::about_cache,     &memory::about_async_copy,  &memory::about_banks,
+    &memory::about_l2_window, &memory::about_texture,     &memory::about_constant,
+    &memory::about_spills,    &ladders::about_reduction,  &ladders::about_reduction_order,
+    &execution::about_gather, &execution::about_carveout, &storage::about_plain_reads,
+    &feeds::about_feed,       &feeds::about_file_feed,
 };
 
 constexpr std::array the_groups = {Group{"link", "host link"},

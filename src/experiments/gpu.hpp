@@ -222,6 +222,28 @@ class LimitGuard {
   std::size_t before_ = 0;
 };
 
+/// Sets the percentage of shared memory that a kernel prefers in all later launches
+/// (cudaFuncAttributePreferredSharedMemoryCarveout). The destructor restores the previous value.
+class CarveoutGuard {
+ public:
+  CarveoutGuard(const void* kernel, int percent) : kernel_(kernel) {
+    check(cudaFuncGetAttributes(&before_, kernel), "cudaFuncGetAttributes");
+    check(set(percent), "cudaFuncSetAttribute");
+  }
+  CarveoutGuard(const CarveoutGuard&) = delete;
+  CarveoutGuard& operator=(const CarveoutGuard&) = delete;
+  ~CarveoutGuard() {
+    device::cuda::report(set(before_.preferredShmemCarveout), "cudaFuncSetAttribute");
+  }
+
+ private:
+  cudaError_t set(int percent) const {
+    return cudaFuncSetAttribute(kernel_, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
+  }
+  const void* kernel_;
+  cudaFuncAttributes before_{};
+};
+
 /// Sets an access policy window on `stream`, so that lines of that memory stay in the L2 cache. The
 /// destructor removes the window and resets all persisting lines.
 class WindowGuard {

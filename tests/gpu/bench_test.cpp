@@ -97,6 +97,22 @@ TEST(Guards, RemoveWindowsAfterAnException) {
   EXPECT_EQ(bytes_of_window(), 0U);
 }
 
+TEST(Guards, RestoreCarveoutsAfterAnException) {
+  const auto carveout = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, test::trap_kernel()), "cudaFuncGetAttributes");
+    return attributes.preferredShmemCarveout;
+  };
+  const int before = carveout();
+  try {
+    const CarveoutGuard guard(test::trap_kernel(), 50);
+    EXPECT_EQ(carveout(), 50);
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(carveout(), before);
+}
+
 TEST(Guards, OpenTheGateAfterAnException) {
   const device::cuda::StreamHandle stream(device::Priority::normal);
   Gate gate(Gate::usual_limit());
@@ -261,6 +277,37 @@ TEST(Experiments, StartCachesAtFourKiB) {
     sizes.insert(row.get<std::int64_t>("bytes"));
   }
   EXPECT_EQ(sizes, (std::set<std::int64_t>{4096, 16384, 65536, 262144}));
+}
+
+/// The experiment checks the number of sectors of each pattern against the indices.
+TEST(Experiments, GatherAndScatterEveryPattern) {
+  int l2 = 0;
+  check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, current_gpu()),
+        "cudaDeviceGetAttribute");
+  if (4 * std::int64_t{l2} > std::int64_t{256} << 20) GTEST_SKIP() << "the L2 cache is large";
+  const Ended ended = test::run_bench({named("gather")}, {{"gather.size", "256MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("gather");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  EXPECT_EQ(std::ranges::size(result.table.rows()), 36U * static_cast<unsigned>(session().size()));
+}
+
+TEST(Experiments, MeasureTheSmallestAndLargestCarveout) {
+  const Ended ended = test::run_bench({named("carveout")});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("carveout");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  std::map<std::string, std::set<std::int64_t>> percents;  // by kernel
+  for (const Row& row : result.table.rows()) {
+    percents[row.get<std::string>("kernel")].insert(row.get<std::int64_t>("carveout"));
+  }
+  ASSERT_EQ(percents.size(), 2U);
+  for (const auto& [kernel, found] : percents) {
+    EXPECT_LE(*found.begin(), 50) << kernel;  // the smallest one of compute capability 7.5
+    EXPECT_EQ(*found.rbegin(), 100) << kernel;
+  }
 }
 
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {

@@ -9,5 +9,7 @@ struct TrapArgs {};
 
 /// As a fault of the hardware would: every later call returns cudaErrorLaunchFailure.
 void trap(const TrapArgs& args, CudaStream stream);
+/// The kernel of trap(), for tests that change attributes of a kernel and do not launch it.
+const void* trap_kernel();
 
 }  // namespace shardstream::test
