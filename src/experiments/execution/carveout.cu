@@ -40,7 +40,8 @@ extern const Experiment about_carveout = {
         "by itself (-1). When the carve-out changes, a kernel waits until the multiprocessors are "
         "idle. The kernel that holds back a timed stream would cause such a change in each "
         "sample, so the host's clock measures several launches of one kernel. CUDA C++ "
-        "Programming Guide, section Compute Capabilities.",
+        "Programming Guide, sections Maximize Memory Throughput, Implicit Synchronization, and "
+        "Compute Capabilities.",
     .share = "of the rate with the carve-out that the driver chooses by itself",
     .figure =
         {.look = Look::lines, .x = "shared", .y = "rate", .series = "case", .panel = "kernel"},

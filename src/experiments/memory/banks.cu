@@ -25,7 +25,7 @@ extern const Experiment about_banks = {
         "common divisor of the stride and 32, expect g-way conflicts, which take g times as "
         "long, and none for odd strides. Then several lanes read the same word: 2, 4, 8 or 16 "
         "lanes each (multicast), or all 32, which is stride 0 (broadcast). Expect the rate of "
-        "stride 1, since a bank sends a word to all lanes that want it. At last, a matrix is "
+        "stride 1, since a bank sends a word to all lanes that want it. Then a matrix is "
         "transposed in three ways: without shared memory; through a tile of 32 x 32 words, in "
         "which each column lies in one bank; and through a tile with one word of padding in each "
         "row. CUDA C++ Best Practices Guide, section Shared Memory and Memory Banks.",
