@@ -23,6 +23,12 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
   shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)
+  shardstream_script_test(kernels_self_test LABELS style COMMAND ${unit}/check_kernels --self-test)
+else()
+  set(stories ladders/reduction.cu)
+  list(TRANSFORM stories PREPEND ${PROJECT_SOURCE_DIR}/src/experiments/)
+  shardstream_script_test(kernels LABELS style PROCESSORS 2
+    COMMAND ${unit}/check_kernels --build ${PROJECT_BINARY_DIR} ${stories})
 endif()
 
 # Checks that every header compiles alone. A header with a .cpp in this build does, since the .cpp

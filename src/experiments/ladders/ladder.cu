@@ -8,14 +8,6 @@
 namespace shardstream::experiments::ladders {
 namespace {
 
-std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
-  varied.insert(varied.end(), {{"rung", ColumnType::text},
-                               {"kernel", ColumnType::text},
-                               {"factor", ColumnType::real},
-                               std::move(rate)});
-  return varied;
-}
-
 /// "reduction.cu:120", or "-" if the kernel is not in this catalogue.
 std::string text_of(const Place& place) {
   if (place.file == nullptr) return "-";

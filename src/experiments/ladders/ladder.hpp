@@ -2,14 +2,27 @@
 // thing.
 #pragma once
 
-#if SHARDSTREAM_HAS_CUDA
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/table.hpp"
 #include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::ladders {
+
+/// The columns of a ladder's table before the time: the varied quantities, the rung, its kernel,
+/// the factor over the previous rung, and the rate. For rows that are measured without a GPU, too.
+inline std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
+  varied.insert(varied.end(), {{"rung", ColumnType::text},
+                               {"kernel", ColumnType::text},
+                               {"factor", ColumnType::real},
+                               std::move(rate)});
+  return varied;
+}
+
+#if SHARDSTREAM_HAS_CUDA
 
 /// The place of a kernel in its source file.
 struct Place {
@@ -59,5 +72,6 @@ class Ladder {
   Measurements rows_;
 };
 
-}  // namespace shardstream::experiments::ladders
 #endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::ladders

@@ -1,7 +1,8 @@
-// The sum of floats, from a tree in global memory to one pass at the rate of memory. Each rung of
-// the ladder changes one thing. The last two rows are this program's own reduction, which adds in a
-// fixed order, and CUB's.
+// The sum of floats, from one launch per level of a tree to one pass at the rate of memory. Each
+// rung of the ladder changes one thing. The last two rows are this program's own reduction, which
+// adds in a fixed order, and CUB's.
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "experiments/bench.hpp"
@@ -9,12 +10,12 @@
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/ladder.hpp"
 #include "experiments/ladders/rungs.cuh"
+#include "experiments/ladders/thread_sum.cuh"
 #include "experiments/numbers.hpp"
 
 #if SHARDSTREAM_HAS_CUDA
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
-#include <cub/device/device_reduce.cuh>
 #endif
 
 namespace shardstream::experiments::ladders {
@@ -30,22 +31,29 @@ Table reduction_on_host(Bench& bench);
 extern const Experiment about_reduction = {
     .name = "reduction",
     .group = "ladders",
-    .summary = "The sum of floats, from a tree in global memory to one pass at the rate of memory.",
+    .summary = "The sum of floats, from one launch per level of a tree to one pass over memory.",
     .explanation =
-        "Each rung of the ladder changes one thing: the memory that holds the tree, the threads "
-        "that add, the number of elements per thread, the number of loads in flight, or the way "
-        "in which warps and blocks combine their sums. The table names the file and line of each "
-        "kernel (in src/experiments/ladders) and its factor over the previous rung. Expect "
-        "barriers and launches to limit the first rungs, and memory to limit the last ones. 2^24 "
-        "floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the share may "
-        "exceed 1; with reduction.count 2^32 it does not. The last two rows are this program's "
-        "own reduction, which adds in a fixed order, and CUB's. Without a GPU, only the host "
-        "reference is timed. Harris, Optimizing Parallel Reduction in CUDA; CUDA C++ Programming "
-        "Guide, section Warp Shuffle Functions.",
+        "Each rung changes one thing: which elements are added, what separates the levels of the "
+        "tree (launches or barriers), the memory that holds the tree, the threads that add, the "
+        "elements and the loads in flight per thread, and the way in which warps and blocks "
+        "combine their sums. The table names the file and line of each kernel (in "
+        "src/experiments/ladders) and its factor over the previous rung. Loops over the levels of "
+        "a tree are not unrolled before the rung `unrolled`. The first rung moves all data once "
+        "for each level: expect it to take about 2 log2(count) times as long as the last rungs. "
+        "Expect launches, barriers and the division of a modulo to limit the trees with one "
+        "element per thread. From `grid stride` on, each thread adds many elements, and the "
+        "number of blocks is that of the occupancy API; expect memory to limit these rungs, and "
+        "the way in which warps and blocks combine their sums to matter little. The best number "
+        "of loads in flight depends on the GPU. 2^24 floats are 64 MiB. The L2 cache of a recent "
+        "GPU holds a part of them, so the share may exceed 1; with reduction.count 2^32 it does "
+        "not. The last two rows are this program's own reduction, which adds in a fixed order, "
+        "and CUB's. One atomic addition for each element is in the experiment atomics. Without a "
+        "GPU, only the host reference is timed. Harris, Optimizing Parallel Reduction in CUDA; "
+        "CUDA C++ Programming Guide, sections Warp Shuffle Functions and Cooperative Groups.",
     .reference =
         "Tesla V100, 2^24 floats, ms: global memory 4.609, shared memory 0.624, mask 0.399, "
-        "interleaved 0.446, sequential 0.378, grid stride 0.278, four in flight 0.264, groups "
-        "0.264, unrolled 0.263, atomics 39, block atomics 0.259.",
+        "interleaved 0.446, sequential 0.378, grid stride 0.278, 4 in flight 0.264, groups 0.264, "
+        "block atomics 0.259.",
     .share = "of the rate of reading device memory",
     .options = options,
     .figure =
@@ -62,13 +70,6 @@ double reference_sum(std::uint64_t count) {
   double sum = 0;
   for (std::uint64_t i = 0; i < count; ++i) sum += unit_number(i);
   return sum;
-}
-
-std::vector<Column> varied_columns() {
-  return {{"rung", ColumnType::text},
-          {"kernel", ColumnType::text},
-          {"factor", ColumnType::real},
-          {"read", ColumnType::real, "GB/s"}};
 }
 
 }  // namespace
@@ -89,12 +90,13 @@ Table reduction_on_host(Bench& bench) {
     return seconds_since(begin);
   });
   bench.verify(sum == reference_sum(count), "the sum on the host");
-  const Measured& seconds = timing.seconds;
-  Measurements rows(varied_columns(), {"time", ColumnType::real, "ms"});
-  rows.add({"host reference", "-", 1.0,
-            static_cast<double>(count) * sizeof(float) / seconds.value / 1e9},
-           seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
-           "one thread, in doubles, in the order of the elements");
+  const auto elements = static_cast<double>(count);
+  Measurements rows(columns_of({}, {"read", ColumnType::real, "GB/s"}),
+                    {"time", ColumnType::real, "ms"}, Rows::of_kernels);
+  rows.add({"host reference", "-", 1.0, timing.rate(elements * sizeof(float)).value},
+           timing.seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
+           "one thread, in doubles, in the order of the elements",
+           {elements, elements * sizeof(float)});
   return std::move(rows).table();
 }
 
@@ -104,17 +106,41 @@ namespace {
 namespace cg = cooperative_groups;
 
 constexpr unsigned warp = 32;
+constexpr unsigned flight = 8;  // loads, from the rung `unrolled` on
+
+// ------------------------------------------------------- one launch for each level of the tree
+
+/// Every element receives the sum of itself and the element `stride` behind it. With strides of 1,
+/// 2, 4, ... the first element becomes the sum of all. Two arrays take turns as `from` and `to`, so
+/// that no thread reads an element that another one changes.
+constexpr Place everywhere_place = kernel_below();
+__global__ void add_everywhere(const float* from, float* to, std::uint64_t count,
+                               std::uint64_t stride) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i >= count) return;
+  to[i] = i + stride < count ? from[i] + from[i + stride] : from[i];
+}
+
+/// Only the first element of each pair: the others do not contribute to the first element of all.
+constexpr Place pairs_place = kernel_below();
+__global__ void add_pairs(const float* from, float* to, std::uint64_t count, std::uint64_t stride) {
+  const std::uint64_t i = (blockIdx.x * std::uint64_t{threads} + threadIdx.x) * 2 * stride;
+  if (i >= count) return;
+  to[i] = i + stride < count ? from[i] + from[i + stride] : from[i];
+}
 
 // --------------------------------------------------- one element per thread, one sum per block
 
-/// The tree lies in global memory: every level reads and writes `scratch`.
-constexpr Place global_place = kernel_below();
+/// A block adds its elements in one launch, with a barrier before each level. Every level reads and
+/// writes `scratch`.
+constexpr Place barriers_place = kernel_below();
 __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratch, float* sums) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   scratch[i] = i < count ? x[i] : 0;
-  for (unsigned half = threads / 2; half > 0; half /= 2) {
+#pragma unroll 1
+  for (unsigned s = 1; s < blockDim.x; s *= 2) {
     __syncthreads();
-    if (threadIdx.x < half) scratch[i] += scratch[i + half];
+    if (threadIdx.x % (2 * s) == 0) scratch[i] += scratch[i + s];
   }
   if (threadIdx.x == 0) sums[blockIdx.x] = scratch[i];
 }
@@ -127,20 +153,23 @@ enum class Tree {
   sequential    ///< the first threads, on neighbouring words
 };
 
-/// Adds the words of the block in shared memory. The sum is in the first word.
+/// Adds the words of the block in shared memory. The sum is in the first word. With known bounds
+/// the compiler would unroll the loop, and would replace the modulo by a mask.
 template <Tree Kind>
 __device__ void add_in_shared(float* words) {
   const unsigned t = threadIdx.x;
   if constexpr (Kind == Tree::sequential) {
-    for (unsigned half = threads / 2; half > 0; half /= 2) {
+#pragma unroll 1
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
       __syncthreads();
       if (t < half) words[t] += words[t + half];
     }
   } else {
-    for (unsigned s = 1; s < threads; s *= 2) {
+#pragma unroll 1
+    for (unsigned s = 1; s < blockDim.x; s *= 2) {
       __syncthreads();
       if constexpr (Kind == Tree::interleaved) {
-        if (2 * s * t < threads) words[2 * s * t] += words[2 * s * t + s];
+        if (2 * s * t < blockDim.x) words[2 * s * t] += words[2 * s * t + s];
       } else {
         const bool adds = Kind == Tree::modulo ? t % (2 * s) == 0 : (t & (2 * s - 1)) == 0;
         if (adds) words[t] += words[t + s];
@@ -162,53 +191,61 @@ __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float
 
 // ------------------------------------------------- many elements per thread, one sum per block
 
-/// Each block adds every gridDim-th piece of `threads` elements.
-constexpr Place stride_place = kernel_below();
-__global__ void sum_grid_stride(const float* x, std::uint64_t count, float*, float* sums) {
+// With a minimum of few blocks in their launch bounds, these kernels have the registers for all
+// loads in flight. Otherwise the compiler would begin to add before it has issued them all.
+
+constexpr Place flight_place = kernel_below(2);
+template <unsigned Flight>
+__global__ void __launch_bounds__(threads, 1)
+    sum_in_flight(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
-  float sum = 0;
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < count;
-       i += std::uint64_t{gridDim.x} * threads) {
-    sum += x[i];
-  }
-  words[threadIdx.x] = sum;
+  words[threadIdx.x] = sum_of_thread<Flight>(x, count);
   add_in_shared<Tree::sequential>(words);
   if (threadIdx.x == 0) sums[blockIdx.x] = words[0];
 }
 
-/// The sum of a thread, with four loads in flight: no load waits for the previous addition.
-__device__ float sum_of_thread(const float* x, std::uint64_t count) {
-  const std::uint64_t step = std::uint64_t{gridDim.x} * threads;
-  std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  float a = 0, b = 0, c = 0, d = 0;
-  for (; i + 3 * step < count; i += 4 * step) {
-    a += x[i];
-    b += x[i + step];
-    c += x[i + 2 * step];
-    d += x[i + 3 * step];
+/// The same tree. The compiler knows the number of its levels and unrolls them.
+constexpr Place unrolled_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_unrolled(const float* x, std::uint64_t count, float*, float* sums) {
+  __shared__ float words[threads];
+  const unsigned t = threadIdx.x;
+  words[t] = sum_of_thread<flight>(x, count);
+#pragma unroll
+  for (unsigned half = threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (t < half) words[t] += words[t + half];
   }
-  for (; i < count; i += step) a += x[i];
-  return (a + b) + (c + d);
+  __syncthreads();
+  if (t == 0) sums[blockIdx.x] = words[0];
 }
 
-constexpr Place flight_place = kernel_below();
-__global__ void sum_four_in_flight(const float* x, std::uint64_t count, float*, float* sums) {
-  __shared__ float words[threads];
-  words[threadIdx.x] = sum_of_thread(x, count);
-  add_in_shared<Tree::sequential>(words);
-  if (threadIdx.x == 0) sums[blockIdx.x] = words[0];
+/// Warps add in registers, by cooperative groups, and one warp adds their sums.
+constexpr Place groups_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_groups(const float* x, std::uint64_t count, float*, float* sums) {
+  __shared__ float of_warps[threads / warp];
+  const cg::thread_block block = cg::this_thread_block();
+  const auto tile = cg::tiled_partition<warp>(block);
+  const float sum = cg::reduce(tile, sum_of_thread<flight>(x, count), cg::plus<float>());
+  if (tile.thread_rank() == 0) of_warps[tile.meta_group_rank()] = sum;
+  block.sync();
+  if (tile.meta_group_rank() != 0) return;
+  const float mine = tile.thread_rank() < threads / warp ? of_warps[tile.thread_rank()] : 0;
+  const float all = cg::reduce(tile, mine, cg::plus<float>());
+  if (tile.thread_rank() == 0) sums[blockIdx.x] = all;
 }
 
 /// The sum of all lanes, in lane 0.
 __device__ float sum_of_warp(float sum) {
+#pragma unroll
   for (unsigned half = warp / 2; half > 0; half /= 2) {
     sum += __shfl_down_sync(0xffffffffU, sum, half);
   }
   return sum;
 }
 
-/// The sum of all threads of a block, in thread 0: the warps add first, then one warp adds their
-/// sums.
+/// The sum of all threads of a block, in thread 0. A barrier must separate two calls.
 __device__ float sum_of_block(float sum) {
   __shared__ float of_warps[threads / warp];
   sum = sum_of_warp(sum);
@@ -221,90 +258,44 @@ __device__ float sum_of_block(float sum) {
 }
 
 constexpr Place shuffle_place = kernel_below();
-__global__ void sum_by_shuffles(const float* x, std::uint64_t count, float*, float* sums) {
-  const float sum = sum_of_block(sum_of_thread(x, count));
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_shuffles(const float* x, std::uint64_t count, float*, float* sums) {
+  const float sum = sum_of_block(sum_of_thread<flight>(x, count));
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-constexpr Place groups_place = kernel_below();
-__global__ void sum_by_groups(const float* x, std::uint64_t count, float*, float* sums) {
-  __shared__ float of_warps[threads / warp];
-  const cg::thread_block block = cg::this_thread_block();
-  const auto tile = cg::tiled_partition<warp>(block);
-  const float sum = cg::reduce(tile, sum_of_thread(x, count), cg::plus<float>());
-  if (tile.thread_rank() == 0) of_warps[tile.meta_group_rank()] = sum;
-  block.sync();
-  if (tile.meta_group_rank() != 0) return;
-  const float mine = tile.thread_rank() < threads / warp ? of_warps[tile.thread_rank()] : 0;
-  const float all = cg::reduce(tile, mine, cg::plus<float>());
-  if (tile.thread_rank() == 0) sums[blockIdx.x] = all;
-}
-
-/// The unrolled tree: the compiler knows every level, and the last levels need no barrier.
-constexpr Place unrolled_place = kernel_below();
-__global__ void sum_unrolled(const float* x, std::uint64_t count, float*, float* sums) {
-  __shared__ float words[threads];
-  const unsigned t = threadIdx.x;
-  words[t] = sum_of_thread(x, count);
-  __syncthreads();
-#pragma unroll
-  for (unsigned half = threads / 2; half >= warp; half /= 2) {
-    if (t < half) words[t] += words[t + half];
-    __syncthreads();
-  }
-  if (t >= warp) return;
-  const float sum = sum_of_warp(words[t]);
-  if (t == 0) sums[blockIdx.x] = sum;
-}
-
-// --------------------------------------------------------------------- atomics, in one launch
-
-constexpr Place atomic_place = kernel_below();
-__global__ void sum_by_atomics(const float* x, std::uint64_t count, float* sum) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count) atomicAdd(sum, x[i]);
-}
+// ----------------------------------------------------- the sums of all blocks, in one launch
 
 constexpr Place block_atomic_place = kernel_below();
-__global__ void sum_by_block_atomics(const float* x, std::uint64_t count, float* sum) {
-  const float mine = sum_of_block(sum_of_thread(x, count));
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_block_atomics(const float* x, std::uint64_t count, float* sum) {
+  const float mine = sum_of_block(sum_of_thread<flight>(x, count));
   if (threadIdx.x == 0) atomicAdd(sum, mine);
 }
 
-// ------------------------------------------------------------------------------ the last rung
-
-/// Loads of 16 bytes, eight of them always in flight: the next load replaces a word as soon as it
-/// has been added. There is no second launch: the last block to finish adds the sums of all blocks
-/// in order. `finished` must be zero, and is zero again at the end.
-constexpr Place wide_place = kernel_below();
-__global__ void __launch_bounds__(threads)
-    sum_in_wide_loads(const float4* x, std::uint64_t words, float* sums, unsigned* finished,
-                      float* sum) {
-  constexpr unsigned flight = 8, stretch = flight * threads;
-  const auto add = [](const float4& word) { return (word.x + word.y) + (word.z + word.w); };
-  const std::uint64_t step = std::uint64_t{gridDim.x} * stretch, whole = words / stretch * stretch;
-  float parts[flight] = {};
-  std::uint64_t i = std::uint64_t{blockIdx.x} * stretch + threadIdx.x;
-  if (i < whole) {
-    float4 word[flight];
-#pragma unroll
-    for (unsigned k = 0; k < flight; ++k) word[k] = __ldcs(&x[i + k * threads]);
-    for (i += step; i < whole; i += step) {
-#pragma unroll
-      for (unsigned k = 0; k < flight; ++k) {
-        parts[k] += add(word[k]);
-        word[k] = __ldcs(&x[i + k * threads]);
-      }
-    }
-#pragma unroll
-    for (unsigned k = 0; k < flight; ++k) parts[k] += add(word[k]);
-  }
-  i = whole + blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  for (; i < words; i += std::uint64_t{gridDim.x} * threads) parts[0] += add(x[i]);
+/// The sum of the sums of all blocks, in thread 0. They come from L2, since other multiprocessors
+/// have written them.
+__device__ float sum_of_sums(const float* sums) {
   float mine = 0;
-#pragma unroll
-  for (unsigned k = 0; k < flight; ++k) mine += parts[k];
-  mine = sum_of_block(mine);
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += threads) mine += __ldcg(&sums[b]);
+  return sum_of_block(mine);
+}
+
+/// All blocks wait for each other, so they must run at the same time: a cooperative launch.
+constexpr Place grid_sync_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_with_grid_sync(const float* x, std::uint64_t count, float* sums, float* sum) {
+  const float mine = sum_of_block(sum_of_thread<flight>(x, count));
+  if (threadIdx.x == 0) sums[blockIdx.x] = mine;
+  cg::this_grid().sync();
+  if (blockIdx.x != 0) return;
+  const float all = sum_of_sums(sums);
+  if (threadIdx.x == 0) *sum = all;
+}
+
+/// `mine` is the sum of this block, in thread 0. The block that finishes last adds the sums of all
+/// blocks. `finished` must be zero, and is zero again at the end.
+__device__ void let_last_block_add(float mine, float* sums, unsigned* finished, float* sum) {
   __shared__ bool is_last;
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = mine;
@@ -314,25 +305,48 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  mine = 0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += threads) {
-    mine += *const_cast<volatile float*>(&sums[b]);
-  }
-  mine = sum_of_block(mine);
+  const float all = sum_of_sums(sums);
   if (threadIdx.x == 0) {
-    *sum = mine;
+    *sum = all;
     *finished = 0;
   }
 }
 
+/// T is float, or float4 for loads of 16 bytes; thread_sum.cuh has the orders of the loads.
+constexpr Place last_block_place = kernel_below(2);
+template <class T, Loads Order>
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_last_block(const T* x, std::uint64_t words, float* sums, unsigned* finished,
+                      float* sum) {
+  const float mine = sum_of_block(sum_in_order<flight, Order>(x, words));
+  let_last_block_add(mine, sums, finished, sum);
+}
+
 // ------------------------------------------------------------------------------ the experiment
 
-void climb_trees(Sums& sums, const Data& data) {
-  const auto tree = [&](const char* name, Place place, const char* sentence, BlockSums kernel) {
-    sums.climb({name, place, sentence}, [&data, kernel] { add_blocks(data, kernel); });
+void climb_launches(Sums& sums, const Data& data) {
+  const auto strides = [&](const char* name, Place place, const char* sentence, AddStride kernel,
+                           Adds adds) {
+    const DeviceArray<float>* result = nullptr;
+    sums.climb(
+        {name, place, sentence, work_of_strides(data.count, adds)},
+        [&] { result = &add_strides(data, kernel, adds); },
+        [&] { return static_cast<double>(result->read(0, 1)[0]); });
   };
-  tree("global memory", global_place, "every level of the tree goes through global memory",
-       sum_in_global);
+  strides("global memory", everywhere_place,
+          "one launch per stride; every element is added to, in global memory", add_everywhere,
+          Adds::all);
+  strides("pairs", pairs_place, "only the additions that the sum needs", add_pairs, Adds::pairs);
+}
+
+void climb_trees(Sums& sums, const Data& data) {
+  const auto tree = [&](const char* name, Place place, const char* sentence, BlockSums kernel,
+                        bool is_in_global = false) {
+    sums.climb({name, place, sentence, work_of_blocks(data.count, is_in_global)},
+               [&data, kernel] { add_blocks(data, kernel); });
+  };
+  tree("barriers", barriers_place, "barriers in a block separate the levels, and not launches",
+       sum_in_global, true);
   tree("shared memory", shared_place, "the tree lies in shared memory",
        sum_in_shared<Tree::modulo>);
   tree("mask", shared_place, "a mask instead of a division finds the threads that add",
@@ -345,58 +359,71 @@ void climb_trees(Sums& sums, const Data& data) {
 
 void climb_strided(Sums& sums, const Data& data) {
   const auto strided = [&](const char* name, Place place, const char* sentence, BlockSums kernel) {
-    sums.climb({name, place, sentence}, [&data, kernel] { add_strided(data, kernel); });
+    const unsigned blocks = data.resident_blocks(kernel);
+    sums.climb({name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks)},
+               [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
   };
-  strided("grid stride", stride_place, "each thread adds many elements before the tree begins",
-          sum_grid_stride);
-  strided("four in flight", flight_place, "four loads are in flight; none waits for an addition",
-          sum_four_in_flight);
-  strided("shuffles", shuffle_place, "warps add in registers, with one barrier per block",
-          sum_by_shuffles);
-  strided("groups", groups_place, "the same with cooperative groups", sum_by_groups);
-  strided("unrolled", unrolled_place, "the tree in shared memory, unrolled", sum_unrolled);
+  strided("grid stride", flight_place, "each thread adds many elements before the tree begins",
+          sum_in_flight<1>);
+  strided("2 in flight", flight_place, "two loads in flight: the second waits for no addition",
+          sum_in_flight<2>);
+  strided("4 in flight", flight_place, "four loads in flight", sum_in_flight<4>);
+  strided("8 in flight", flight_place, "eight loads in flight", sum_in_flight<flight>);
+  strided("unrolled", unrolled_place, "the loop over the levels of the tree is unrolled",
+          sum_unrolled);
+  strided("groups", groups_place, "warps add in registers, by cooperative groups", sum_by_groups);
+  strided("shuffles", shuffle_place, "the same, written with shuffles", sum_by_shuffles);
 }
 
-void climb_to_the_end(Bench& bench, Sums& sums, const Data& data) {
-  constexpr std::uint64_t max = std::uint64_t{1} << 24;
-  if (data.count <= max) {
-    // A single chain of additions has a larger error than trees and short chains.
-    sums.climb({"atomics", atomic_place,
-                "an atomic addition for each element: all wait for one word", 1e-1},
-               [&] {
-                 data.sum.clear(data.stream);
-                 sum_by_atomics<<<blocks_for(data.count, threads), threads, 0, data.stream>>>(
-                     data.x.data(), data.count, data.sum.data());
-                 check_launch("sum_by_atomics");
-               });
-  } else {
-    bench.note(
-        "The rung of one atomic addition per element is not measured: a float above 2^24 no longer "
-        "grows when an element below 1 is added.");
-  }
-  sums.climb({"block atomics", block_atomic_place, "one atomic addition for each block"}, [&] {
-    data.sum.clear(data.stream);
-    sum_by_block_atomics<<<data.blocks, threads, 0, data.stream>>>(data.x.data(), data.count,
-                                                                   data.sum.data());
-    check_launch("sum_by_block_atomics");
-  });
-  sums.climb({"wide loads", wide_place,
-              "16-byte loads, eight always in flight; the last block adds all sums"},
+void climb_without_second_launch(Sums& sums, const Data& data) {
+  const unsigned adding = data.resident_blocks(sum_by_block_atomics);
+  sums.climb({"block atomics", block_atomic_place,
+              with_blocks("one atomic addition for each block, and no second launch", adding),
+              work_of_one_pass(data.count, adding)},
              [&] {
-               constexpr unsigned blocks_each = 2;  // more would spread the accesses further
-               sum_in_wide_loads<<<blocks_each * data.multiprocessors, threads, 0, data.stream>>>(
-                   reinterpret_cast<const float4*>(data.x.data()), data.count / 4, data.sums.data(),
-                   data.finished.data(), data.sum.data());
-               check_launch("sum_in_wide_loads");
+               data.sum.clear(data.stream);
+               sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
+                                                                         data.sum.data());
+               check_launch("sum_by_block_atomics");
              });
+  const unsigned waiting = data.resident_blocks(sum_with_grid_sync);
+  sums.climb(
+      {"grid sync", grid_sync_place,
+       with_blocks("all blocks wait for each other, then the first one adds all sums", waiting),
+       work_of_one_pass(data.count, waiting)},
+      [&] { launch_cooperatively(data, sum_with_grid_sync, waiting); });
+}
+
+void climb_to_the_end(Sums& sums, const Data& data) {
+  const auto add = [&](const char* name, const char* sentence, auto kernel, const auto* x) {
+    const unsigned blocks = data.resident_blocks(kernel);
+    const std::uint64_t words = data.count * sizeof(float) / sizeof(*x);
+    sums.climb({name, last_block_place, with_blocks(sentence, blocks),
+                work_of_one_pass(data.count, blocks)},
+               [&data, kernel, blocks, words, x] {
+                 kernel<<<blocks, threads, 0, data.stream>>>(x, words, data.sums.data(),
+                                                             data.finished.data(), data.sum.data());
+                 check_launch("sum by the last block");
+               });
+  };
+  const float* const x = data.x.data();
+  const auto* const wide = reinterpret_cast<const float4*>(x);
+  add("last block", "the block that finishes last adds all sums; none waits",
+      sum_by_last_block<float, Loads::spread>, x);
+  add("wide loads", "loads of 16 bytes", sum_by_last_block<float4, Loads::spread>, wide);
+  add("stretches", "the loads of a block in flight are neighbours",
+      sum_by_last_block<float4, Loads::together>, wide);
+  add("streaming", "lines are marked as the first ones to leave the L2 cache",
+      sum_by_last_block<float4, Loads::streaming>, wide);
 }
 
 }  // namespace
 
 Table reduction(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t max =
-      static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
+  // The elements, and two arrays of the same size for the rungs in global memory.
+  const auto max =
+      static_cast<std::uint64_t>(0.3 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
   if (count > max) {
     throw UsageError(formatted(
@@ -406,23 +433,12 @@ Table reduction(Bench& bench) {
   Ladder ladder(bench, gpu, {}, {"read", ColumnType::real, "GB/s"}, 1e9);
   ladder.begin({}, static_cast<double>(count) * sizeof(float), bench.ceiling("device_read"));
   Sums sums(ladder, data, reference_sum(count));
+  climb_launches(sums, data);
   climb_trees(sums, data);
   climb_strided(sums, data);
-  climb_to_the_end(bench, sums, data);
-  const FixedOrder fixed(data);
-  sums.climb(
-      {"fixed order", {}, "this program's reduction: the same bits on any number of GPUs"},
-      [&] { fixed.enqueue(); }, [&] { return fixed.sum(); });
-  std::size_t bytes = 0;
-  const auto cub_sum = [&](void* scratch) {
-    check(cub::DeviceReduce::Sum(scratch, bytes, data.x.data(), data.sum.data(),
-                                 static_cast<std::int64_t>(count), data.stream),
-          "cub::DeviceReduce::Sum");
-  };
-  cub_sum(nullptr);
-  const DeviceArray<std::byte> scratch(bytes);
-  sums.climb({"CUB", {}, "cub::DeviceReduce::Sum, the yardstick"},
-             [&] { cub_sum(scratch.data()); });
+  climb_without_second_launch(sums, data);
+  climb_to_the_end(sums, data);
+  climb_yardsticks(sums, data);
   bench.note("A factor is the time of the previous rung over the time of this one.");
   return std::move(ladder).table();
 }
