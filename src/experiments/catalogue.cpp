@@ -24,10 +24,10 @@ extern const Experiment about_bandwidth, about_offset, about_stride, about_align
     about_spills;
 }
 namespace ladders {
-extern const Experiment about_reduction, about_reduction_order;
+extern const Experiment about_reduction, about_reduction_order, about_atomics;
 }
 namespace execution {
-extern const Experiment about_gather, about_carveout;
+extern const Experiment about_warp, about_unroll, about_gather, about_carveout;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -47,6 +47,7 @@ constexpr std::array catalogue = {
     &memory::about_cache,     &memory::about_async_copy,  &memory::about_banks,
     &memory::about_l2_window, &memory::about_texture,     &memory::about_constant,
     &memory::about_spills,    &ladders::about_reduction,  &ladders::about_reduction_order,
+    &ladders::about_atomics,  &execution::about_warp,     &execution::about_unroll,
     &execution::about_gather, &execution::about_carveout, &storage::about_plain_reads,
     &feeds::about_feed,       &feeds::about_file_feed,
 };

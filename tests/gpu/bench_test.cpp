@@ -310,6 +310,25 @@ TEST(Experiments, MeasureTheSmallestAndLargestCarveout) {
   }
 }
 
+/// Each experiment verifies its kernels, so that a wrong one has no row.
+TEST(Experiments, OfReductionsWarpsAndLoopsAreRight) {
+  const std::vector<const char*> names = {"reduction", "atomics", "warp", "unroll"};
+  std::vector<Experiment> experiments;
+  for (const char* const name : names) experiments.push_back(named(name));
+  // The last block of threads is not full.
+  const Ended ended = test::run_bench(
+      experiments, {{"reduction.count", std::to_string((1 << 20) + 4)}, {"atomics.size", "1MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  for (const char* const name : names) {
+    const report::ExperimentResult& result = ended.results.at(name);
+    EXPECT_EQ(result.state, "measured") << name << ": " << result.message;
+  }
+  for (const Row& row : ended.results.at("unroll").table.rows()) {
+    EXPECT_GT(row.get<double>("code"), 0) << "the program has a cubin for this GPU";
+  }
+}
+
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {
   const Ended ended =
       test::run_bench({experiment("a", fine), experiment("b", lost), experiment("c", fine)});

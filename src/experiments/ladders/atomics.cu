@@ -1,0 +1,444 @@
+// The cost of atomic additions. Additions to one word happen one after the other, so a kernel adds
+// in registers or in shared memory first, and ends with few atomics in global memory.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/context.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+
+namespace shardstream::experiments::ladders {
+
+constexpr OptionRow options[] = {
+    {"atomics.size", OptionKind::size, "64MiB", "1MiB..",
+     "Size of the data of the case `bytes`. The default with --quick is 16MiB."},
+};
+
+Table atomics(Bench& bench);
+
+extern const Experiment about_atomics = {
+    .name = "atomics",
+    .group = "ladders",
+    .summary = "Atomic additions to few addresses are slow: add in the block first.",
+    .explanation =
+        "The case `counters` adds one to a random counter, 2^24 times (2^22 with --quick); the "
+        "number of counters varies. `global` is an atomic addition in device memory for each one, "
+        "`floats` the same in float. `system scope` is atomic for the host and other GPUs as well. "
+        "`aggregated` finds the lanes of a warp with the same counter (__match_any_sync); one of "
+        "them adds for all. `shared` counts in shared memory; at the end each block adds its "
+        "counters to those in device memory. `mapped` adds with system scope in mapped host "
+        "memory, over the link. The case `bytes` is a histogram of bytes in 256 bins; the number "
+        "of different bytes in the data varies. Its bins are in device memory, or each block or "
+        "each warp has its own in shared memory; `aggregated` finds equal bytes of a warp before "
+        "it adds to the bins of its block. Both cases have a bound: a kernel that computes or "
+        "reads the same counters or bytes, but adds them up in registers and has one atomic for "
+        "each block. Expect one counter in device memory to be far below the bound, and the rate "
+        "to grow with the number of counters. Aggregation needs some instructions for each "
+        "addition; expect it to help if the lanes of a warp share counters, so below 32 of them. "
+        "Expect `shared` to be the fastest with some hundreds of counters, and to lose with "
+        "thousands, which each block must set to zero and add. Atomics on mapped memory are atomic "
+        "for all threads of the GPU. For the host they are not, unless the link has native "
+        "atomics: the host and a kernel add to one word at the same time, and a note states how "
+        "many additions were lost. CUDA C++ Programming Guide, sections Atomic Functions and "
+        "Mapped Memory.",
+    .reference =
+        "Tesla V100, 2^24 floats: 39 ms with an atomic addition for each float, all to one word "
+        "(0.43 Gop/s); 0.259 ms with one for each block (65 Gop/s).",
+    .share = "of the rate with one atomic for each block (bound)",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "addresses",
+               .y = "rate",
+               .series = "way",
+               .panel = "case",
+               .reference_lines = {"bound"},
+               .log_x = true,
+               .log_y = true},
+    .run = with_cuda<atomics>(),
+};
+
+#if SHARDSTREAM_HAS_CUDA
+namespace {
+
+constexpr unsigned threads = 1024, warp = 32, warps = threads / warp;
+constexpr unsigned all_lanes = 0xffffffffU;
+constexpr unsigned max_addresses = 1U << 20;
+constexpr unsigned max_in_shared = 1U << 13;  // counters of a block, 32 KiB
+constexpr unsigned max_mapped = 1U << 12;
+constexpr unsigned bins = 256;
+
+/// The counter of operation i among `addresses` ones, a power of two.
+constexpr unsigned counter_of(std::uint64_t i, unsigned addresses) {
+  return static_cast<unsigned>(unit_number(i) * 0x1p24F) & (addresses - 1);
+}
+
+// ------------------------------------------------------------------------------------- counters
+
+enum class Way { plain, system, aggregated };
+
+/// Adds one to counter `a`. All lanes of the warp take part.
+template <Way How, class T>
+__device__ void add_one(T* counters, unsigned a) {
+  if constexpr (How == Way::system) {
+    atomicAdd_system(&counters[a], T{1});
+  } else if constexpr (How == Way::aggregated) {
+    const unsigned peers = __match_any_sync(all_lanes, a);
+    const auto first = static_cast<unsigned>(__ffs(static_cast<int>(peers)) - 1);
+    if (threadIdx.x % warp == first) atomicAdd(&counters[a], static_cast<T>(__popc(peers)));
+  } else {
+    atomicAdd(&counters[a], T{1});
+  }
+}
+
+/// `operations` is a multiple of 32, so that whole warps leave the loop.
+template <Way How, class T>
+__global__ void __launch_bounds__(threads)
+    count(T* counters, std::uint64_t operations, unsigned addresses) {
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
+       i += std::uint64_t{gridDim.x} * threads) {
+    add_one<How>(counters, counter_of(i, addresses));
+  }
+}
+
+/// The dynamic shared memory has `addresses` words.
+__global__ void __launch_bounds__(threads)
+    count_in_shared(unsigned* counters, std::uint64_t operations, unsigned addresses) {
+  extern __shared__ unsigned of_block[];
+  for (unsigned a = threadIdx.x; a < addresses; a += threads) of_block[a] = 0;
+  __syncthreads();
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
+       i += std::uint64_t{gridDim.x} * threads) {
+    atomicAdd(&of_block[counter_of(i, addresses)], 1);
+  }
+  __syncthreads();
+  for (unsigned a = threadIdx.x; a < addresses; a += threads) {
+    if (of_block[a] != 0) atomicAdd(&counters[a], of_block[a]);
+  }
+}
+
+using Sum = unsigned long long;  // the type of atomics of 64 bits
+
+/// Adds the sum of `mine` over the block to `sum`, with one atomic.
+__device__ void add_block(Sum mine, Sum* sum) {
+  __shared__ Sum of_warps[warps];
+  for (unsigned half = warp / 2; half > 0; half /= 2) {
+    mine += __shfl_down_sync(all_lanes, mine, half);
+  }
+  if (threadIdx.x % warp == 0) of_warps[threadIdx.x / warp] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (unsigned w = 1; w < warps; ++w) mine += of_warps[w];
+  atomicAdd(sum, mine);
+}
+
+/// The bound of `counters`: the sum of the numbers of the counters.
+__global__ void __launch_bounds__(threads) add_counters(Sum* sum, std::uint64_t operations) {
+  Sum mine = 0;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
+       i += std::uint64_t{gridDim.x} * threads) {
+    mine += counter_of(i, max_addresses);
+  }
+  add_block(mine, sum);
+}
+
+// ------------------------------------------------------------------------------------ histogram
+
+constexpr std::uint64_t period = 1U << 20;  // of the data, in bytes
+
+/// Byte i is counter_of(i mod period, values). `words` have four bytes.
+__global__ void fill_bytes(unsigned* data, std::uint64_t words, unsigned values) {
+  const std::uint64_t word = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (word >= words) return;
+  unsigned bytes = 0;
+  for (unsigned k = 0; k < 4; ++k) {
+    bytes |= counter_of((word * 4 + k) % period, values) << (8 * k);
+  }
+  data[word] = bytes;
+}
+
+enum class Bins { global, of_block, of_warps, aggregated };
+
+/// `words` is a multiple of 32.
+template <Bins Where>
+__global__ void __launch_bounds__(threads)
+    count_bytes(const uint4* data, std::uint64_t words, unsigned* counters) {
+  constexpr unsigned copies = Where == Bins::of_warps ? warps : 1;
+  __shared__ unsigned of_block[copies][bins];
+  for (unsigned b = threadIdx.x; b < copies * bins; b += threads) of_block[b / bins][b % bins] = 0;
+  __syncthreads();
+  unsigned* const mine = Where == Bins::global ? counters : of_block[threadIdx.x / warp % copies];
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < words;
+       i += std::uint64_t{gridDim.x} * threads) {
+    const uint4 word = data[i];
+    for (const unsigned bytes : {word.x, word.y, word.z, word.w}) {
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) {
+        add_one<Where == Bins::aggregated ? Way::aggregated : Way::plain>(mine,
+                                                                          bytes >> (8 * k) & 0xffU);
+      }
+    }
+  }
+  if constexpr (Where == Bins::global) return;
+  __syncthreads();
+  for (unsigned b = threadIdx.x; b < bins; b += threads) {
+    unsigned sum = 0;
+    for (unsigned copy = 0; copy < copies; ++copy) sum += of_block[copy][b];
+    if (sum != 0) atomicAdd(&counters[b], sum);
+  }
+}
+
+/// The bound of `bytes`: the sum of all bytes.
+__global__ void __launch_bounds__(threads)
+    add_bytes(const uint4* data, std::uint64_t words, Sum* sum) {
+  constexpr unsigned ones = 0x01010101U;  // dp4a adds the four bytes of a word
+  Sum mine = 0;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < words;
+       i += std::uint64_t{gridDim.x} * threads) {
+    const uint4 word = data[i];
+    mine +=
+        __dp4a(word.x, ones, __dp4a(word.y, ones, __dp4a(word.z, ones, __dp4a(word.w, ones, 0U))));
+  }
+  add_block(mine, sum);
+}
+
+// ------------------------------------------------------------------------------- the experiment
+
+using Counts = std::vector<std::uint64_t>;
+
+/// How often each of max_addresses counters appears in the first `operations` ones.
+Counts counts_of(std::uint64_t operations) {
+  Counts counts(max_addresses);
+  for (std::uint64_t i = 0; i < operations; ++i) ++counts[counter_of(i, max_addresses)];
+  return counts;
+}
+
+/// The same for `addresses` counters: the low bits of the number decide.
+Counts folded(const Counts& counts, std::uint64_t addresses) {
+  Counts sums(addresses);
+  for (std::size_t a = 0; a < counts.size(); ++a) sums[a % addresses] += counts[a];
+  return sums;
+}
+
+Sum sum_of_numbers(const Counts& counts) {
+  Sum sum = 0;
+  for (std::size_t a = 0; a < counts.size(); ++a) sum += a * counts[a];
+  return sum;
+}
+
+/// The expected number of different counters in a warp.
+double different_in_warp(std::uint64_t addresses) {
+  const auto all = static_cast<double>(addresses);
+  return all * (1 - std::pow(1 - 1 / all, double{warp}));
+}
+
+/// Measures the kernels of one case and adds their rows. Not thread-safe.
+class Ways {
+ public:
+  Ways(Bench& bench, Gpu& gpu, Measurements& rows, const char* name)
+      : bench_(bench), gpu_(gpu), rows_(rows), name_(name) {}
+
+  /// `launch` adds `expected` to a sum that is zero, with one atomic per block.
+  void bound(std::uint64_t operations, Sum expected, const std::function<void(Sum*)>& launch) {
+    const DeviceArray<Sum> sum(1);
+    sum.clear(gpu_.stream());
+    launch(sum.data());
+    bench_.verify(sum.read()[0] == expected, formatted("{}: the bound", std::string(name_)));
+    bound_ = gpu_.time([&] { launch(sum.data()); }).rate(static_cast<double>(operations)).value;
+  }
+
+  /// Verifies one call of `launch` by `is_right` and measures it. `bytes` of global memory.
+  void add(const std::string& way, std::uint64_t addresses, double operations, double bytes,
+           const std::function<void()>& launch, const std::function<bool()>& is_right) {
+    launch();
+    gpu_.synchronize();
+    bench_.verify(is_right(),
+                  formatted("{}, {}, {} addresses", std::string(name_), way, addresses));
+    const Measured rate = gpu_.time(launch).rate(operations);
+    if (way == "global") global_[addresses] = rate.value;
+    rows_.add({name_, way, static_cast<std::int64_t>(addresses), bound_}, rate, rate.value / bound_,
+              remark(way, addresses, rate.value), {operations, bytes});
+  }
+
+ private:
+  std::string remark(const std::string& way, std::uint64_t addresses, double rate) const {
+    if (way != "global") {
+      return formatted("{:.3g} times the rate of global atomics", rate / global_.at(addresses));
+    }
+    return addresses == 1 ? "all additions go to one word"
+                          : formatted("{:.3g} times the rate of one address", rate / global_.at(1));
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  const char* name_;
+  double bound_ = 0;                        ///< Gop/s
+  std::map<std::uint64_t, double> global_;  ///< Gop/s of global atomics, by addresses
+};
+
+template <class T>
+bool are_equal(const std::vector<T>& counters, const Counts& expected) {
+  for (std::size_t a = 0; a < expected.size(); ++a) {
+    if (static_cast<double>(counters[a]) != static_cast<double>(expected[a])) return false;
+  }
+  return true;
+}
+
+unsigned blocks_of(const Gpu& gpu) {
+  return 2 * static_cast<unsigned>(gpu.properties().multiProcessorCount);
+}
+
+/// Measures counters in device memory. They are as large for all kernels.
+void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t factor) {
+  const unsigned blocks = blocks_of(gpu);
+  const Counts counts = counts_of(operations);
+  const auto count_of = static_cast<double>(operations);
+  ways.bound(operations, sum_of_numbers(counts), [&](Sum* sum) {
+    add_counters<<<blocks, threads, 0, gpu.stream()>>>(sum, operations);
+    check_launch("add_counters");
+  });
+  const DeviceArray<unsigned> counters(max_addresses);
+  const DeviceArray<float> floats(max_addresses);
+  for (const std::uint64_t addresses : sizes_up_to(1, max_addresses, factor)) {
+    const Counts expected = folded(counts, addresses);
+    const auto some = static_cast<unsigned>(addresses);
+    const auto add = [&](const char* way, double atomics, const auto& words, auto kernel,
+                         std::size_t shared = 0) {
+      words.clear(gpu.stream());
+      ways.add(
+          way, addresses, count_of, 8 * atomics,
+          [&] {
+            kernel<<<blocks, threads, shared, gpu.stream()>>>(words.data(), operations, some);
+            check_launch(way);
+          },
+          [&] { return are_equal(words.read(0, addresses), expected); });
+    };
+    add("global", count_of, counters, count<Way::plain, unsigned>);
+    add("floats", count_of, floats, count<Way::plain, float>);
+    add("system scope", count_of, counters, count<Way::system, unsigned>);
+    add("aggregated", count_of / warp * different_in_warp(addresses), counters,
+        count<Way::aggregated, unsigned>);
+    if (addresses <= max_in_shared) {
+      add("shared", static_cast<double>(addresses) * blocks, counters, count_in_shared,
+          addresses * sizeof(unsigned));
+    }
+  }
+}
+
+/// Measures counters in mapped host memory.
+void add_mapped(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t factor) {
+  const Counts counts = counts_of(operations);
+  const PinnedArray<unsigned> counters(max_mapped, cudaHostAllocMapped);
+  for (std::uint64_t addresses = 1; addresses <= max_mapped; addresses *= factor) {
+    std::fill_n(counters.data(), max_mapped, 0U);
+    ways.add(
+        "mapped", addresses, static_cast<double>(operations), 8 * static_cast<double>(operations),
+        [&] {
+          count<Way::system, unsigned><<<blocks_of(gpu), threads, 0, gpu.stream()>>>(
+              counters.data(), operations, static_cast<unsigned>(addresses));
+          check_launch("count in mapped memory");
+        },
+        [&] {
+          return are_equal(std::vector<unsigned>(counters.data(), counters.data() + addresses),
+                           folded(counts, addresses));
+        });
+  }
+}
+
+/// Measures histograms of `size` bytes, a multiple of the period.
+void add_histograms(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t size) {
+  const unsigned blocks = blocks_of(gpu);
+  const DeviceArray<uint4> data(size / sizeof(uint4));
+  const DeviceArray<unsigned> counters(bins);
+  const Counts once = counts_of(period);
+  Ways ways(bench, gpu, rows, "bytes");
+  for (const std::uint64_t values : sizes_up_to(1, bins, bench.is_quick() ? 16 : 4)) {
+    fill_bytes<<<blocks_for(size / 4, threads), threads, 0, gpu.stream()>>>(
+        reinterpret_cast<unsigned*>(data.data()), size / 4, static_cast<unsigned>(values));
+    check_launch("fill_bytes");
+    Counts expected = folded(once, values);
+    for (std::uint64_t& each : expected) each *= size / period;
+    ways.bound(size, sum_of_numbers(expected), [&](Sum* sum) {
+      add_bytes<<<blocks, threads, 0, gpu.stream()>>>(data.data(), data.size(), sum);
+      check_launch("add_bytes");
+    });
+    const auto add = [&](const char* way, double atomics, auto kernel) {
+      counters.clear(gpu.stream());
+      const auto bytes = static_cast<double>(size);
+      ways.add(
+          way, values, bytes, bytes + 8 * atomics,
+          [&] {
+            kernel<<<blocks, threads, 0, gpu.stream()>>>(data.data(), data.size(), counters.data());
+            check_launch(way);
+          },
+          [&] { return are_equal(counters.read(0, values), expected); });
+    };
+    const double of_blocks = static_cast<double>(values) * blocks;
+    add("global", static_cast<double>(size), count_bytes<Bins::global>);
+    add("of blocks", of_blocks, count_bytes<Bins::of_block>);
+    add("of warps", of_blocks, count_bytes<Bins::of_warps>);
+    add("aggregated", of_blocks, count_bytes<Bins::aggregated>);
+  }
+}
+
+/// One warp adds `each` times one per lane.
+__global__ void add_to_word(unsigned* word, unsigned each) {
+  for (unsigned r = 0; r < each; ++r) atomicAdd_system(word, 1);
+}
+
+/// The host and a kernel add to one word of mapped memory at the same time. A note says how many
+/// additions were lost.
+void note_lost_additions(Bench& bench, Gpu& gpu) {
+  constexpr unsigned each = 4096;
+  const PinnedArray<unsigned> word(1, cudaHostAllocMapped);
+  word[0] = 0;
+  const std::atomic_ref<unsigned> of_host(word[0]);
+  add_to_word<<<1, warp, 0, gpu.stream()>>>(word.data(), each);
+  check_launch("add_to_word");
+  unsigned added = each * warp;
+  while (cudaStreamQuery(gpu.stream()) == cudaErrorNotReady) {
+    (void)cudaGetLastError();  // clears "not ready"
+    for (unsigned i = 0; i < 16; ++i) of_host.fetch_add(1);
+    added += 16;
+  }
+  gpu.synchronize();
+  int is_native = 0;
+  check(cudaDeviceGetAttribute(&is_native, cudaDevAttrHostNativeAtomicSupported, current_gpu()),
+        "cudaDeviceGetAttribute");
+  const auto lost = static_cast<std::int64_t>(added) - std::int64_t{of_host.load()};
+  bench.note(formatted(
+      "The host and the GPU added to one word of mapped memory at the same time: {} of {} "
+      "additions were lost. {}",
+      lost, added,
+      std::string(is_native != 0 ? "The link has native atomics."
+                                 : "The link has no native atomics.")));
+}
+
+}  // namespace
+
+Table atomics(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t usual = std::uint64_t{bench.is_quick() ? 16U : 64U} << 20;
+  const std::uint64_t size = bench.bytes("atomics.size", {}, usual) / period * period;
+  Measurements rows({{"case", ColumnType::text},
+                     {"way", ColumnType::text},
+                     {"addresses", ColumnType::integer},
+                     {"bound", ColumnType::real, "Gop/s"}},
+                    {"rate", ColumnType::real, "Gop/s"}, Rows::of_kernels);
+  const std::uint64_t factor = bench.is_quick() ? 32 : 4;
+  Ways counters(bench, gpu, rows, "counters");
+  add_counters(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 22 : 24), factor);
+  add_mapped(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 14 : 16), factor);
+  add_histograms(bench, gpu, rows, size);
+  note_lost_additions(bench, gpu);
+  return std::move(rows).table();
+}
+#endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::ladders
