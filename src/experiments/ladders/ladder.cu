@@ -24,14 +24,18 @@ Ladder::Ladder(Bench& bench, Gpu& gpu, std::vector<Column> varied, Column rate, 
             Rows::of_kernels) {}
 
 void Ladder::begin(std::vector<Cell> varied, double useful, double reference) {
-  varied_ = std::move(varied);
+  continue_with(std::move(varied), reference);
   useful_ = useful;
-  reference_ = reference;
   before_ = 0;
 }
 
-void Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
-                   const std::function<bool()>& is_right) {
+void Ladder::continue_with(std::vector<Cell> varied, double reference) {
+  varied_ = std::move(varied);
+  reference_ = reference;
+}
+
+Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
+                       const std::function<bool()>& is_right) {
   enqueue();
   gpu_.synchronize();
   bench_.verify(is_right(), rung.name);
@@ -42,6 +46,7 @@ void Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
   std::vector<Cell> cells = varied_;
   cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, rate});
   rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work);
+  return seconds;
 }
 
 }  // namespace shardstream::experiments::ladders

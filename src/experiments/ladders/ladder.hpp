@@ -55,10 +55,14 @@ class Ladder {
   /// bytes or operations. Shares refer to `reference`, in the unit of the rate; NaN: to nothing.
   void begin(std::vector<Cell> varied, double useful, double reference);
 
+  /// Continues with other values of the varied columns and another reference. The factor of the
+  /// next rung is over the previous one.
+  void continue_with(std::vector<Cell> varied, double reference);
+
   /// Calls `enqueue` once and throws Unverified unless `is_right`, which may wait for the stream of
-  /// the GPU. Then measures `enqueue` (Gpu::time).
-  void climb(const Rung& rung, const std::function<void()>& enqueue,
-             const std::function<bool()>& is_right);
+  /// the GPU. Then measures `enqueue` (Gpu::time), and returns the seconds.
+  Measured climb(const Rung& rung, const std::function<void()>& enqueue,
+                 const std::function<bool()>& is_right);
 
   Table table() && { return std::move(rows_).table(); }
 

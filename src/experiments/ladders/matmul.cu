@@ -1,0 +1,191 @@
+// The product of matrices, from one output a thread to tiles in registers. Each rung of the ladder
+// changes one thing. matmul_cores.cu has the kernels. This file has the data, the order of the
+// rungs and the yardstick, cuBLASLt.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/ladders/library_product.hpp"
+#include "experiments/ladders/matmul.hpp"
+
+namespace shardstream::experiments::ladders {
+
+constexpr OptionRow options[] = {
+    {"matmul.n", OptionKind::count, "8192", "256..32768",
+     "The largest n, a multiple of 256; 1024, 2048, ... are measured below it. --quick measures "
+     "only one n, by default 4096."},
+};
+
+Table matmul(Bench& bench);
+
+extern const Experiment about_matmul = {
+    .name = "matmul",
+    .group = "ladders",
+    .summary = "The product of matrices, from one output a thread to tiles in registers.",
+    .explanation =
+        "Each rung changes one thing, so that an element is used more often once it is loaded, or "
+        "so that copies run beside the computation. The remark has the arithmetic intensity: the "
+        "operations per byte that blocks load and store. First comes the guide's case, C = A B "
+        "with inner dimension 32: threads without shared memory, A's tile in shared memory, and "
+        "B's, too. C takes most of the bytes, so the share is of the rate of a copy. Then C = "
+        "alpha A B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in "
+        "the registers of a thread, loads of 16 bytes, and the next tiles copied meanwhile. Expect "
+        "the first rungs to be limited by loads from caches and "
+        "from shared memory, at a small share of cuBLASLt, and each step in reuse to bring more "
+        "than coalesced loads alone. Small matrices have too few tiles for all multiprocessors. "
+        "The elements are "
+        "multiples of 1/8, so that the check is exact. CUDA C++ Best Practices Guide, section "
+        "Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, sections "
+        "Shared Memory and Asynchronous Data Copies.",
+    .reference =
+        "Tesla V100, inner dimension 32, useful bytes: plain 119.9 GB/s, A in shared memory 144.4 "
+        "GB/s, A and B in shared memory 195.5 GB/s.",
+    .share =
+        "with inner dimension 32, of the rate of a copy in device memory; otherwise of cuBLASLt's "
+        "product of the same type",
+    .options = options,
+    .figure = {.look = Look::steps, .x = "rung", .y = "rate", .panel = "case", .log_y = true},
+    .needs = {.ceilings = {"device_copy"}},
+    .run = with_cuda<matmul>(),
+};
+
+#if SHARDSTREAM_HAS_CUDA
+namespace {
+
+/// The guide's case: 8192 x 32 times 32 x 8192.
+void climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
+  constexpr unsigned edge = 8192, inner = 32;
+  const DeviceArray<float> a(edge * inner), b(inner * edge), c(std::uint64_t{edge} * edge);
+  fill_matrix(a, first_of_a, gpu.stream());
+  fill_matrix(b, first_of_b, gpu.stream());
+  const Product<float> p{a.data(), b.data(), c.data(), edge, edge, inner};
+  const ProductCheck check(p, BGiven::plainly, gpu.stream());
+  const double useful = useful_bytes_of(p), operations = operations_of(p);
+  // The Tflop/s at which the useful bytes move at the rate of a copy.
+  const double reference = bench.ceiling("device_copy") / 1e3 * operations / useful;
+  ladder.begin({"inner dimension 32", "fp32"}, operations, reference);
+  std::string rates;
+  for (const auto& kernel : narrow_kernels()) {
+    const Measured seconds = climb_product(ladder, kernel, p, c, check, gpu.stream());
+    rates += formatted("{}{} {:.4g} GB/s", std::string(rates.empty() ? "" : ", "),
+                       std::string(kernel.name), useful / seconds.value / 1e9);
+  }
+  bench.note("Inner dimension 32, useful bytes (A, B and C once each): " + rates + ".");
+}
+
+/// The product of n x n matrices of one type, with cuBLASLt's rate for it.
+template <class T>
+class TypedProduct {
+ public:
+  /// `p.c` is the memory of `c`, which holds the numbers from first_of_c on.
+  TypedProduct(Ladder& ladder, Gpu& gpu, gemm::Precision precision, const Product<T>& p,
+               const DeviceArray<float>& c)
+      : ladder_(ladder),
+        gpu_(gpu),
+        type_(gemm::name_of(precision)),
+        p_(p),
+        c_(c),
+        check_(p, BGiven::plainly, gpu.stream()),
+        library_(precision, p, BGiven::plainly),
+        library_rate_(gpu.time([&] { library_.enqueue(p_, gpu_.stream()); })
+                          .rate(operations_of(p) / 1e3)
+                          .value) {}
+
+  std::vector<Cell> varied() const { return {formatted("n = {}", p_.n), type_}; }
+  double library_rate() const { return library_rate_; }
+
+  void climb(std::span<const ProductKernel<T>> kernels) {
+    for (const auto& kernel : kernels) {
+      climb_product(ladder_, kernel, p_, c_, check_, gpu_.stream());
+    }
+  }
+
+  /// The last row of the type. cuBLASLt's loads are not known: its bytes are those of the matrices.
+  void climb_library() {
+    ladder_.begin(varied(), operations_of(p_), library_rate_);
+    fill_matrix(c_, first_of_c, gpu_.stream());
+    ladder_.climb(
+        {"cuBLASLt " + type_,
+         {},
+         "the algorithm that the library proposes first",
+         {operations_of(p_), useful_bytes_of(p_)}},
+        [&] { library_.enqueue(p_, gpu_.stream()); }, [&] { return check_.is_right(c_); });
+  }
+
+ private:
+  Ladder& ladder_;
+  Gpu& gpu_;
+  std::string type_;
+  Product<T> p_;
+  const DeviceArray<float>& c_;
+  ProductCheck check_;
+  LibraryProduct library_;
+  double library_rate_;  ///< Tflop/s
+};
+
+/// All rungs for n x n matrices.
+void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
+  const std::uint64_t count = std::uint64_t{n} * n;
+  const cudaStream_t stream = gpu.stream();
+  const DeviceArray<float> a(count), b(count), c(count);
+  fill_matrix(a, first_of_a, stream);
+  fill_matrix(b, first_of_b, stream);
+  fill_matrix(c, first_of_c, stream);
+  const Product<float> p{a.data(), b.data(), c.data(), n, n, n, 1.5F, 0.5F};
+  TypedProduct fp32(ladder, gpu, gemm::Precision::fp32, p, c);
+  ladder.begin(fp32.varied(), operations_of(p), fp32.library_rate());
+  fp32.climb(core_kernels());
+  fp32.climb_library();
+}
+
+/// The sizes to measure. Throws UsageError if the largest one is no multiple of the tiles or does
+/// not fit in memory.
+std::vector<std::uint64_t> sizes(Bench& bench) {
+  constexpr double bytes_of_element = 3 * sizeof(float) + 2 * sizeof(bf16);
+  const double room = 0.8 * static_cast<double>(bench.memory()) - 64e6;  // cuBLASLt's workspaces
+  const auto fits = static_cast<std::uint64_t>(std::sqrt(std::max(0.0, room) / bytes_of_element)) /
+                    matmul_granule * matmul_granule;
+  std::uint64_t n = bench.options().count("matmul.n");
+  const bool is_default = bench.options().is_default("matmul.n");
+  if (is_default && bench.is_quick()) n = 4096;
+  if (n % matmul_granule != 0) {
+    throw UsageError(formatted("matmul.n: {} is no multiple of {}: choose {}", n, matmul_granule,
+                               (n / matmul_granule + 1) * matmul_granule));
+  }
+  if (n > fits && (!is_default || fits == 0)) {
+    throw UsageError(
+        formatted("matmul.n: {} needs more than the device memory of this rank: "
+                  "choose at most {}",
+                  n, fits));
+  }
+  if (n > fits) {
+    bench.note(formatted("matmul.n is {}, since {} does not fit.", fits, n));
+    n = fits;
+  }
+  if (bench.is_quick()) return {n};
+  return sizes_up_to(1024, n, 2);
+}
+
+}  // namespace
+
+Table matmul(Bench& bench) {
+  const std::vector<std::uint64_t> all = sizes(bench);
+  Gpu gpu(bench);
+  Ladder ladder(bench, gpu, {{"case", ColumnType::text}, {"type", ColumnType::text}},
+                {"rate", ColumnType::real, "Tflop/s"}, 1e12);
+  climb_narrow(bench, gpu, ladder);
+  for (const std::uint64_t n : all) {
+    climb_square(gpu, ladder, static_cast<unsigned>(n));
+  }
+  return std::move(ladder).table();
+}
+#endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::ladders

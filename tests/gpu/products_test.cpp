@@ -1,0 +1,158 @@
+// Every kernel of the ladders `matmul` and `gram` against a host reference.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/gpu.hpp"
+#include "experiments/ladders/gram.hpp"
+#include "experiments/ladders/library_product.hpp"
+#include "experiments/ladders/matmul.hpp"
+
+namespace shardstream::experiments::ladders {
+namespace {
+
+/// Elements before and behind C, which must not change.
+constexpr std::uint64_t margin = 64;
+
+/// A, B and C of a product in device memory, filled with test data.
+template <class T>
+class Operands {
+ public:
+  Operands(unsigned m, unsigned n, unsigned k, float alpha, float beta, BGiven b_given)
+      : a_(std::uint64_t{m} * k),
+        b_(std::uint64_t{k} * n),
+        c_(std::uint64_t{m} * n + 2 * margin),
+        p_{a_.data(), b_.data(), c_.data() + margin, m, n, k, alpha, beta},
+        b_given_(b_given) {
+    fill_matrix(a_, first_of_a, stream());
+    fill_matrix(b_, b_given == BGiven::plainly ? first_of_b : first_of_a, stream());
+    fill_matrix(c_, first_of_c - margin, stream());
+  }
+
+  cudaStream_t stream() const { return stream_.get(); }
+  const Product<T>& product() const { return p_; }
+  std::vector<float> c() const { return c_.read(); }
+
+  /// The expected contents of c().
+  std::vector<float> expected() const {
+    std::vector<float> c(c_.size());
+    for (std::uint64_t i = 0; i < c.size(); ++i) c[i] = matrix_number(first_of_c - margin + i);
+    for (unsigned i = 0; i < p_.m; ++i) {
+      std::vector<double> sums(p_.n);
+      for (unsigned l = 0; l < p_.k; ++l) {
+        const double of_a = matrix_number(first_of_a + std::uint64_t{i} * p_.k + l);
+        for (unsigned j = 0; j < p_.n; ++j) sums[j] += of_a * b_at(l, j);
+      }
+      for (unsigned j = 0; j < p_.n; ++j) {
+        float& element = c[margin + std::uint64_t{i} * p_.n + j];
+        element = static_cast<float>(p_.alpha * sums[j] + p_.beta * double{element});
+      }
+    }
+    return c;
+  }
+
+ private:
+  double b_at(std::uint64_t row, std::uint64_t column) const {
+    return b_given_ == BGiven::plainly ? matrix_number(first_of_b + row * p_.n + column)
+                                       : matrix_number(first_of_a + column * p_.k + row);
+  }
+
+  device::cuda::StreamHandle stream_{device::Priority::normal};
+  DeviceArray<T> a_, b_;
+  DeviceArray<float> c_;
+  Product<T> p_;
+  BGiven b_given_;
+};
+
+template <class T>
+void expect_right(const ProductKernel<T>& kernel, unsigned m, unsigned n, unsigned k, float alpha,
+                  float beta, BGiven b) {
+  const Operands<T> operands(m, n, k, alpha, beta, b);
+  kernel.launch(operands.product(), operands.stream());
+  EXPECT_EQ(operands.c(), operands.expected())
+      << kernel.name << ' ' << m << " x " << k << " x " << n;
+}
+
+/// The smallest product, one that is longer in each direction, and one that is not square.
+template <class T>
+void expect_right(std::span<const ProductKernel<T>> kernels) {
+  for (const auto& kernel : kernels) {
+    const unsigned m = kernel.m, n = kernel.n, k = kernel.k;
+    expect_right(kernel, m, n, k, 1.5F, 0.5F, BGiven::plainly);
+    expect_right(kernel, 3 * m, 2 * n, 5 * k, 1.5F, 0.5F, BGiven::plainly);
+    expect_right(kernel, 2 * m, 3 * n, 2 * k, 1, 0, BGiven::plainly);
+  }
+}
+
+/// More tiles than any GPU has multiprocessors, and more steps than any kernel has stages.
+template <class T>
+void expect_right_at_length(std::span<const ProductKernel<T>> kernels) {
+  for (const auto& kernel : kernels) {
+    const Operands<T> operands(17 * kernel.m, 19 * kernel.n, 33 * kernel.k, 1.5F, 0.5F,
+                               BGiven::plainly);
+    const Product<T>& p = operands.product();
+    const DeviceArray<float> c(std::uint64_t{p.m} * p.n);
+    fill_matrix(c, first_of_c, operands.stream());
+    Product<T> of_c = p;
+    of_c.c = c.data();
+    const ProductCheck check(of_c, BGiven::plainly, operands.stream());
+    kernel.launch(of_c, operands.stream());
+    EXPECT_TRUE(check.is_right(c)) << kernel.name;
+  }
+}
+
+TEST(Matmul, WithInnerDimension32IsRight) {
+  for (const auto& kernel : narrow_kernels()) {
+    for (const auto& [m, n] : {std::pair{32U, 32U}, {96U, 64U}, {64U, 160U}}) {
+      expect_right(kernel, m, n, 32, 1, 0, BGiven::plainly);
+    }
+  }
+}
+
+TEST(Matmul, OnCudaCoresIsRight) {
+  expect_right(core_kernels());
+  expect_right_at_length(core_kernels());
+}
+
+TEST(Gram, IsRight) {
+  for (const auto& kernel : gram_kernels()) {
+    for (const auto& [m, k] : {std::pair{32U, 32U}, {96U, 32U}, {160U, 96U}}) {
+      expect_right(kernel, m, m, k, 1, 0, BGiven::transposed);
+    }
+  }
+}
+
+TEST(LibraryProduct, IsRight) {
+  for (const BGiven b : {BGiven::plainly, BGiven::transposed}) {
+    const Operands<float> operands(256, 512, 128, 1.5F, 0.5F, b);
+    const LibraryProduct library(gemm::Precision::fp32, operands.product(), b);
+    library.enqueue(operands.product(), operands.stream());
+    EXPECT_EQ(operands.c(), operands.expected());
+  }
+  const Operands<bf16> operands(256, 512, 128, 1.5F, 0.5F, BGiven::plainly);
+  const LibraryProduct library(gemm::Precision::bf16, operands.product(), BGiven::plainly);
+  library.enqueue(operands.product(), operands.stream());
+  EXPECT_EQ(operands.c(), operands.expected());
+}
+
+TEST(ProductCheck, FindsASingleWrongElement) {
+  constexpr unsigned m = 64, n = 96, k = 32;
+  const Operands<float> operands(m, n, k, 1.5F, 0.5F, BGiven::plainly);
+  Product<float> p = operands.product();
+  const DeviceArray<float> c(std::uint64_t{m} * n);
+  fill_matrix(c, first_of_c, operands.stream());
+  p.c = c.data();
+  const ProductCheck check(p, BGiven::plainly, operands.stream());
+  EXPECT_FALSE(check.is_right(c));  // not yet multiplied
+  core_kernels()[0].launch(p, operands.stream());
+  EXPECT_TRUE(check.is_right(c));
+  const float right = c.read(m * n / 2, 1)[0], wrong = right + 0x1p-7F;
+  experiments::check(
+      cudaMemcpy(c.data() + m * n / 2, &wrong, sizeof(wrong), cudaMemcpyHostToDevice),
+      "cudaMemcpy");
+  EXPECT_FALSE(check.is_right(c));
+}
+
+}  // namespace
+}  // namespace shardstream::experiments::ladders
