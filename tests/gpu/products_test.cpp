@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "experiments/context.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/ladders/gram.hpp"
 #include "experiments/ladders/library_product.hpp"
@@ -74,6 +77,12 @@ void expect_right(const ProductKernel<T>& kernel, unsigned m, unsigned n, unsign
       << kernel.name << ' ' << m << " x " << k << " x " << n;
 }
 
+int capability() {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, current_gpu()), "cudaGetDeviceProperties");
+  return properties.major * 10 + properties.minor;
+}
+
 /// The smallest product, one that is longer in each direction, and one that is not square.
 template <class T>
 void expect_right(std::span<const ProductKernel<T>> kernels) {
@@ -113,6 +122,35 @@ TEST(Matmul, WithInnerDimension32IsRight) {
 TEST(Matmul, OnCudaCoresIsRight) {
   expect_right(core_kernels());
   expect_right_at_length(core_kernels());
+}
+
+TEST(Matmul, ByMmaIsRight) {
+  if (capability() < 80) GTEST_SKIP() << "compute capability 8.0 is needed";
+  expect_right(mma_kernels_for_floats());
+  expect_right(mma_kernels());
+  expect_right_at_length(mma_kernels_for_floats());
+  expect_right_at_length(mma_kernels());
+}
+
+TEST(Matmul, ByWgmmaIsRight) {
+  if (capability() != 90) GTEST_SKIP() << "compute capability 9.0 is needed";
+  expect_right(wgmma_kernels());
+  expect_right_at_length(wgmma_kernels());
+}
+
+/// Every size that the experiment accepts.
+TEST(Matmul, TilesDivideTheGranule) {
+  const auto expect_divides = [](const auto& kernels) {
+    for (const auto& kernel : kernels) {
+      for (const unsigned edge : {kernel.m, kernel.n, kernel.k}) {
+        EXPECT_EQ(matmul_granule % edge, 0U) << kernel.name;
+      }
+    }
+  };
+  expect_divides(core_kernels());
+  expect_divides(mma_kernels_for_floats());
+  expect_divides(mma_kernels());
+  expect_divides(wgmma_kernels());
 }
 
 TEST(Gram, IsRight) {

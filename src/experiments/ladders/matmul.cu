@@ -1,6 +1,7 @@
-// The product of matrices, from one output a thread to tiles in registers. Each rung of the ladder
-// changes one thing. matmul_cores.cu has the kernels. This file has the data, the order of the
-// rungs and the yardstick, cuBLASLt.
+// The product of matrices, from one output a thread to the rate of tensor cores. Each rung of the
+// ladder changes one thing. Read the kernels in this order: matmul_cores.cu (CUDA cores),
+// matmul_mma.cu (tensor cores), matmul_wgmma.cu (Hopper's bulk copies and warpgroups). This file
+// has the data, the order of the rungs, and the yardstick, cuBLASLt.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -28,22 +29,27 @@ Table matmul(Bench& bench);
 extern const Experiment about_matmul = {
     .name = "matmul",
     .group = "ladders",
-    .summary = "The product of matrices, from one output a thread to tiles in registers.",
+    .summary = "The product of matrices, from one output a thread to the rate of tensor cores.",
     .explanation =
         "Each rung changes one thing, so that an element is used more often once it is loaded, or "
         "so that copies run beside the computation. The remark has the arithmetic intensity: the "
         "operations per byte that blocks load and store. First comes the guide's case, C = A B "
         "with inner dimension 32: threads without shared memory, A's tile in shared memory, and "
         "B's, too. C takes most of the bytes, so the share is of the rate of a copy. Then C = "
-        "alpha A B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in "
-        "the registers of a thread, loads of 16 bytes, and the next tiles copied meanwhile. Expect "
-        "the first rungs to be limited by loads from caches and "
-        "from shared memory, at a small share of cuBLASLt, and each step in reuse to bring more "
-        "than coalesced loads alone. Small matrices have too few tiles for all multiprocessors. "
-        "The elements are "
-        "multiples of 1/8, so that the check is exact. CUDA C++ Best Practices Guide, section "
-        "Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, sections "
-        "Shared Memory and Asynchronous Data Copies.",
+        "alpha A B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the "
+        "registers of a thread, loads of 16 bytes, and copies of the next tiles during the "
+        "computation. The column type shows where a rung also changes the elements: tensor cores "
+        "multiply floats that are cut to tf32, then bf16, and add floats. On compute capability "
+        "9.0 follow bulk copies (TMA) with wgmma, a wider tile, specialised warps, blocks that "
+        "stay on their multiprocessor, and an order of tiles for the L2 cache. Expect caches and "
+        "shared memory to limit the first rungs, which use an element up to 32 times, and "
+        "arithmetic the ones that use it 128 times. Expect the last rung to reach at least 0.7 of "
+        "cuBLASLt at n = 8192; small matrices have too few tiles to fill all multiprocessors. The "
+        "elements are multiples of 1/8, so that the check is exact; random numbers would need more "
+        "power, and a GPU at its power limit would be slower with them. CUDA C++ Best Practices "
+        "Guide, section Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, "
+        "sections Shared Memory and Asynchronous Data Copies; PTX ISA, section Asynchronous "
+        "Warpgroup Level Matrix Instructions.",
     .reference =
         "Tesla V100, inner dimension 32, useful bytes: plain 119.9 GB/s, A in shared memory 144.4 "
         "GB/s, A and B in shared memory 195.5 GB/s.",
@@ -58,6 +64,11 @@ extern const Experiment about_matmul = {
 
 #if SHARDSTREAM_HAS_CUDA
 namespace {
+
+/// 90 for compute capability 9.0.
+int capability(const Gpu& gpu) {
+  return gpu.properties().major * 10 + gpu.properties().minor;
+}
 
 /// The guide's case: 8192 x 32 times 32 x 8192.
 void climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
@@ -130,18 +141,40 @@ class TypedProduct {
   double library_rate_;  ///< Tflop/s
 };
 
-/// All rungs for n x n matrices.
-void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
-  const std::uint64_t count = std::uint64_t{n} * n;
+/// The rungs on tensor cores, for n x n matrices. `p.c` is the memory of `c`.
+void climb_on_tensor_cores(Gpu& gpu, Ladder& ladder, const Product<float>& p,
+                           const DeviceArray<float>& c) {
   const cudaStream_t stream = gpu.stream();
-  const DeviceArray<float> a(count), b(count), c(count);
+  fill_matrix(c, first_of_c, stream);
+  TypedProduct tf32(ladder, gpu, gemm::Precision::tf32, p, c);
+  ladder.continue_with(tf32.varied(), tf32.library_rate());
+  tf32.climb(mma_kernels_for_floats());
+
+  const DeviceArray<bf16> a(std::uint64_t{p.m} * p.k), b(std::uint64_t{p.k} * p.n);
   fill_matrix(a, first_of_a, stream);
   fill_matrix(b, first_of_b, stream);
   fill_matrix(c, first_of_c, stream);
+  const Product<bf16> of_bf16{a.data(), b.data(), c.data(), p.m, p.n, p.k, p.alpha, p.beta};
+  TypedProduct bf16s(ladder, gpu, gemm::Precision::bf16, of_bf16, c);
+  ladder.continue_with(bf16s.varied(), bf16s.library_rate());
+  bf16s.climb(mma_kernels());
+  if (capability(gpu) == 90) bf16s.climb(wgmma_kernels());
+  bf16s.climb_library();
+  tf32.climb_library();
+}
+
+/// All rungs for n x n matrices.
+void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
+  const std::uint64_t count = std::uint64_t{n} * n;
+  const DeviceArray<float> a(count), b(count), c(count);
+  fill_matrix(a, first_of_a, gpu.stream());
+  fill_matrix(b, first_of_b, gpu.stream());
+  fill_matrix(c, first_of_c, gpu.stream());
   const Product<float> p{a.data(), b.data(), c.data(), n, n, n, 1.5F, 0.5F};
   TypedProduct fp32(ladder, gpu, gemm::Precision::fp32, p, c);
   ladder.begin(fp32.varied(), operations_of(p), fp32.library_rate());
   fp32.climb(core_kernels());
+  if (capability(gpu) >= 80) climb_on_tensor_cores(gpu, ladder, p, c);
   fp32.climb_library();
 }
 
@@ -149,7 +182,7 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
 /// not fit in memory.
 std::vector<std::uint64_t> sizes(Bench& bench) {
   constexpr double bytes_of_element = 3 * sizeof(float) + 2 * sizeof(bf16);
-  const double room = 0.8 * static_cast<double>(bench.memory()) - 64e6;  // cuBLASLt's workspaces
+  const double room = 0.8 * static_cast<double>(bench.memory()) - 1e8;  // cuBLASLt's workspaces
   const auto fits = static_cast<std::uint64_t>(std::sqrt(std::max(0.0, room) / bytes_of_element)) /
                     matmul_granule * matmul_granule;
   std::uint64_t n = bench.options().count("matmul.n");
@@ -176,6 +209,7 @@ std::vector<std::uint64_t> sizes(Bench& bench) {
 }  // namespace
 
 Table matmul(Bench& bench) {
+  need_memory(bench);
   const std::vector<std::uint64_t> all = sizes(bench);
   Gpu gpu(bench);
   Ladder ladder(bench, gpu, {{"case", ColumnType::text}, {"type", ColumnType::text}},
@@ -183,6 +217,11 @@ Table matmul(Bench& bench) {
   climb_narrow(bench, gpu, ladder);
   for (const std::uint64_t n : all) {
     climb_square(gpu, ladder, static_cast<unsigned>(n));
+  }
+  if (capability(gpu) < 80) {
+    bench.note("The rungs on tensor cores are not available: they need compute capability 8.0.");
+  } else if (capability(gpu) != 90) {
+    bench.note("The rungs with wgmma are not available: they need compute capability 9.0.");
   }
   return std::move(ladder).table();
 }

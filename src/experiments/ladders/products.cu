@@ -92,6 +92,13 @@ ProductCheck::ProductCheck(const Product<T>& p, BGiven b, cudaStream_t stream)
 template ProductCheck::ProductCheck(const Product<float>&, BGiven, cudaStream_t);
 template ProductCheck::ProductCheck(const Product<bf16>&, BGiven, cudaStream_t);
 
+void need_memory(const Bench& bench) {
+  constexpr std::uint64_t mebibytes = 512;
+  if (bench.memory() >> 20 < mebibytes) {
+    throw NotAvailable(formatted("the experiment needs {} MiB of device memory", mebibytes));
+  }
+}
+
 double ProductCheck::expected_element(std::uint64_t row, std::uint64_t column) const {
   const std::uint64_t b_column = b_ == BGiven::plainly ? column : column * k_;
   const std::uint64_t b_step = b_ == BGiven::plainly ? n_ : 1;

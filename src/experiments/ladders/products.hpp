@@ -111,6 +111,10 @@ class ProductCheck {
   std::vector<double> expected_;
 };
 
+/// Throws NotAvailable unless this rank may use 512 MiB of device memory, which is enough for the
+/// guide's cases, whose C has 8192 x 8192 elements.
+void need_memory(const Bench& bench);
+
 /// Climbs the rung of `kernel`, whose products go to `c`. C is filled before.
 template <class T>
 Measured climb_product(Ladder& ladder, const ProductKernel<T>& kernel, const Product<T>& p,
