@@ -161,6 +161,23 @@ TEST(Gram, IsRight) {
   }
 }
 
+/// Counted by hand for C of 64 x 64 and k = 32.
+TEST(ProductKernel, LoadsAnElementOnceForItsUses) {
+  const Product<float> p{nullptr, nullptr, nullptr, 64, 64, 32, 1, 0};
+  constexpr double c = 64 * 64 * 4.0, all = 64 * 64 * 32.0;
+  const Work plain = work_of(narrow_kernels()[0], p), tiles = work_of(narrow_kernels()[2], p);
+  EXPECT_EQ(plain.operations, 2 * all);
+  EXPECT_EQ(plain.bytes, 8 * all + c);
+  EXPECT_EQ(tiles.bytes, 4 * (2 * 32 * 32 * 4) + c);  // four blocks, two tiles each
+  // Three of four blocks compute, and all of C is stored.
+  const Work symmetric = work_of(gram_kernels()[3], p);
+  EXPECT_EQ(symmetric.operations, 1.5 * all);
+  EXPECT_EQ(symmetric.bytes, 3 * (2 * 32 * 32 * 4) + c);
+  Product<float> blended = p;
+  blended.beta = 1;
+  EXPECT_EQ(work_of(narrow_kernels()[0], blended).bytes, plain.bytes + c);
+}
+
 TEST(LibraryProduct, IsRight) {
   for (const BGiven b : {BGiven::plainly, BGiven::transposed}) {
     const Operands<float> operands(256, 512, 128, 1.5F, 0.5F, b);

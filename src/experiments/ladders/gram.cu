@@ -196,6 +196,7 @@ Table gram(Bench& bench) {
                 1e12);
   climb_narrow(bench, gpu, ladder);
   climb_square(gpu, ladder, bench.is_quick() ? 2048 : 4096);
+  bench.note("A factor is the time of the previous rung over the time of this one.");
   return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

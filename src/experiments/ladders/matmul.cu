@@ -33,23 +33,24 @@ extern const Experiment about_matmul = {
     .explanation =
         "Each rung changes one thing, so that an element is used more often once it is loaded, or "
         "so that copies run beside the computation. The remark has the arithmetic intensity: the "
-        "operations per byte that blocks load and store. First comes the guide's case, C = A B "
-        "with inner dimension 32: threads without shared memory, A's tile in shared memory, and "
-        "B's, too. C takes most of the bytes, so the share is of the rate of a copy. Then C = "
-        "alpha A B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the "
-        "registers of a thread, loads of 16 bytes, and copies of the next tiles during the "
-        "computation. The column type shows where a rung also changes the elements: tensor cores "
-        "multiply floats that are cut to tf32, then bf16, and add floats. On compute capability "
-        "9.0 follow bulk copies (TMA) with wgmma, a wider tile, specialised warps, blocks that "
-        "stay on their multiprocessor, and an order of tiles for the L2 cache. Expect caches and "
-        "shared memory to limit the first rungs, which use an element up to 32 times, and "
-        "arithmetic the ones that use it 128 times. Expect the last rung to reach at least 0.7 of "
-        "cuBLASLt at n = 8192; small matrices have too few tiles to fill all multiprocessors. The "
-        "elements are multiples of 1/8, so that the check is exact; random numbers would need more "
-        "power, and a GPU at its power limit would be slower with them. CUDA C++ Best Practices "
-        "Guide, section Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, "
-        "sections Shared Memory and Asynchronous Data Copies; PTX ISA, section Asynchronous "
-        "Warpgroup Level Matrix Instructions.",
+        "operations per byte that blocks load and store. The table names the file and line of each "
+        "kernel (in src/experiments/ladders). First comes the guide's case, C = A B with inner "
+        "dimension 32: threads without shared memory, A's tile in shared memory, and B's, too. C "
+        "takes most of the bytes, so the share is of the rate of a copy. Then C = alpha A B + beta "
+        "C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the registers of a "
+        "thread, loads of 16 bytes, and copies of the next tiles during the computation. The "
+        "column type shows where a rung also changes the elements: tensor cores multiply floats "
+        "that are cut to tf32, then bf16, and add floats. On compute capability 9.0 follow bulk "
+        "copies (TMA) with wgmma, a wider tile, specialised warps, blocks that stay on their "
+        "multiprocessor, and an order of tiles for the L2 cache. Expect caches and shared memory "
+        "to limit the first rungs, which use an element up to 32 times, and arithmetic the ones "
+        "that use it 128 times. Expect the last rung to reach at least 0.7 of cuBLASLt at n = "
+        "8192; small matrices have too few tiles to fill all multiprocessors. The elements are "
+        "multiples of 1/8, so that the check is exact; random numbers would need more power, and a "
+        "GPU at its power limit would be slower with them. CUDA C++ Best Practices Guide, section "
+        "Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, sections "
+        "Shared Memory and Asynchronous Data Copies; PTX ISA, section Asynchronous Warpgroup Level "
+        "Matrix Instructions.",
     .reference =
         "Tesla V100, inner dimension 32, useful bytes: plain 119.9 GB/s, A in shared memory 144.4 "
         "GB/s, A and B in shared memory 195.5 GB/s.",
@@ -218,6 +219,7 @@ Table matmul(Bench& bench) {
   for (const std::uint64_t n : all) {
     climb_square(gpu, ladder, static_cast<unsigned>(n));
   }
+  bench.note("A factor is the time of the previous rung over the time of this one.");
   if (capability(gpu) < 80) {
     bench.note("The rungs on tensor cores are not available: they need compute capability 8.0.");
   } else if (capability(gpu) != 90) {
