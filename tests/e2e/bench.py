@@ -67,7 +67,6 @@ def test_bad_input():
                       (["bench", "stride", "--stride.most", 0], 2, ["stride.most", "1..1024"]),
                       (["bench", "banks", "--stride.most", 4], 2, ["stride.most", "stride"]),
                       (["bench", "gather", "--gather.size", "1MiB"], 2, ["gather.size", "64MiB"]),
-                      (["bench", "matmul", "--matmul.n", 128], 2, ["matmul.n", "256..32768"]),
                       (["bench", "plain-reads"], 2, ["--plain-reads.file"]),
                       (["bench", "bandwidth", "file-feed"], 2, ["--file-feed.file"]),
                       (["bench", "stride", "--measure.timeline"], 2, ["measure.timeline", "bench"]),
