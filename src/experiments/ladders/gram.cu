@@ -38,7 +38,12 @@ extern const Experiment about_gram = {
         "199.4 GB/s.",
     .share =
         "with 32 columns, of the rate of a copy in device memory; otherwise of cuBLASLt's product",
-    .figure = {.look = Look::steps, .x = "rung", .y = "rate", .panel = "case", .log_y = true},
+    .figure = {.look = Look::steps,
+               .x = "rung",
+               .y = "time",
+               .panel = "case",
+               .log_y = true,
+               .more_is_better = false},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<gram>(),
 };

@@ -58,7 +58,12 @@ extern const Experiment about_matmul = {
         "with inner dimension 32, of the rate of a copy in device memory; otherwise of cuBLASLt's "
         "product of the same type",
     .options = options,
-    .figure = {.look = Look::steps, .x = "rung", .y = "rate", .panel = "case", .log_y = true},
+    .figure = {.look = Look::steps,
+               .x = "rung",
+               .y = "time",
+               .panel = "case",
+               .log_y = true,
+               .more_is_better = false},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<matmul>(),
 };

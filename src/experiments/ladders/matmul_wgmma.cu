@@ -83,6 +83,7 @@ __device__ void begin_stage(float (&sums)[Columns / 2], const Stage<Columns>& st
   const std::uint64_t a = describe(stage.a + part * (rows / 2) * depth, group_bytes, 0);
   const std::uint64_t b = describe(stage.b, group_bytes, box_bytes);
   pin(sums);
+  __syncwarp();  // all lanes of a warp have to call the following together
   begin_products();
 #pragma unroll
   for (unsigned k = 0; k < depth; k += k_of_product) {
