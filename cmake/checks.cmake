@@ -25,7 +25,9 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)
   shardstream_script_test(kernels_self_test LABELS style COMMAND ${unit}/check_kernels --self-test)
 else()
-  set(stories execution/unroll.cu execution/warp.cu ladders/atomics.cu ladders/reduction.cu)
+  set(stories execution/unroll.cu execution/warp.cu ladders/atomics.cu ladders/gram.cu
+              ladders/matmul_cores.cu ladders/matmul_mma.cu ladders/matmul_wgmma.cu
+              ladders/reduction.cu)
   list(TRANSFORM stories PREPEND ${PROJECT_SOURCE_DIR}/src/experiments/)
   shardstream_script_test(kernels LABELS style PROCESSORS 2
     COMMAND ${unit}/check_kernels --build ${PROJECT_BINARY_DIR} ${stories})
