@@ -132,7 +132,7 @@ std::string software() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, unsigned threads) : threads_(threads) {
+  CudaDevice(int ordinal, unsigned threads, Pinning pinning) : threads_(threads) {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, ordinal),
           fmt::format("cudaGetDeviceProperties of GPU {}", ordinal).c_str());
@@ -143,6 +143,7 @@ class CudaDevice final : public Device {
     check(cudaInitDevice(ordinal, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid),
           "cudaInitDevice");
     use(gpu_);
+    registers_ = pinning == Pinning::automatic && has(cudaDevAttrHostRegisterSupported);
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     info_.backend = "cuda";
@@ -172,13 +173,15 @@ class CudaDevice final : public Device {
       case Memory::pageable:
         return allocate_pageable(bytes);
       case Memory::write_combined:
-        return allocate_write_combined(bytes);
+        return allocate_by_runtime(bytes, cudaHostAllocWriteCombined);
       case Memory::pinned:
-        return allocate_pinned(bytes, cudaHostRegisterDefault);
+        return registers_ ? allocate_pinned(bytes, cudaHostRegisterDefault)
+                          : allocate_by_runtime(bytes, cudaHostAllocDefault);
       case Memory::mapped:
         break;
     }
-    if (!sees_host_pointers()) {
+    if (!registers_) return allocate_by_runtime(bytes, cudaHostAllocMapped);
+    if (!has(cudaDevAttrCanUseHostPointerForRegisteredMem)) {
       throw Error(
           "this GPU cannot read host memory under the host's addresses: use --pipeline.mode "
           "pinned");
@@ -189,7 +192,7 @@ class CudaDevice final : public Device {
     report(cudaSetDevice(gpu_->ordinal), "cudaSetDevice");
     if (kind == Memory::device) {
       report(cudaFree(data), "cudaFree");
-    } else if (kind == Memory::write_combined) {
+    } else if (kind == Memory::write_combined || (kind != Memory::pageable && !registers_)) {
       report(cudaFreeHost(data), "cudaFreeHost");
     } else {
       if (kind != Memory::pageable) report(cudaHostUnregister(data), "cudaHostUnregister");
@@ -215,19 +218,18 @@ class CudaDevice final : public Device {
     return data;
   }
 
-  /// cudaHostRegister() has no flag for write-combined memory, so cudaHostAlloc() pins these pages,
-  /// which is slow.
-  static void* allocate_write_combined(std::size_t bytes) {
+  /// Pins pages, which is slow. It is needed for write-combined memory, for which
+  /// cudaHostRegister() has no flag, and where that function is not supported.
+  static void* allocate_by_runtime(std::size_t bytes, unsigned flags) {
     void* data = nullptr;
-    check(cudaHostAlloc(&data, bytes, cudaHostAllocWriteCombined),
+    check(cudaHostAlloc(&data, bytes, flags),
           fmt::format("cudaHostAlloc of {}", format_size(bytes)).c_str());
     return data;
   }
 
-  bool sees_host_pointers() const {
+  bool has(cudaDeviceAttr ability) const {
     int yes = 0;
-    check(cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu_->ordinal),
-          "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&yes, ability, gpu_->ordinal), "cudaDeviceGetAttribute");
     return yes != 0;
   }
 
@@ -247,6 +249,7 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<const Gpu> gpu_;
   unsigned threads_;
+  bool registers_ = true;  ///< whether pinned pages are registered ones of the host
   DeviceInfo info_;
 };
 
@@ -298,8 +301,8 @@ Inventory inventory() {
   return seen;
 }
 
-std::unique_ptr<Device> make_device(int ordinal, unsigned threads) {
-  return std::make_unique<CudaDevice>(ordinal, threads);
+std::unique_ptr<Device> make_device(int ordinal, unsigned threads, Pinning pinning) {
+  return std::make_unique<CudaDevice>(ordinal, threads, pinning);
 }
 
 std::vector<PeerAccess> peer_access() {

@@ -20,9 +20,16 @@ struct Inventory {
 /// Creates no context on any GPU. Does not throw.
 Inventory inventory();
 
+/// How pinned memory is allocated.
+enum class Pinning {
+  automatic,   ///< pages of the host are registered if the GPU supports that, else as below
+  by_runtime,  ///< cudaHostAlloc(), which is slower
+};
+
 /// Opens the visible GPU `ordinal`. `threads` threads touch pinned memory before it is pinned.
 /// Throws Error if the GPU cannot be used.
-std::unique_ptr<Device> make_device(int ordinal, unsigned threads);
+std::unique_ptr<Device> make_device(int ordinal, unsigned threads,
+                                    Pinning pinning = Pinning::automatic);
 
 /// How one GPU accesses the memory of another one.
 struct PeerAccess {

@@ -23,6 +23,9 @@ const char* remedy(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation:
       return ": use smaller batches or slots (pipeline.batch, pipeline.slot), or free the GPU";
+    case cudaErrorCallRequiresNewerDriver:
+      return ": the driver is older than the CUDA toolkit of this program: update the driver, or "
+             "build with an older toolkit (cmake/README.md)";
     case cudaErrorInsufficientDriver:
       return ": update the NVIDIA driver";
     case cudaErrorNoKernelImageForDevice:
