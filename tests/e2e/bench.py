@@ -10,8 +10,8 @@ import signal
 import h5py
 import numpy as np
 
-from harness import (check_complaints, each, expect_complaint, expect_gone, expect_words, finish,
-                     main, new_folder, ranks_below, run, start, wait_until)
+from harness import (check_complaints, each, expect_complaint, expect_gone, expect_words,
+                     experiments, finish, main, new_folder, ranks_below, run, start, wait_until)
 
 NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
 HOST = ["--device.backend", "host"]
@@ -34,22 +34,10 @@ def bench(*arguments, ranks=1):
     return finished.out, index, tables, path
 
 
-def names():
-    """The names of all experiments in --list, with their groups."""
-    out = run("bench", "--list", env=NO_MPI).expect(0).out
-    group, found = "", {}
-    for line in out.splitlines():
-        if match := re.fullmatch(r"[a-z ]+ \(([a-z]+)\):", line):
-            group = match[1]
-        elif match := re.match(r"  ([a-z0-9-]+)  +[A-Z]", line):
-            found[match[1]] = group
-    return found
-
-
 # ---------------------------------------------------------------- without MPI and CUDA
 
 def test_list_and_help():
-    found = names()
+    found = experiments(NO_MPI)
     assert {"memory", "ladders"} <= set(found.values()) and len(found) >= 6, found
 
     def check(name):
@@ -99,7 +87,7 @@ def test_ranks_have_their_rows():
 def test_what_is_not_available():
     """An experiment that is not available gives the reason, and the others still give results."""
     out, index, tables, _ = bench("all", *SMALL, *QUICK)
-    assert set(index) == set(names()), index
+    assert set(index) == set(experiments(NO_MPI)), index
     assert set(tables) == ON_HOST, set(tables)
     for name, row in index.items():
         state = row["state"].decode()
@@ -404,7 +392,7 @@ def test_report_of_the_examples():
         text = page.read_text(encoding="utf-8")
         assert text.count("<figure") == figures, (text.count("<figure"), figures)
         assert "class=\"missing\"" not in text or shutil.which("gnuplot") is None
-    assert found == set(names()), found ^ set(names())
+    assert found == set(experiments(NO_MPI)), found ^ set(experiments(NO_MPI))
 
 
 def damaged(change):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The commands in documents. Every block ```sh or ```python of a document runs, in the order of the
-document and in its own folder. If a block ```text with lines KEY=VALUE follows, it must have the
-keys that the last command of the block prints. Blocks ```console do not run: they need a cluster,
-or change the machine."""
+"""The commands, links and names in documents. Every block ```sh or ```python of a document runs, in
+the order of the document and in its own folder. If a block ```text with lines KEY=VALUE follows, it
+must have the keys that the last command of the block prints. Blocks ```console do not run: they
+need a cluster, or change the machine."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from harness import HANGS, PROGRAM, Finished, each, environment, main, new_folder
+from harness import HANGS, PROGRAM, Finished, each, environment, experiments, main, new_folder
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -68,6 +68,35 @@ def test_links_lead_somewhere():
             continue
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / link).exists(), f"{path} links to {link}"
+
+
+def cells(path, column):
+    """The cells of a column of all tables of a document that have it."""
+    found, position = [], None
+    for line in path.read_text().splitlines():
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not row or set(line) <= set("| -"):
+            position = position if row else None
+        elif position is None:
+            position = row.index(column) if column in row else -1
+        elif position >= 0:
+            found.append(row[position])
+    assert found, f"{path} has no column {column}"
+    return " ".join(found)
+
+
+def test_documents_name_all_experiments_and_no_others():
+    existing = set(experiments())
+    folder = TOP / "src/experiments"
+    listed = re.findall(r"`([^`]+)`", cells(folder / "README.md", "experiments"))
+    assert sorted(listed) == sorted(existing), set(listed) ^ existing
+    guides = cells(folder / "GUIDES.md", "experiment")
+    named = set(re.findall(r"`([^`]+)`", guides))
+    assert named == existing, f"not named: {existing - named}; do not exist: {named - existing}"
+    to_come = re.compile(r"\*([a-z-]+)\* \(to come\)")
+    done = existing.intersection(to_come.findall(guides))
+    assert not done, f"{done} are not to come, but exist"
+    assert "to come" not in to_come.sub("", guides), "write *NAME* (to come)"
 
 
 main()

@@ -105,6 +105,18 @@ def run(*arguments, timeout=HANGS, **how):
     return finish(start(*arguments, **how), timeout)
 
 
+def experiments(env=None):
+    """The names of all experiments in `bench --list`, with their groups."""
+    out = run("bench", "--list", env=env).expect(0).out
+    group, found = "", {}
+    for line in out.splitlines():
+        if match := re.fullmatch(r"[a-z ,]+ \(([a-z]+)\):", line):
+            group = match[1]
+        elif match := re.match(r"  ([a-z0-9-]+)  +[A-Z]", line):
+            found[match[1]] = group
+    return found
+
+
 def reduce(source, result, *arguments, ranks=1, **how):
     """Reduces `source` into the file `result`, which must succeed."""
     return run("run", "reduce", "--input.data", source, "-o", result, *arguments, ranks=ranks,
