@@ -62,12 +62,20 @@ def test_the_readme_is_short():
     assert len((TOP / "README.md").read_text().splitlines()) <= 150
 
 
+def anchors(path):
+    """The anchors of the headings of a document."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_links_lead_somewhere():
     for path in sorted(TOP.rglob("*.md")):
         if path.relative_to(TOP).parts[0].startswith((".", "build")):
             continue
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / link).exists(), f"{path} links to {link}"
+        for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text()):
+            target = path.parent / link if link else path
+            assert target.exists(), f"{path} links to {link}"
+            assert not anchor or anchor in anchors(target), f"{path} links to {link}#{anchor}"
 
 
 def cells(path, column):
