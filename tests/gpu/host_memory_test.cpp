@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "device/cuda/cuda_device.hpp"
 #include "device/buffer.hpp"
+#include "device/cuda/cuda_device.hpp"
 #include "device/device.hpp"
 
 namespace shardstream::device {
