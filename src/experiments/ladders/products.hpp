@@ -59,12 +59,20 @@ struct ProductKernel {
   Part part = Part::all;
 };
 
+/// The share of the tiles of C that the kernel computes. Tiles of a symmetric C are squares.
+template <class T>
+double computed_share(const ProductKernel<T>& kernel, const Product<T>& p) {
+  const double tiles = 1.0 * p.m / kernel.a_uses;  // in a row and in a column
+  return kernel.part == Part::all ? 1 : (tiles + 1) / (2 * tiles);
+}
+
 /// The operations of a product, and the bytes that the kernel loads and stores.
 template <class T>
 Work work_of(const ProductKernel<T>& kernel, const Product<T>& p) {
-  const double outputs = 1.0 * p.m * p.n;
+  const double outputs = 1.0 * p.m * p.n, share = computed_share(kernel, p);
   const double elements = outputs * p.k / kernel.a_uses + outputs * p.k / kernel.b_uses;
-  return {operations_of(p), elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1)};
+  return {share * operations_of(p),
+          share * elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1)};
 }
 
 /// Test data: a multiple of 1/8 in [-1, 1). Products of two are multiples of 1/64, so that floats

@@ -132,6 +132,13 @@ __global__ void add_pairs(const float* from, float* to, std::uint64_t count, std
 
 // --------------------------------------------------- one element per thread, one sum per block
 
+/// `value`, as a number that the compiler does not know. From 2, 4, 8, ... it would make a mask of
+/// a modulo.
+__device__ unsigned unknown(unsigned value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 /// A block adds its elements in one launch, with a barrier before each level. Every level reads and
 /// writes `scratch`.
 constexpr Place barriers_place = kernel_below();
@@ -141,7 +148,7 @@ __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratc
 #pragma unroll 1
   for (unsigned s = 1; s < blockDim.x; s *= 2) {
     __syncthreads();
-    if (threadIdx.x % (2 * s) == 0) scratch[i] += scratch[i + s];
+    if (threadIdx.x % unknown(2 * s) == 0) scratch[i] += scratch[i + s];
   }
   if (threadIdx.x == 0) sums[blockIdx.x] = scratch[i];
 }
@@ -172,7 +179,7 @@ __device__ void add_in_shared(float* words) {
       if constexpr (Kind == Tree::interleaved) {
         if (2 * s * t < blockDim.x) words[2 * s * t] += words[2 * s * t + s];
       } else {
-        const bool adds = Kind == Tree::modulo ? t % (2 * s) == 0 : (t & (2 * s - 1)) == 0;
+        const bool adds = Kind == Tree::modulo ? t % unknown(2 * s) == 0 : (t & (2 * s - 1)) == 0;
         if (adds) words[t] += words[t + s];
       }
     }
