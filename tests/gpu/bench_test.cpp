@@ -194,6 +194,19 @@ TEST(Experiments, WhoseWorkWaitsForTheGpuCannotBeTimed) {
   EXPECT_EQ(ended.results.at("b").state, "measured");
 }
 
+TEST(Experiments, OfTheLinkVerifyTheirAnswersForSmallSizes) {
+  const Ended ended = test::run_bench(
+      {named("batching"), named("zero-copy"), named("overlap"), named("timers"), named("returns")},
+      {{"batching.item", "4"},
+       {"zero-copy.size", "1MiB"},
+       {"overlap.size", "1MiB"},
+       {"returns.size", "128KiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  for (const auto& [name, result] : ended.results) {
+    EXPECT_EQ(result.state, "measured") << name << ": " << result.message;
+  }
+}
+
 TEST(Experiments, FeedTheGpuFromEveryPlace) {
   const Ended ended = test::run_bench({named("feed")}, {{"feed.size", "96MiB"}});
   EXPECT_EQ(ended.code, ExitCode::done);
