@@ -16,7 +16,7 @@ namespace shardstream::experiments {
 // Each experiment is defined in the file of its name, in the folder of its group.
 namespace link {
 extern const Experiment about_transfer, about_batching, about_zero_copy, about_overlap, about_peer,
-    about_allocation, about_timers;
+    about_allocation, about_timers, about_returns;
 }
 namespace memory {
 extern const Experiment about_bandwidth, about_offset, about_stride, about_alignment, about_latency,
@@ -28,7 +28,7 @@ extern const Experiment about_reduction, about_reduction_order, about_matmul, ab
     about_atomics;
 }
 namespace execution {
-extern const Experiment about_warp, about_unroll, about_gather, about_carveout;
+extern const Experiment about_warp, about_unroll, about_gather, about_serialising, about_carveout;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -41,16 +41,38 @@ namespace {
 
 /// In the order of the groups.
 constexpr std::array catalogue = {
-    &link::about_transfer,      &link::about_batching,       &link::about_zero_copy,
-    &link::about_overlap,       &link::about_peer,           &link::about_allocation,
-    &link::about_timers,        &memory::about_bandwidth,    &memory::about_offset,
-    &memory::about_stride,      &memory::about_alignment,    &memory::about_latency,
-    &memory::about_cache,       &memory::about_async_copy,   &memory::about_banks,
-    &memory::about_l2_window,   &memory::about_texture,      &memory::about_constant,
-    &memory::about_spills,      &ladders::about_reduction,   &ladders::about_reduction_order,
-    &ladders::about_matmul,     &ladders::about_gram,        &ladders::about_atomics,
-    &execution::about_warp,     &execution::about_unroll,    &execution::about_gather,
-    &execution::about_carveout, &storage::about_plain_reads, &feeds::about_feed,
+    &link::about_transfer,
+    &link::about_batching,
+    &link::about_zero_copy,
+    &link::about_overlap,
+    &link::about_peer,
+    &link::about_allocation,
+    &link::about_timers,
+    &link::about_returns,
+    &memory::about_bandwidth,
+    &memory::about_offset,
+    &memory::about_stride,
+    &memory::about_alignment,
+    &memory::about_latency,
+    &memory::about_cache,
+    &memory::about_async_copy,
+    &memory::about_banks,
+    &memory::about_l2_window,
+    &memory::about_texture,
+    &memory::about_constant,
+    &memory::about_spills,
+    &ladders::about_reduction,
+    &ladders::about_reduction_order,
+    &ladders::about_matmul,
+    &ladders::about_gram,
+    &ladders::about_atomics,
+    &execution::about_warp,
+    &execution::about_unroll,
+    &execution::about_gather,
+    &execution::about_serialising,
+    &execution::about_carveout,
+    &storage::about_plain_reads,
+    &feeds::about_feed,
     &feeds::about_file_feed,
 };
 

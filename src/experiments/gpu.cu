@@ -117,9 +117,9 @@ Timing Gpu::time_call(const std::function<void()>& call) {
   });
 }
 
-SideStreams::SideStreams(unsigned count) : forked_(false) {
+SideStreams::SideStreams(unsigned count, unsigned flags) : forked_(false) {
   for (unsigned i = 0; i < count; ++i) {
-    streams_.emplace_back(device::Priority::normal);
+    streams_.emplace_back(device::Priority::normal, flags);
     ended_.emplace_back(false);
   }
 }

@@ -160,10 +160,11 @@ class Gpu {
   Gate gate_;
 };
 
-/// Streams that run beside a main stream. Not thread-safe.
+/// Streams that run beside a main stream. `flags` are those of cudaStreamCreateWithPriority. Not
+/// thread-safe.
 class SideStreams {
  public:
-  explicit SideStreams(unsigned count);
+  explicit SideStreams(unsigned count, unsigned flags = cudaStreamNonBlocking);
 
   cudaStream_t operator[](unsigned i) const { return streams_[i].get(); }
   /// Work that is added to the side streams later waits for the work already in `main`.

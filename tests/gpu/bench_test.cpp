@@ -194,6 +194,42 @@ TEST(Experiments, WhoseWorkWaitsForTheGpuCannotBeTimed) {
   EXPECT_EQ(ended.results.at("b").state, "measured");
 }
 
+TEST(Experiments, OfTheLinkVerifyTheirAnswersForSmallSizes) {
+  const Ended ended = test::run_bench(
+      {named("batching"), named("zero-copy"), named("overlap"), named("timers"), named("returns")},
+      {{"batching.item", "4"},
+       {"zero-copy.size", "1MiB"},
+       {"overlap.size", "1MiB"},
+       {"returns.size", "128KiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  for (const auto& [name, result] : ended.results) {
+    EXPECT_EQ(result.state, "measured") << name << ": " << result.message;
+  }
+}
+
+/// Work in the legacy default stream lies between kernels of blocking streams, but not between
+/// those of non-blocking streams.
+TEST(Experiments, FindTheCallsThatKeepKernelsApart) {
+  const Ended ended = test::run_bench({named("serialising")});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("serialising");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  std::map<std::pair<std::string, std::string>, std::string> found;  // by call and streams
+  for (const Row& row : result.table.rows()) {
+    if (row.get<std::string>("remark").starts_with("no conclusion")) GTEST_SKIP() << "a tool";
+    found[{row.get<std::string>("between"), row.get<std::string>("streams")}] =
+        row.get<std::string>("kernels");
+  }
+  EXPECT_EQ(found.size(), 28U);
+  for (const char* const streams : {"blocking", "non-blocking"}) {
+    EXPECT_EQ((found[{"nothing", streams}]), "overlapped");
+    EXPECT_EQ((found[{"kernel, per-thread default stream", streams}]), "overlapped");
+  }
+  EXPECT_EQ((found[{"kernel, legacy default stream", "blocking"}]), "serialised");
+  EXPECT_EQ((found[{"kernel, legacy default stream", "non-blocking"}]), "overlapped");
+}
+
 TEST(Experiments, FeedTheGpuFromEveryPlace) {
   const Ended ended = test::run_bench({named("feed")}, {{"feed.size", "96MiB"}});
   EXPECT_EQ(ended.code, ExitCode::done);

@@ -31,13 +31,14 @@ void check(cudaError_t status, const char* call,
 /// Silent if the same failure was reported last, since every call returns it after a GPU is lost.
 void report(cudaError_t status, const char* call) noexcept;
 
-/// A non-blocking stream of the current device, with CUDA's least or greatest priority.
+/// A stream of the current device, with CUDA's least or greatest priority. `flags` are those of
+/// cudaStreamCreateWithPriority.
 class StreamHandle {
  public:
-  explicit StreamHandle(Priority priority) {
+  explicit StreamHandle(Priority priority, unsigned flags = cudaStreamNonBlocking) {
     int least = 0, greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+    check(cudaStreamCreateWithPriority(&stream_, flags,
                                        priority == Priority::urgent ? greatest : least),
           "cudaStreamCreateWithPriority");
   }

@@ -1,7 +1,10 @@
-// Packing of small copies. Each copy takes a few microseconds, however small it is; packing many
-// items into one buffer takes less.
+// Packing of small copies. Each copy takes a few microseconds, however small it is. It takes less
+// to pack many items into one buffer, copy that, and let the receiver put the items in their
+// places.
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "core/units.hpp"
 #include "experiments/experiment.hpp"
@@ -19,123 +22,245 @@ Table batching(Bench& bench);
 extern const Experiment about_batching = {
     .name = "batching",
     .group = "link",
-    .summary = "One packed copy is faster than many small copies.",
+    .summary = "One packed copy is faster than many small copies, with packing and unpacking.",
     .explanation =
-        "Items of batching.item bytes lie in pinned memory with gaps between them, and are "
-        "copied to the device without gaps. Three methods are compared: one copy per item; one "
-        "2-D copy, in which the items are rows with a pitch; and one copy after the processor "
-        "has packed the items, with the packing in the time. Each copy takes some microseconds "
-        "whatever its size. Expect packing to win with more than a few items. CUDA C++ Best "
-        "Practices Guide, section Data Transfer Between Host and Device.",
-    .share = "of the rate of large uploads",
+        "1 to 4096 items of batching.item bytes lie in pinned memory of the host with gaps "
+        "between them, like fields of records. They are copied to the same places on the device "
+        "(up), and from there to the host (down). Methods: a copy for each item; one 2-D copy, in "
+        "which the items are rows with a pitch, which needs equal gaps; `packed`, in which the "
+        "sender packs the items, one copy moves them, and the receiver takes them as they are; "
+        "and `packed and unpacked`, in which the receiver also puts them in their places. The "
+        "processor packs and unpacks on the host with memcpy; on the device a kernel does, with "
+        "a block for each item and a list of places. All of that is in the time, which the "
+        "host's clock measures from the first call to the end of the work. Each copy takes some "
+        "microseconds whatever its size. Expect packing to win with more than a few items, and "
+        "unpacking on the device to cost the time of one small kernel. On the host, packing and "
+        "unpacking take longer with each item. CUDA C++ Best Practices Guide, section Data "
+        "Transfer Between Host and Device.",
+    .share = "of the rate of large copies in the same direction",
     .options = options,
     .figure = {.look = Look::lines,
                .x = "items",
                .y = "time",
                .series = "method",
+               .panel = "way",
                .log_x = true,
                .log_y = true,
                .more_is_better = false},
-    .needs = {.ceilings = {"link_up"}},
+    .needs = {.ceilings = {"link_up", "link_down"}},
     .run = with_cuda<batching>(),
 };
 
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-/// Items with gaps between them in host memory, like fields of records, and without on the device.
+constexpr unsigned threads = 128;
+
+/// Block b copies item b of `words` words to its place.
+__global__ void scatter(const float* packed, unsigned words, const unsigned* places, float* to) {
+  const float* const item = packed + std::size_t{blockIdx.x} * words;
+  for (unsigned i = threadIdx.x; i < words; i += threads) to[places[blockIdx.x] + i] = item[i];
+}
+
+/// Block b copies item b of `words` words from its place.
+__global__ void gather(const float* from, unsigned words, const unsigned* places, float* packed) {
+  float* const item = packed + std::size_t{blockIdx.x} * words;
+  for (unsigned i = threadIdx.x; i < words; i += threads) item[i] = from[places[blockIdx.x] + i];
+}
+
+enum class Way { up, down };
+enum class Method { each, with_pitch, packed, unpacked };
+
+const char* word_of(Method method) {
+  switch (method) {
+    case Method::each:
+      return "a copy each";
+    case Method::with_pitch:
+      return "one copy with a pitch";
+    case Method::packed:
+      return "packed";
+    case Method::unpacked:
+      return "packed and unpacked";
+  }
+  return "";
+}
+
+/// Places of items, in words: there is a gap of one item after each.
+std::vector<unsigned> places_of(unsigned count, unsigned words) {
+  std::vector<unsigned> places;
+  for (unsigned i = 0; i < count; ++i) places.push_back(2 * i * words);
+  return places;
+}
+
+/// Items in their places on the host and on the device, and a packed buffer on each side.
 class Items {
  public:
-  Items(std::uint64_t count, std::uint64_t bytes, Gpu& gpu)
-      : bytes_(bytes),
-        pitch_(2 * bytes),
+  Items(unsigned max_count, unsigned words, Gpu& gpu)
+      : words_(words),
         gpu_(gpu),
-        source_(HostKind::pinned, count * pitch_),
-        packed_(HostKind::pinned, count * bytes),
-        device_(count * bytes / sizeof(float)) {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      write_numbers(reinterpret_cast<float*>(item(i)), floats(1), i * floats(1));
+        places_(places_of(max_count, words)),
+        places_on_device_(std::span<const unsigned>(places_)),
+        host_(HostKind::pinned, 2 * bytes(max_count)),
+        packed_(HostKind::pinned, bytes(max_count)),
+        device_(host_.bytes() / sizeof(float)),
+        packed_on_device_(packed_.bytes() / sizeof(float)) {}
+
+  std::size_t bytes(unsigned count) const { return std::size_t{count} * words_ * sizeof(float); }
+
+  void copy(Way way, Method method, unsigned count) const {
+    switch (method) {
+      case Method::each:
+        return copy_each(way, count);
+      case Method::with_pitch:
+        return copy_with_pitch(way, count);
+      case Method::packed:
+      case Method::unpacked:
+        return way == Way::up ? pack_and_upload(method, count) : pack_and_download(method, count);
     }
   }
 
-  /// One copy for each item.
-  void copy_each(std::uint64_t count) const {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      check(cudaMemcpyAsync(on_device(i), item(i), bytes_, cudaMemcpyHostToDevice, gpu_.stream()),
+  /// Writes numbers to the places of the first `count` items of the sender. All other words of
+  /// these items and their gaps become zero, on both sides.
+  void prepare(Way way, unsigned count) const {
+    const std::size_t words = std::size_t{count} * words_;
+    std::fill_n(host_.as<float>(), 2 * words, 0.0F);
+    std::fill_n(packed_.as<float>(), words, 0.0F);
+    for (unsigned i = 0; i < count; ++i) {
+      write_numbers(host_.as<float>() + places_[i], words_, std::uint64_t{i} * words_);
+    }
+    packed_on_device_.clear(gpu_.stream());
+    device_.clear(gpu_.stream());
+    if (way == Way::down) {
+      transfer(Way::up, device_.data(), host_.as<float>(), 2 * bytes(count));
+      gpu_.synchronize();
+      std::fill_n(host_.as<float>(), 2 * words, 0.0F);
+    }
+    gpu_.synchronize();
+  }
+
+  /// Whether the receiver has `count` items, in their places and with zeros between them, or
+  /// packed.
+  bool are_right(Way way, Method method, unsigned count) const {
+    gpu_.synchronize();
+    const std::uint64_t size = std::uint64_t{count} * words_;
+    if (method == Method::packed) {
+      return way == Way::up ? device_has_numbers(packed_on_device_.data(), size, 0)
+                            : has_numbers(packed_.as<float>(), size, 0);
+    }
+    if (way == Way::down) return are_in_places(host_.as<float>(), count);
+    return are_in_places(device_.read(0, 2 * size).data(), count);
+  }
+
+ private:
+  void copy_each(Way way, unsigned count) const {
+    for (unsigned i = 0; i < count; ++i) {
+      transfer(way, device_.data() + places_[i], host_.as<float>() + places_[i], bytes(1));
+    }
+  }
+
+  /// Possible because the distance between items (the pitch) is constant.
+  void copy_with_pitch(Way way, unsigned count) const {
+    const std::size_t pitch = 2 * bytes(1);
+    const bool up = way == Way::up;
+    check(cudaMemcpy2DAsync(up ? device_.data() : host_.as<float>(), pitch,
+                            up ? host_.as<float>() : device_.data(), pitch, bytes(1), count,
+                            up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, gpu_.stream()),
+          "cudaMemcpy2DAsync");
+  }
+
+  /// The processor packs the items, one copy moves them, and a kernel may unpack them.
+  void pack_and_upload(Method method, unsigned count) const {
+    for (unsigned i = 0; i < count; ++i) {
+      std::memcpy(packed_item(i), host_.as<float>() + places_[i], bytes(1));
+    }
+    transfer(Way::up, packed_on_device_.data(), packed_.as<float>(), bytes(count));
+    if (method == Method::packed) return;
+    scatter<<<count, threads, 0, gpu_.stream()>>>(packed_on_device_.data(), words_,
+                                                  places_on_device_.data(), device_.data());
+    check_launch("scatter");
+  }
+
+  /// A kernel packs the items, one copy moves them, and the processor may unpack them.
+  void pack_and_download(Method method, unsigned count) const {
+    gather<<<count, threads, 0, gpu_.stream()>>>(device_.data(), words_, places_on_device_.data(),
+                                                 packed_on_device_.data());
+    check_launch("gather");
+    transfer(Way::down, packed_on_device_.data(), packed_.as<float>(), bytes(count));
+    if (method == Method::packed) return;
+    gpu_.synchronize();
+    for (unsigned i = 0; i < count; ++i) {
+      std::memcpy(host_.as<float>() + places_[i], packed_item(i), bytes(1));
+    }
+  }
+
+  float* packed_item(unsigned i) const { return packed_.as<float>() + std::size_t{i} * words_; }
+
+  void transfer(Way way, float* on_device, float* on_host, std::size_t size) const {
+    if (way == Way::up) {
+      check(cudaMemcpyAsync(on_device, on_host, size, cudaMemcpyHostToDevice, gpu_.stream()),
+            "cudaMemcpyAsync");
+    } else {
+      check(cudaMemcpyAsync(on_host, on_device, size, cudaMemcpyDeviceToHost, gpu_.stream()),
             "cudaMemcpyAsync");
     }
   }
 
-  /// One 2-D copy, which is possible because the distance between items (the pitch) is constant.
-  void copy_with_pitch(std::uint64_t count) const {
-    check(cudaMemcpy2DAsync(on_device(0), bytes_, item(0), pitch_, bytes_, count,
-                            cudaMemcpyHostToDevice, gpu_.stream()),
-          "cudaMemcpy2DAsync");
-  }
-
-  /// The processor packs the items; one copy moves all of them.
-  void pack_and_copy(std::uint64_t count) const {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      std::memcpy(packed_.as() + i * bytes_, item(i), bytes_);
+  bool are_in_places(const float* data, unsigned count) const {
+    for (unsigned i = 0; i < count; ++i) {
+      const float* const item = data + places_[i];
+      if (!has_numbers(item, words_, std::uint64_t{i} * words_)) return false;
+      if (!std::all_of(item + words_, item + 2 * words_, [](float x) { return x == 0; })) {
+        return false;
+      }
     }
-    check(cudaMemcpyAsync(on_device(0), packed_.as(), count * bytes_, cudaMemcpyHostToDevice,
-                          gpu_.stream()),
-          "cudaMemcpyAsync");
+    return true;
   }
 
-  void clear() const { device_.clear(gpu_.stream()); }
-  bool has(std::uint64_t count) const {
-    return device_has_numbers(device_.data(), floats(count), 0);
-  }
-
- private:
-  std::uint64_t floats(std::uint64_t count) const { return count * bytes_ / sizeof(float); }
-  std::byte* item(std::uint64_t i) const { return source_.as() + i * pitch_; }
-  std::byte* on_device(std::uint64_t i) const {
-    return reinterpret_cast<std::byte*>(device_.data()) + i * bytes_;
-  }
-
-  std::uint64_t bytes_, pitch_;
+  unsigned words_;  ///< of an item
   Gpu& gpu_;
-  HostMemory source_, packed_;
-  DeviceArray<float> device_;
+  std::vector<unsigned> places_;
+  DeviceArray<unsigned> places_on_device_;
+  HostMemory host_, packed_;
+  DeviceArray<float> device_, packed_on_device_;
 };
+
+/// Adds a row for each method.
+void add(Bench& bench, Gpu& gpu, const Items& items, Way way, unsigned count, Measurements& rows) {
+  double each = 0;  // seconds of the first method
+  for (const Method method : {Method::each, Method::with_pitch, Method::packed, Method::unpacked}) {
+    const auto copy = [&] { items.copy(way, method, count); };
+    items.prepare(way, count);
+    copy();
+    bench.verify(items.are_right(way, method, count), word_of(method));
+    const Measured seconds = gpu.time_call(copy).seconds;
+    if (method == Method::each) each = seconds.value;
+    const double rate = static_cast<double>(items.bytes(count)) / seconds.value / 1e9;
+    const double gain = each / seconds.value;
+    rows.add({way == Way::up ? "up" : "down", word_of(method), std::int64_t{count}},
+             seconds.times(1e6 / count),
+             rate / bench.ceiling(way == Way::up ? "link_up" : "link_down"),
+             gain > 1.1   ? "faster than a copy for each item"
+             : gain < 0.9 ? "slower than a copy for each item"
+                          : "");
+  }
+}
 
 }  // namespace
 
 Table batching(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t max_items = 4096;
-  const std::uint64_t bytes =
-      bench.options().bytes("batching.item") / sizeof(float) * sizeof(float);
-  const Items items(max_items, bytes, gpu);
-  Measurements rows({{"method", ColumnType::text}, {"items", ColumnType::integer}},
-                    {"time", ColumnType::real, "us/item"});
-  for (const std::uint64_t count : sizes_up_to(1, max_items, bench.is_quick() ? 8 : 4)) {
-    double each = 0;
-    const auto add = [&](const char* method, const std::function<void()>& copy) {
-      items.clear();
-      copy();
-      bench.verify(items.has(count), method);
-      const Measured seconds = gpu.time_call(copy).seconds;
-      const double scale = 1e6 / static_cast<double>(count);
-      if (each == 0) each = seconds.value;
-      const double rate = static_cast<double>(count * bytes) / seconds.value / 1e9;
-      const double gain = each / seconds.value;
-      rows.add({method, static_cast<std::int64_t>(count)}, seconds.times(scale),
-               rate / bench.ceiling("link_up"),
-               gain > 1.1   ? "faster than a copy for each item"
-               : gain < 0.9 ? "slower than a copy for each item"
-                            : "");
-    };
-    add("a copy each", [&] { items.copy_each(count); });
-    add("one copy with a pitch", [&] { items.copy_with_pitch(count); });
-    add("packed, one copy", [&] { items.pack_and_copy(count); });
+  constexpr unsigned max_items = 4096;
+  const auto words = static_cast<unsigned>(bench.options().bytes("batching.item") / sizeof(float));
+  const Items items(max_items, words, gpu);
+  Measurements rows(
+      {{"way", ColumnType::text}, {"method", ColumnType::text}, {"items", ColumnType::integer}},
+      {"time", ColumnType::real, "us/item"});
+  for (const Way way : {Way::up, Way::down}) {
+    for (const std::uint64_t count : sizes_up_to(1, max_items, bench.is_quick() ? 8 : 4)) {
+      add(bench, gpu, items, way, static_cast<unsigned>(count), rows);
+    }
   }
-  bench.note(
-      formatted("An item has {} (batching.item). Times are measured by the host's clock, from the "
-                "first call to the end of the last copy; they include packing.",
-                format_size(bytes)));
+  bench.note(formatted("An item has {} (batching.item).", format_size(items.bytes(1))));
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -1,90 +1,145 @@
 // Data that passes through an upload, a kernel and a download in parts. Each stage of a part is one
-// call, so that the experiment `overlap` chooses the order and the streams.
+// call, so that `overlap` and `zero-copy` choose the order and the streams. The kernel can also use
+// the memory of the host in place.
 #pragma once
 
 #if SHARDSTREAM_HAS_CUDA
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "experiments/gpu.hpp"
+#include "experiments/link/host_memory.hpp"
 
 namespace shardstream::experiments::link {
 
-/// Adds `addend` to each number `steps` times if `factor` is 1: a chain of multiply-adds, whose
-/// length sets the time of the kernel.
-__global__ void add_steps(float* x, std::uint64_t count, float factor, float addend,
-                          unsigned steps) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
-  if (i >= count) return;
-  float value = x[i];
-  for (unsigned step = 0; step < steps; ++step) value = fmaf(value, factor, addend);
-  x[i] = value;
+/// The number at index `i` before the kernel. Small whole numbers, so that sums are exact.
+__host__ __device__ constexpr float start_number(std::uint64_t i) {
+  return static_cast<float>(i % 1024);
 }
 
-/// `count` numbers, all 1 on the host at first. Part `part` of `parts` parts is processed at a
-/// time.
+/// Adds `addend` to each number `steps` times if `factor` is 1: a chain of multiply-adds, whose
+/// length sets the time of the kernel.
+static __global__ void add_steps(const float* from, float* to, std::uint64_t count, float factor,
+                                 float addend, unsigned steps) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
+  if (i >= count) return;
+  float value = from[i];
+  for (unsigned step = 0; step < steps; ++step) value = fmaf(value, factor, addend);
+  to[i] = value;
+}
+
+/// Counts the numbers that are not `steps` more than at first.
+static __global__ void count_wrong_sums(const float* x, std::uint64_t count, unsigned steps,
+                                        unsigned* wrong) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
+  if (i < count && x[i] != start_number(i) + static_cast<float>(steps)) atomicAdd(wrong, 1);
+}
+
+enum class Side { on_device, on_host };
+
+/// The memory that a kernel reads and the memory that it writes. It uses memory of the host over
+/// the link; that memory must be pinned.
+struct Sides {
+  Side reads = Side::on_device, writes = Side::on_device;
+};
+
+/// `count` numbers on the host and on the device, and as many results. Part `part` of `parts`
+/// parts is processed at a time. Calls are enqueued, except copies of pageable memory.
 class Parts {
  public:
-  explicit Parts(std::uint64_t count) : count_(count), sent_(count), received_(count), x_(count) {
-    std::fill_n(sent_.data(), count, 1.0F);
-  }
+  static constexpr unsigned threads = 256;  // of a block
 
-  void upload(unsigned part, unsigned parts, cudaStream_t stream) const {
-    const auto [first, size] = range_of(part, parts);
-    check(cudaMemcpyAsync(x_.data() + first, sent_.data() + first, size * sizeof(float),
-                          cudaMemcpyHostToDevice, stream),
-          "cudaMemcpyAsync");
-  }
-  void compute(unsigned part, unsigned parts, unsigned steps, cudaStream_t stream) const {
-    constexpr unsigned threads = 256;
-    const auto [first, size] = range_of(part, parts);
-    add_steps<<<blocks_for(size, threads), threads, 0, stream>>>(x_.data() + first, size, 1, 1,
-                                                                 steps);
-    check_launch("add_steps");
-  }
-  void download(unsigned part, unsigned parts, cudaStream_t stream) const {
-    const auto [first, size] = range_of(part, parts);
-    check(cudaMemcpyAsync(received_.data() + first, x_.data() + first, size * sizeof(float),
-                          cudaMemcpyDeviceToHost, stream),
-          "cudaMemcpyAsync");
-  }
-
-  /// Sets all numbers on the device, in the order of `stream`, and all received numbers to zero.
-  void clear(cudaStream_t stream) const {
-    x_.clear(stream);
-    std::fill_n(received_.data(), count_, 0.0F);
-  }
-  /// Whether each number has become 1 + `steps` on the device and, if `downloaded`, on the host.
-  /// Waits for the device.
-  bool are_right(unsigned steps, bool downloaded) const {
-    const auto is_wrong = [&](float value) { return value != 1 + static_cast<float>(steps); };
-    const std::vector<float> x = x_.read();
-    if (std::ranges::any_of(x, is_wrong)) return false;
-    return !downloaded || std::none_of(received_.data(), received_.data() + count_, is_wrong);
-  }
-
- private:
   struct Range {
     std::uint64_t first, size;
   };
+
+  /// `kind` is that of the host's memory. Pinned memory is also mapped: the device can use its
+  /// addresses.
+  explicit Parts(std::uint64_t count, HostKind kind = HostKind::pinned)
+      : count_(count),
+        sent_(kind, count * sizeof(float)),
+        received_(kind, count * sizeof(float)),
+        x_(count),
+        y_(count) {
+    for (std::uint64_t i = 0; i < count; ++i) sent_.as<float>()[i] = start_number(i);
+    clear();
+  }
+
   Range range_of(unsigned part, unsigned parts) const {
     const std::uint64_t first = count_ * part / parts;
     return {first, count_ * (part + 1) / parts - first};
   }
+  std::uint64_t bytes() const { return count_ * sizeof(float); }
+  const float* input(Side side) const {
+    return side == Side::on_host ? sent_.as<float>() : x_.data();
+  }
+  float* output(Side side) const {
+    return side == Side::on_host ? received_.as<float>() : y_.data();
+  }
 
+  void upload(unsigned part, unsigned parts, cudaStream_t stream) const {
+    const auto [first, size] = range_of(part, parts);
+    check(cudaMemcpyAsync(x_.data() + first, sent_.as<float>() + first, size * sizeof(float),
+                          cudaMemcpyHostToDevice, stream),
+          "cudaMemcpyAsync");
+  }
+  /// Adds `steps` to the numbers.
+  void compute(unsigned part, unsigned parts, unsigned steps, cudaStream_t stream,
+               Sides sides = {}) const {
+    const auto [first, size] = range_of(part, parts);
+    add_steps<<<blocks_for(size, threads), threads, 0, stream>>>(
+        input(sides.reads) + first, output(sides.writes) + first, size, 1, 1, steps);
+    check_launch("add_steps");
+  }
+  void download(unsigned part, unsigned parts, cudaStream_t stream) const {
+    const auto [first, size] = range_of(part, parts);
+    check(cudaMemcpyAsync(received_.as<float>() + first, y_.data() + first, size * sizeof(float),
+                          cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync");
+  }
+
+  /// Sets all numbers on the device and all results to zero. Waits for the device.
+  void clear() const {
+    x_.clear(nullptr);
+    y_.clear(nullptr);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::fill_n(received_.as<float>(), count_, 0.0F);
+  }
+  /// Whether all results on one side are right after `steps` steps. Waits for the device.
+  bool are_right(unsigned steps, Side side) const {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    if (side == Side::on_device) return is_right_on_device(y_.data(), count_, steps);
+    const float* const results = output(side);
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      if (results[i] != start_number(i) + static_cast<float>(steps)) return false;
+    }
+    return true;
+  }
+
+  /// Whether `count` numbers on the device are `steps` more than at first. Waits for the device.
+  static bool is_right_on_device(const float* x, std::uint64_t count, unsigned steps) {
+    const DeviceArray<unsigned> wrong(1);
+    wrong.clear(nullptr);
+    count_wrong_sums<<<blocks_for(count, threads), threads>>>(x, count, steps, wrong.data());
+    check_launch("count_wrong_sums");
+    return wrong.read()[0] == 0;
+  }
+
+ private:
   std::uint64_t count_;
-  PinnedArray<float> sent_, received_;
-  DeviceArray<float> x_;
+  HostMemory sent_, received_;
+  DeviceArray<float> x_, y_;
 };
 
-/// The number of steps for which the kernel takes `wanted` seconds.
-inline unsigned steps_for(double wanted, const Parts& data, Gpu& gpu) {
+/// The number of steps for which the kernel on one of `parts` parts in device memory takes `wanted`
+/// seconds.
+inline unsigned steps_for(double wanted, const Parts& data, Gpu& gpu, unsigned parts = 1) {
   const auto seconds = [&](unsigned steps) {
-    return gpu.time([&] { data.compute(0, 1, steps, gpu.stream()); }).seconds.value;
+    return gpu.time([&] { data.compute(0, parts, steps, gpu.stream()); }).seconds.value;
   };
   constexpr unsigned few = 64, many = 1024;
-  const double start = seconds(few), step = (seconds(many) - start) / (many - few);
+  const double start = seconds(few);
+  const double step = std::max(1e-12, (seconds(many) - start) / (many - few));
   return static_cast<unsigned>(std::clamp((wanted - start) / step + few, 1.0, 1e6));
 }
 

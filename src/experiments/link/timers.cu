@@ -1,5 +1,7 @@
-// One kernel, timed by different clocks. A launch returns before the kernel has run, so a host's
-// clock that does not wait for the end measures only the launch. Events measure on the GPU.
+// One kernel, timed by different clocks, on an idle GPU and beside the work of another stream. A
+// launch returns before the kernel has run, so a host's clock that does not wait for the end
+// measures only the launch; one that waits for the device measures the other work, too. Events
+// measure on the GPU, in their own stream.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,19 +22,24 @@ extern const Experiment about_timers = {
     .group = "link",
     .summary = "The host's clock measures only the launch if it does not wait for the kernel.",
     .explanation =
-        "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in three ways: by "
-        "the host's clock without waiting, by the host's clock with a wait for the end of the "
-        "kernel, and by events. Without waiting, expect a few microseconds, the time of a "
-        "launch, for every kernel. With waiting, expect some microseconds too much, for the "
-        "launch and the wait. By events, expect a few microseconds too much, for the start and "
-        "end of the kernel on the GPU. For the shortest kernel, these errors are as large as the "
-        "time itself. CUDA C++ Best Practices Guide, section Timing.",
+        "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in four ways: by the "
+        "host's clock without waiting, by the host's clock with a wait for the kernel's stream, "
+        "by the host's clock with a wait for the device, and by events. First the GPU is idle "
+        "otherwise (`beside` is `nothing`), then another stream is busy for 4 ms. Without "
+        "waiting, expect a few microseconds, the time of a launch, for every kernel. With "
+        "waiting, expect some microseconds too much, for the launch and the wait. By events, "
+        "expect a few microseconds too much, for the start and end of the kernel on the GPU. For "
+        "the shortest kernel, these errors are as large as the time itself. Beside another "
+        "stream, expect a wait for the device to report the 4 ms of the other work; a wait for "
+        "the stream and events report the kernel, as long as the GPU runs both at once. CUDA "
+        "C++ Best Practices Guide, section Timing.",
     .reference = "Events have a resolution of about 0.5 us.",
     .share = "the reported time over the length that the kernel was given",
     .figure = {.look = Look::lines,
                .x = "kernel",
                .y = "reported",
                .series = "timer",
+               .panel = "beside",
                .log_x = true,
                .log_y = true,
                .more_is_better = false},
@@ -47,37 +54,41 @@ __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
   *was = spin(nanoseconds);
 }
 
-/// Times a kernel in different ways.
+/// What the GPU does while a kernel is timed.
+enum class Beside { nothing, another_stream };
+constexpr std::uint64_t busy = 4'000'000;  // nanoseconds of the other stream's work
+
+/// Times a kernel in different ways. Each measurement begins and ends with an idle device.
 class Timers {
  public:
-  explicit Timers(Gpu& gpu) : gpu_(gpu), was_(1), begin_(true), end_(true) {}
+  explicit Timers(Gpu& gpu) : gpu_(gpu), was_(2), side_(1), begin_(true), end_(true) {}
 
-  void launch(std::uint64_t nanoseconds) const {
-    run_for<<<1, 1, 0, gpu_.stream()>>>(nanoseconds, was_.data());
-    check_launch("run_for");
+  /// The actual length of a kernel that was given `nanoseconds`, by the GPU's own timer.
+  std::uint64_t actual(std::uint64_t nanoseconds) const {
+    launch(nanoseconds);
+    return was_.read(0, 1)[0];
   }
-  std::uint64_t last() const { return was_.read()[0]; }
 
-  /// The host's clock around the launch alone.
-  double without_waiting(std::uint64_t nanoseconds) const {
-    gpu_.synchronize();
+  /// The host's clock from the launch until `wait` returns.
+  double by_host(std::uint64_t nanoseconds, Beside beside,
+                 const std::function<void()>& wait) const {
+    prepare(beside);
     const auto begin = Clock::now();
     launch(nanoseconds);
+    wait();
     const double seconds = seconds_since(begin);
-    gpu_.synchronize();
+    wait_for_device();
     return seconds;
   }
-  /// The host's clock until the kernel has ended.
-  double with_waiting(std::uint64_t nanoseconds) const {
-    gpu_.synchronize();
-    const auto begin = Clock::now();
-    launch(nanoseconds);
-    gpu_.synchronize();
-    return seconds_since(begin);
-  }
+  void wait_for_stream() const { gpu_.synchronize(); }
+  static void wait_for_device() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
   /// Events before and after the kernel.
-  double by_events(std::uint64_t nanoseconds) const {
-    return between_events([&] { launch(nanoseconds); });
+  double by_events(std::uint64_t nanoseconds, Beside beside) const {
+    prepare(beside);
+    const double seconds = between_events([&] { launch(nanoseconds); });
+    wait_for_device();
+    return seconds;
   }
   /// Two events with nothing between them.
   double of_nothing() const {
@@ -85,6 +96,17 @@ class Timers {
   }
 
  private:
+  void launch(std::uint64_t nanoseconds) const {
+    run_for<<<1, 1, 0, gpu_.stream()>>>(nanoseconds, was_.data());
+    check_launch("run_for");
+  }
+  /// Starts the other stream's work, if there is any.
+  void prepare(Beside beside) const {
+    wait_for_device();
+    if (beside == Beside::nothing) return;
+    run_for<<<1, 1, 0, side_[0]>>>(busy, was_.data() + 1);
+    check_launch("run_for");
+  }
   double between_events(const std::function<void()>& enqueue) const {
     check(cudaEventRecord(begin_.get(), gpu_.stream()), "cudaEventRecord");
     enqueue();
@@ -96,7 +118,8 @@ class Timers {
   }
 
   Gpu& gpu_;
-  DeviceArray<std::uint64_t> was_;
+  DeviceArray<std::uint64_t> was_;  ///< lengths of the kernels of the two streams
+  SideStreams side_;
   device::cuda::EventHandle begin_, end_;
 };
 
@@ -113,30 +136,50 @@ double resolution(const std::function<double()>& measure) {
   return std::isfinite(minimum) ? minimum : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// The meaning of a time, in seconds, that a timer reported for a kernel of `length` seconds.
+std::string remark(double seconds, double length, Beside beside, const char* otherwise) {
+  const double error = seconds - length;
+  const double other = static_cast<double>(busy) / 1e9 - length;  // the rest of the other work
+  const bool is_other = beside == Beside::another_stream && error > 0.5 * other;
+  return formatted("{:+.1f} us: {}", error * 1e6,
+                   std::string(is_other ? "includes the work of the other stream" : otherwise));
+}
+
+/// Adds the rows of all timers for a kernel of one length.
+void add(Bench& bench, const Timers& timers, Beside beside, std::uint64_t nanoseconds,
+         Measurements& rows) {
+  const double length = static_cast<double>(nanoseconds) / 1e9;
+  const auto row = [&](const char* timer, const char* words, const std::function<double()>& call) {
+    const Measured seconds = bench.sample(call).seconds;
+    rows.add({timer, beside == Beside::nothing ? "nothing" : "another stream", length * 1e6},
+             seconds.times(1e6), seconds.value / length,
+             remark(seconds.value, length, beside, words));
+  };
+  row("host's clock, no wait", "only the launch, not the kernel",
+      [&] { return timers.by_host(nanoseconds, beside, [] {}); });
+  row("host's clock, wait for stream", "includes the launch and the wait",
+      [&] { return timers.by_host(nanoseconds, beside, [&] { timers.wait_for_stream(); }); });
+  row("host's clock, wait for device", "includes the launch and the wait",
+      [&] { return timers.by_host(nanoseconds, beside, [] { Timers::wait_for_device(); }); });
+  row("events", "includes the start and end on the GPU",
+      [&] { return timers.by_events(nanoseconds, beside); });
+}
+
 }  // namespace
 
 Table timers(Bench& bench) {
   Gpu gpu(bench);
   const Timers timers(gpu);
-  Measurements rows({{"timer", ColumnType::text}, {"kernel", ColumnType::real, "us"}},
+  Measurements rows({{"timer", ColumnType::text},
+                     {"beside", ColumnType::text},
+                     {"kernel", ColumnType::real, "us"}},
                     {"reported", ColumnType::real, "us"});
-  for (const std::uint64_t nanoseconds : {2'000, 20'000, 200'000, 2'000'000}) {
-    timers.launch(nanoseconds);
-    const std::uint64_t was = timers.last();
-    bench.verify(was >= nanoseconds && was < 2 * nanoseconds + 10'000, "the length of a kernel");
-    const double length = static_cast<double>(nanoseconds) / 1e9;
-    const auto add = [&](const char* timer, const char* words,
-                         const std::function<double()>& call) {
-      const Measured seconds = bench.sample(call).seconds;
-      rows.add({timer, length * 1e6}, seconds.times(1e6), seconds.value / length,
-               formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));
-    };
-    add("host's clock, no wait", "only the launch, not the kernel",
-        [&] { return timers.without_waiting(nanoseconds); });
-    add("host's clock, wait", "includes the launch and the wait",
-        [&] { return timers.with_waiting(nanoseconds); });
-    add("events", "includes the start and end on the GPU",
-        [&] { return timers.by_events(nanoseconds); });
+  for (const Beside beside : {Beside::nothing, Beside::another_stream}) {
+    for (const std::uint64_t nanoseconds : {2'000, 20'000, 200'000, 2'000'000}) {
+      const std::uint64_t was = timers.actual(nanoseconds);
+      bench.verify(was >= nanoseconds && was < 2 * nanoseconds + 10'000, "the length of a kernel");
+      add(bench, timers, beside, nanoseconds, rows);
+    }
   }
   const double of_events = resolution([&] { return timers.of_nothing(); });
   const double of_host = resolution([] { return seconds_since(Clock::now()); });

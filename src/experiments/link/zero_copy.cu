@@ -1,18 +1,20 @@
-// Reading host memory over the link instead of copying it first. The kernel starts at once, and the
-// data does not pass through device memory. But every further read goes over the link again, and
-// words that a warp does not read next to each other are transferred one by one.
+// Using host memory over the link instead of copying it. The kernel starts at once, the data does
+// not pass through device memory, and transfers overlap with computing by themselves. But every
+// further pass goes over the link again, and words that a warp does not use next to each other are
+// transferred one by one.
 #include <array>
-#include <cmath>
 #include <limits>
+#include <string>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
+#include "experiments/link/parts.cuh"
 
 namespace shardstream::experiments::link {
 
 constexpr OptionRow options[] = {
-    {"zero-copy.size", OptionKind::size, "256MiB", "1MiB..", "Data that is read."},
+    {"zero-copy.size", OptionKind::size, "256MiB", "1MiB..",
+     "The largest data. With --quick the default is 64 MiB."},
 };
 
 Table zero_copy(Bench& bench);
@@ -20,133 +22,221 @@ Table zero_copy(Bench& bench);
 extern const Experiment about_zero_copy = {
     .name = "zero-copy",
     .group = "link",
-    .summary = "A kernel can read pinned host memory over the link, at best as fast as a copy.",
+    .summary =
+        "A kernel can read and write pinned host memory over the link, at best as fast as a copy.",
     .explanation =
-        "A kernel reads mapped pinned memory over the link, or a copy of the same data in device "
-        "memory. It reads the data once, twice, or by the columns of a matrix, so that the lanes "
-        "of a warp read words that are far apart. Mapped data does not pass through device "
-        "memory, but every read goes over the link. Compared with a copy followed by the kernel, "
-        "expect about the same time for one pass, twice the time for two passes, and far more by "
-        "columns, because each word needs its own request. CUDA C++ Best Practices Guide, "
-        "section Zero Copy.",
-    .share = "of the rate of uploads",
+        "A kernel adds a number to each word of its data. The data come from host memory (read), "
+        "the results go there (write), or both. Three methods: `copied` copies all data, runs the "
+        "kernel on device memory, and copies the results back; `copied in parts` does so in 8 "
+        "parts, each in its own stream, so that the copies of one part run beside the kernel of "
+        "another one; `mapped` runs the kernel alone, on mapped pinned memory of the host. Small "
+        "data, from 4 bytes on, show the latency of each method: expect `mapped` to win, since "
+        "one call of the driver is cheaper than two. For large data that are used once, expect "
+        "all methods to take the time of the link. If the kernel also computes for as long as "
+        "the copy takes, expect `copied` to take both times, and the other two little more than "
+        "one of them: mapped accesses overlap with computing without any streams. With two "
+        "passes, expect `mapped` to take twice the time, because nothing stays on the device; by "
+        "the columns of a matrix, where the lanes of a warp use words that are far apart, far "
+        "more, because each word needs its own transfer. The host's clock measures from the "
+        "first call to the end of the work. CUDA C++ Best Practices Guide, section Zero Copy.",
+    .share = "of the rate of copies in the same directions",
     .options = options,
-    .figure =
-        {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},
-    .needs = {.ceilings = {"link_up"}},
+    .figure = {.look = Look::lines,
+               .x = "data",
+               .y = "time",
+               .series = "method",
+               .panel = "access",
+               .log_x = true,
+               .log_y = true,
+               .more_is_better = false},
+    .needs = {.ceilings = {"link_up", "link_down", "link_both"}},
     .run = with_cuda<zero_copy>(),
 };
 
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 256;
+using enum Side;
 
-/// Thread i reads word i.
-__global__ void read_in_order(const float* from, std::uint64_t count, float* to) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count) to[i] = from[i];
-}
+/// The use of the host's memory by a kernel.
+struct Access {
+  const char* name;
+  const char* ceiling;  ///< the rate of copies in the same directions
+  Sides sides;
+  unsigned passes = 1;
+  bool by_columns = false;
+  bool computes = false;  ///< for as long as the copy takes
+};
+constexpr std::array accesses = {
+    Access{"read", "link_up", {on_host, on_device}},
+    Access{"write", "link_down", {on_device, on_host}},
+    Access{"read and write", "link_both", {on_host, on_host}},
+    Access{"read and compute", "link_up", {on_host, on_device}, 1, false, true},
+    Access{"read twice", "link_up", {on_host, on_device}, 2},
+    Access{"read by columns", "link_up", {on_host, on_device}, 1, true},
+    Access{"write by columns", "link_down", {on_device, on_host}, 1, true},
+};
+constexpr std::size_t simple = 2;  // the first accesses, which are measured for small data, too
 
-/// Neighbouring threads read words of neighbouring rows, `pitch` words apart. `count` must be a
-/// multiple of `pitch`.
-__global__ void read_by_columns(const float* from, std::uint64_t count, std::uint64_t pitch,
-                                float* to) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  const std::uint64_t rows = count / pitch;
-  const std::uint64_t place = i % rows * pitch + i / rows;
-  if (i < count) to[place] = from[place];
-}
+enum class Method { copied, in_parts, mapped };
+constexpr std::array methods = {Method::copied, Method::in_parts, Method::mapped};
 
-enum class Access { once, twice, by_columns };
-constexpr std::array accesses = {Access::once, Access::twice, Access::by_columns};
-
-const char* word_of(Access access) {
-  switch (access) {
-    case Access::once:
-      return "read once";
-    case Access::twice:
-      return "read twice";
-    case Access::by_columns:
-      return "by columns";
+const char* word_of(Method method) {
+  switch (method) {
+    case Method::copied:
+      return "copied";
+    case Method::in_parts:
+      return "copied in parts";
+    case Method::mapped:
+      return "mapped";
   }
   return "";
 }
 
-/// Numbers in mapped host memory, device memory for a copy of them, and the result of a kernel.
+constexpr std::uint64_t pitch = 1024;  // words in a row of the matrix
+constexpr unsigned parts = 8;
+// Parts of smaller data are too small for the link, or no whole rows.
+constexpr std::uint64_t smallest_in_parts = std::uint64_t{1} << 20;
+static_assert(smallest_in_parts % (pitch * sizeof(float) * parts) == 0);
+
+/// Neighbouring threads use words of neighbouring rows, `pitch` words apart. `count` must be a
+/// multiple of `pitch`.
+__global__ void add_one_by_columns(const float* from, float* to, std::uint64_t count) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
+  const std::uint64_t rows = count / pitch;
+  const std::uint64_t place = i % rows * pitch + i / rows;
+  if (i < count) to[place] = from[place] + 1;
+}
+
+/// Data of one size, which all methods and accesses use.
 class Operands {
  public:
-  Operands(std::uint64_t count, Gpu& gpu)
-      : count_(count),
-        gpu_(gpu),
-        mapped_(count, cudaHostAllocMapped),
-        copy_(count),
-        result_(count) {
-    write_numbers(mapped_.data(), count, 0);
-  }
+  Operands(std::uint64_t bytes, Gpu& gpu) : gpu_(gpu), data_(bytes / sizeof(float)), side_(parts) {}
 
-  void read_mapped(Access access) const { read(mapped_.data(), access); }
-  void copy_and_read(Access access) const {
-    check(cudaMemcpyAsync(copy_.data(), mapped_.data(), copy_.bytes(), cudaMemcpyHostToDevice,
-                          gpu_.stream()),
-          "cudaMemcpyAsync");
-    read(copy_.data(), access);
-  }
+  const Parts& data() const { return data_; }
 
-  void clear() const { result_.clear(gpu_.stream()); }
-  bool is_right() const { return device_has_numbers(result_.data(), count_, 0); }
-
- private:
-  void read(const float* from, Access access) const {
-    constexpr std::uint64_t pitch = 1024;
-    const unsigned blocks = blocks_for(count_, threads);
-    for (int pass = 0; pass < (access == Access::twice ? 2 : 1); ++pass) {
-      if (access == Access::by_columns) {
-        read_by_columns<<<blocks, threads, 0, gpu_.stream()>>>(from, count_, pitch, result_.data());
-      } else {
-        read_in_order<<<blocks, threads, 0, gpu_.stream()>>>(from, count_, result_.data());
-      }
-      check_launch("read");
+  void enqueue(const Access& access, Method method, unsigned steps) const {
+    switch (method) {
+      case Method::copied:
+        return copy_and_run(access, 0, 1, steps, gpu_.stream());
+      case Method::in_parts:
+        side_.fork(gpu_.stream());
+        for (unsigned part = 0; part < parts; ++part) {
+          copy_and_run(access, part, parts, steps, side_[part]);
+        }
+        return side_.join(gpu_.stream());
+      case Method::mapped:
+        return run(access, 0, 1, steps, gpu_.stream(), access.sides);
     }
   }
 
-  std::uint64_t count_;
+  /// Removes all results, and data on the device that the method has to copy there.
+  void clear(const Access& access) const {
+    data_.clear();
+    if (access.sides.reads == on_device) data_.upload(0, 1, gpu_.stream());
+    gpu_.synchronize();
+  }
+  bool are_right(const Access& access, unsigned steps) const {
+    return data_.are_right(steps, access.sides.writes);
+  }
+
+ private:
+  void run(const Access& access, unsigned part, unsigned of, unsigned steps, cudaStream_t stream,
+           Sides sides) const {
+    for (unsigned pass = 0; pass < access.passes; ++pass) {
+      if (!access.by_columns) {
+        data_.compute(part, of, steps, stream, sides);
+        continue;
+      }
+      const auto [first, size] = data_.range_of(part, of);
+      add_one_by_columns<<<blocks_for(size, Parts::threads), Parts::threads, 0, stream>>>(
+          data_.input(sides.reads) + first, data_.output(sides.writes) + first, size);
+      check_launch("add_one_by_columns");
+    }
+  }
+  void copy_and_run(const Access& access, unsigned part, unsigned of, unsigned steps,
+                    cudaStream_t stream) const {
+    if (access.sides.reads == on_host) data_.upload(part, of, stream);
+    run(access, part, of, steps, stream, {on_device, on_device});
+    if (access.sides.writes == on_host) data_.download(part, of, stream);
+  }
+
   Gpu& gpu_;
-  PinnedArray<float> mapped_;
-  DeviceArray<float> copy_, result_;
+  Parts data_;
+  SideStreams side_;
 };
+
+/// The times of the methods for one access to data of one size, in seconds; NaN before they are
+/// measured.
+struct Times {
+  double copied = std::numeric_limits<double>::quiet_NaN();
+  double in_parts = std::numeric_limits<double>::quiet_NaN();
+};
+
+std::string remark(Method method, double seconds, const Times& times) {
+  if (method == Method::copied) return "a copy and the kernel, one after the other";
+  std::string text = formatted("{:.2f} times the time of `copied`", seconds / times.copied);
+  if (method == Method::mapped && times.in_parts > 0) {
+    text += formatted(", {:.2f} times that of `copied in parts`", seconds / times.in_parts);
+  }
+  return text;
+}
+
+/// The work of the kernels of one access. A step is a multiply-add; by columns it is an addition.
+Work work_of(const Access& access, std::uint64_t bytes, unsigned steps) {
+  const double words = static_cast<double>(bytes / sizeof(float)) * access.passes;
+  return {words * (access.by_columns ? 1 : 2.0 * steps), words * 2 * sizeof(float)};
+}
+
+/// Adds the rows of one access to data of one size.
+void add(Bench& bench, Gpu& gpu, const Operands& operands, const Access& access,
+         std::uint64_t bytes, Measurements& rows) {
+  const double useful = static_cast<double>(bytes);
+  const unsigned steps = access.computes ? steps_for(useful / bench.ceiling(access.ceiling) / 1e9,
+                                                     operands.data(), gpu)
+                                         : 1;
+  Times times;
+  for (const Method method : methods) {
+    if (method == Method::in_parts && bytes < smallest_in_parts) continue;
+    const auto call = [&] { operands.enqueue(access, method, steps); };
+    operands.clear(access);
+    call();
+    bench.verify(operands.are_right(access, steps),
+                 formatted("{}, {}", std::string(access.name), std::string(word_of(method))));
+    const Measured seconds = gpu.time_call(call).seconds;
+    const double rate = useful / seconds.value / 1e9;
+    rows.add({access.name, static_cast<std::int64_t>(bytes), word_of(method), rate},
+             seconds.times(1e6), rate / bench.ceiling(access.ceiling),
+             remark(method, seconds.value, times), work_of(access, bytes, steps));
+    if (method == Method::copied) times.copied = seconds.value;
+    if (method == Method::in_parts) times.in_parts = seconds.value;
+  }
+}
 
 }  // namespace
 
 Table zero_copy(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t granule = 1024 * sizeof(float);
-  const std::uint64_t bytes = bench.bytes("zero-copy.size", {.of_host = 0.5}) / granule * granule;
-  const Operands operands(bytes / sizeof(float), gpu);
-  Measurements rows({{"case", ColumnType::text},
-                     {"access", ColumnType::text},
+  const std::uint64_t usual = std::uint64_t{bench.is_quick() ? 64U : 256U} << 20;
+  constexpr std::uint64_t granule = pitch * sizeof(float) * parts;
+  // The host holds the data and the results.
+  const std::uint64_t max_bytes =
+      bench.bytes("zero-copy.size", {.of_host = 0.3}, usual) / granule * granule;
+  Measurements rows({{"access", ColumnType::text},
+                     {"data", ColumnType::integer, "B"},
                      {"method", ColumnType::text},
                      {"rate", ColumnType::real, "GB/s"}},
-                    {"time", ColumnType::real, "ms"});
-  for (const Access access : accesses) {
-    double copied = std::numeric_limits<double>::quiet_NaN();
-    const auto add = [&](const char* method, const std::function<void()>& work) {
-      operands.clear();
-      work();
-      bench.verify(operands.is_right(), method);
-      const Measured seconds = gpu.time(work).seconds;
-      const double rate = static_cast<double>(bytes) / seconds.value / 1e9;
-      const double factor = copied / seconds.value;
-      rows.add({std::string(word_of(access)) + ", " + method, word_of(access), method, rate},
-               seconds.times(1e3), rate / bench.ceiling("link_up"),
-               std::isnan(factor)
-                   ? "a copy, then the kernel reads device memory"
-                   : formatted("{:.2f} times the time of copying first", 1 / factor));
-      if (!(copied > 0)) copied = seconds.value;
-    };
-    add("copied", [&] { operands.copy_and_read(access); });
-    add("mapped", [&] { operands.read_mapped(access); });
+                    {"time", ColumnType::real, "us"}, Rows::of_kernels);
+  for (const std::uint64_t bytes : sizes_up_to(sizeof(float), max_bytes, 64)) {
+    const Operands operands(bytes, gpu);
+    for (std::size_t i = 0; i < accesses.size(); ++i) {
+      if (i >= simple && bytes < smallest_in_parts) continue;
+      add(bench, gpu, operands, accesses.at(i), bytes, rows);
+    }
   }
+  bench.note(
+      "`rate` is that of the data in one direction, each word counted once. `operations` and "
+      "`bytes` are those of the kernel alone.");
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

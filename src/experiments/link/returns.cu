@@ -1,0 +1,268 @@
+// The time until a call returns, and the time until its work is done. Some calls of CUDA only
+// enqueue their work, others wait for it. Behind a kernel that keeps the stream busy, the
+// difference is plain: a call that only enqueues returns long before that kernel has ended.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/statistics.hpp"
+#include "core/units.hpp"
+#include "experiments/device_clock.cuh"
+#include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
+
+namespace shardstream::experiments::link {
+
+constexpr OptionRow options[] = {
+    {"returns.size", OptionKind::size, "16MiB", "128KiB..", "Size of the large copies."},
+};
+
+Table returns(Bench& bench);
+
+extern const Experiment about_returns = {
+    .name = "returns",
+    .group = "link",
+    .summary = "Only some calls return before their work is done.",
+    .explanation =
+        "Each call is made in an idle stream, and in a stream that a kernel keeps busy for 0.3 ms. "
+        "The host's clock measures the time until the call returns, and the time until its work "
+        "is done (`done`). The calls are a launch, copies inside the device, copies from the host "
+        "(up) of 64 KiB and of returns.size bytes, copies to the host (down), and memset. Each "
+        "but the launch has a variant whose name ends in Async. Calls without a stream use the "
+        "legacy default stream, and so does the kernel before them. The guide lists the calls "
+        "that return early: launches, copies inside the device, copies of at most 64 KiB from the "
+        "host, all Async functions, and memset; but an Async copy of pageable memory may wait. "
+        "Expect these calls to return in a few microseconds, and the other ones to wait for the "
+        "kernel and for their own work. The remark compares each call with that list: a driver "
+        "may wait more often. CUDA C++ Programming Guide, section Concurrent Execution between "
+        "Host and Device.",
+    .share = "the time until the call returned over the time until its work was done",
+    .options = options,
+    .figure = {.look = Look::bars,
+               .x = "call",
+               .y = "returned",
+               .panel = "stream",
+               .log_y = true,
+               .more_is_better = false},
+    .run = with_cuda<returns>(),
+};
+
+#if SHARDSTREAM_HAS_CUDA
+namespace {
+
+constexpr std::uint64_t busy = 300'000;  // nanoseconds of the kernel before a call
+constexpr std::uint64_t small = std::uint64_t{64} << 10;
+constexpr int byte_of_memset = 0x3f;
+
+/// Runs for `nanoseconds` and counts its calls.
+__global__ void run_for(std::uint64_t nanoseconds, unsigned* calls) {
+  spin(nanoseconds);
+  ++*calls;
+}
+
+/// The statement of the guide on a call.
+enum class Guide { returns_early, waits, may_wait };
+
+/// Whether the name of a call ends in Async.
+enum class Variant { plain, async };
+
+std::string name(const char* function, Variant variant) {
+  return std::string(function) + (variant == Variant::async ? "Async" : "");
+}
+
+struct Call {
+  std::string name;
+  cudaStream_t stream;  ///< in which its work is done
+  Guide guide;
+  std::function<void()> make;
+  std::function<bool()> is_right;  ///< whether its work was done; waits for the device
+};
+
+/// Sources and targets on the host and on the device, with the calls that use them.
+class Calls {
+ public:
+  Calls(std::uint64_t bytes, cudaStream_t stream);
+
+  /// The calls refer to this object.
+  std::vector<Call> all() const;
+  /// Sets all targets to zero. Waits for the device.
+  void clear() const;
+  /// Enqueues a kernel that runs for `nanoseconds`.
+  void launch(std::uint64_t nanoseconds, cudaStream_t stream) const {
+    run_for<<<1, 1, 0, stream>>>(nanoseconds, launches_.data());
+    check_launch("run_for");
+  }
+
+ private:
+  /// Memory of one kind, with the numbers in `from`.
+  struct Host {
+    Host(HostKind of, std::uint64_t bytes) : kind(of), from(of, bytes), to(of, bytes) {
+      write_numbers(from.as<float>(), bytes / sizeof(float), 0);
+    }
+    HostKind kind;
+    HostMemory from, to;
+  };
+
+  void add_copies(std::vector<Call>& calls, Variant variant) const;
+  Call copy(const std::string& what, Guide guide, void* to, const void* from, std::uint64_t bytes,
+            cudaMemcpyKind kind, Variant variant) const;
+  Call memset(Variant variant) const;
+  cudaStream_t stream_of(Variant variant) const {
+    return variant == Variant::plain ? cudaStreamLegacy : stream_;
+  }
+
+  std::uint64_t bytes_;
+  cudaStream_t stream_;
+  DeviceArray<unsigned> launches_;
+  DeviceArray<float> from_, to_;
+  Host pageable_, pinned_;
+};
+
+Calls::Calls(std::uint64_t bytes, cudaStream_t stream)
+    : bytes_(bytes),
+      stream_(stream),
+      launches_(1),
+      from_(bytes / sizeof(float)),
+      to_(bytes / sizeof(float)),
+      pageable_(HostKind::pageable, bytes),
+      pinned_(HostKind::pinned, bytes) {
+  write_numbers_on_device(from_.data(), from_.size(), 0, stream);
+}
+
+void Calls::clear() const {
+  launches_.clear(stream_);
+  to_.clear(stream_);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  for (const Host* host : {&pageable_, &pinned_}) std::fill_n(host->to.as(), bytes_, std::byte{0});
+}
+
+std::vector<Call> Calls::all() const {
+  std::vector<Call> calls = {{"kernel launch", stream_, Guide::returns_early,
+                              [this] { launch(busy / 10, stream_); },
+                              [this] { return launches_.read()[0] == 1; }}};
+  for (const Variant variant : {Variant::plain, Variant::async}) {
+    add_copies(calls, variant);
+    calls.push_back(memset(variant));
+  }
+  return calls;
+}
+
+Call Calls::copy(const std::string& what, Guide guide, void* to, const void* from,
+                 std::uint64_t bytes, cudaMemcpyKind kind, Variant variant) const {
+  const auto make = [=, this] {
+    if (variant == Variant::plain) {
+      check(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy");
+    } else {
+      check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
+    }
+  };
+  const auto is_right = [=] {
+    const auto* const target = static_cast<const float*>(to);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return kind == cudaMemcpyDeviceToHost ? has_numbers(target, bytes / sizeof(float), 0)
+                                          : device_has_numbers(target, bytes / sizeof(float), 0);
+  };
+  return {formatted("{} {}, {}", name("cudaMemcpy", variant), what, format_size(bytes)),
+          stream_of(variant), guide, make, is_right};
+}
+
+void Calls::add_copies(std::vector<Call>& calls, Variant variant) const {
+  calls.push_back(copy("inside the device", Guide::returns_early, to_.data(), from_.data(), bytes_,
+                       cudaMemcpyDeviceToDevice, variant));
+  for (const Host* host : {&pageable_, &pinned_}) {
+    const std::string kind = word_of(host->kind);
+    const Guide large = variant == Variant::plain          ? Guide::waits
+                        : host->kind == HostKind::pageable ? Guide::may_wait
+                                                           : Guide::returns_early;
+    for (const std::uint64_t bytes : {small, bytes_}) {
+      const bool is_listed = bytes == small && variant == Variant::plain;
+      calls.push_back(copy("up, " + kind, is_listed ? Guide::returns_early : large, to_.data(),
+                           host->from.as(), bytes, cudaMemcpyHostToDevice, variant));
+    }
+    calls.push_back(copy("down, " + kind, large, host->to.as(), from_.data(), small,
+                         cudaMemcpyDeviceToHost, variant));
+  }
+}
+
+Call Calls::memset(Variant variant) const {
+  const auto make = [=, this] {
+    if (variant == Variant::plain) {
+      check(cudaMemset(to_.data(), byte_of_memset, bytes_), "cudaMemset");
+    } else {
+      check(cudaMemsetAsync(to_.data(), byte_of_memset, bytes_, stream_), "cudaMemsetAsync");
+    }
+  };
+  const auto is_right = [this] {
+    constexpr auto set = std::bit_cast<float>(0x01010101 * byte_of_memset);
+    return std::ranges::all_of(to_.read(), [](float x) { return x == set; });
+  };
+  return {formatted("{}, {}", name("cudaMemset", variant), format_size(bytes_)), stream_of(variant),
+          Guide::returns_early, make, is_right};
+}
+
+/// The two times of a call in seconds, with the median of the times until its work was done.
+struct Times {
+  Measured returned;
+  double done;
+};
+
+/// Makes a call behind a kernel of `before` nanoseconds, or in an idle stream if that is 0.
+Times time(Bench& bench, const Calls& calls, const Call& call, std::uint64_t before) {
+  std::vector<double> done;
+  const Timing timing = bench.sample([&] {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    if (before > 0) calls.launch(before, call.stream);
+    const auto begin = Clock::now();
+    call.make();
+    const double returned = seconds_since(begin);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    done.push_back(seconds_since(begin));
+    return returned;
+  });
+  return {timing.seconds, summarize(std::move(done)).median};
+}
+
+std::string remark_on_idle(const Times& times) {
+  return formatted("its work was done {:.1f} us later", (times.done - times.returned.value) * 1e6);
+}
+
+/// Compares a call behind a busy kernel with the guide.
+std::string remark_on_busy(const Times& times, Guide guide) {
+  const bool early = times.returned.value < 0.5 * static_cast<double>(busy) / 1e9;
+  std::string text = early ? "returned before the kernel had ended" : "waited for the kernel";
+  if (guide == Guide::may_wait) return text + "; the guide: may wait";
+  return text + (early == (guide == Guide::returns_early) ? ", as the guide says"
+                                                          : ", unlike the guide's list");
+}
+
+}  // namespace
+
+Table returns(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t bytes =
+      bench.bytes("returns.size", {.of_host = 0.2}) / sizeof(float) * sizeof(float);
+  const Calls calls(bytes, gpu.stream());
+  Measurements rows(
+      {{"call", ColumnType::text}, {"stream", ColumnType::text}, {"done", ColumnType::real, "us"}},
+      {"returned", ColumnType::real, "us"});
+  for (const Call& call : calls.all()) {
+    calls.clear();
+    call.make();
+    bench.verify(call.is_right(), call.name);
+    for (const std::uint64_t before : {std::uint64_t{0}, busy}) {
+      const Times times = time(bench, calls, call, before);
+      rows.add({call.name, before > 0 ? "busy" : "idle", times.done * 1e6},
+               times.returned.times(1e6), times.returned.value / times.done,
+               before > 0 ? remark_on_busy(times, call.guide) : remark_on_idle(times));
+    }
+  }
+  return std::move(rows).table();
+}
+#endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::link
