@@ -41,6 +41,8 @@ class DeviceArray {
   explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
     check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
           "cudaMemcpy");
+    // The copy may return before it ends, and non-blocking streams do not wait for it.
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   DeviceArray(DeviceArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}

@@ -81,8 +81,7 @@ __device__ unsigned first_word(unsigned round, unsigned bytes) {
   return (blockIdx.x + round) % gridDim.x * (bytes / sizeof(unsigned));
 }
 
-// --------------------------------------------------------------------- copies of a piece, by
-// method
+// ------------------------------------------------------------------------- copies of a piece
 
 enum class Method { registers, through_l1, past_l1, bulk };
 

@@ -82,7 +82,7 @@ class CopyRows {
     const auto [yardstick, is_first] =
         yardsticks_.emplace(std::pair{std::string(each.part), each.bytes}, clocks.value);
     const double speed = yardstick->second / clocks.value;
-    const std::string text = is_first ? "the yardstick"
+    const std::string text = is_first ? "the yardstick of this size"
                              : remark ? remark(clocks.value)
                                       : formatted("{:.2f} times as fast as the yardstick", speed);
     rows_.add({each.part, each.method, std::int64_t{each.bytes}, std::int64_t{registers}}, clocks,
