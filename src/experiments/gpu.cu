@@ -107,8 +107,7 @@ Timing Gpu::time(const std::function<void()>& enqueue) {
   return bench_.sample([&] { return seconds_of(enqueue, calls); });
 }
 
-Timing Gpu::time_after(const std::function<void()>& prepare,
-                       const std::function<void()>& enqueue) {
+Timing Gpu::time_after(const std::function<void()>& prepare, const std::function<void()>& enqueue) {
   return bench_.sample([&] {
     prepare();
     synchronize();

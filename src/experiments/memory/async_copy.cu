@@ -53,7 +53,7 @@ extern const Experiment about_async_copy = {
         "of the speed of the first method of the part, through registers, with pieces of the same "
         "size",
     .figure = {.look = Look::lines,
-               .x = "bytes",
+               .x = "piece",
                .y = "clocks",
                .series = "method",
                .panel = "part",
@@ -91,19 +91,26 @@ __device__ void copy_by_registers(Element* to, const Element* from, unsigned cou
   for (unsigned i = threadIdx.x; i < count; i += threads) to[i] = from[i];
 }
 
-/// Starts the copy. The function of the guide, __pipeline_memcpy_async(), copies 4 and 8 bytes
-/// through L1 and 16 bytes past it; the other way for 16 bytes needs PTX.
+/// Starts the copy of an element. The function of the guide, __pipeline_memcpy_async(), copies 4
+/// and 8 bytes through L1 and 16 bytes past it; the other way for 16 bytes needs PTX, and does
+/// nothing below compute capability 8.0.
+template <class Element, Method Way>
+__device__ void start_copy(Element* to, const Element* from) {
+  if constexpr (Way == Method::through_l1 && sizeof(Element) == 16) {
+#if __CUDA_ARCH__ >= 800
+    const auto place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+#endif
+  } else {
+    __pipeline_memcpy_async(to, from, sizeof(Element));
+  }
+}
+
 template <class Element, Method Way>
 __device__ void start_copies(Element* to, const Element* from, unsigned count) {
 #pragma unroll 1  // all copies are in flight anyway
   for (unsigned i = threadIdx.x; i < count; i += threads) {
-    if constexpr (Way == Method::through_l1 && sizeof(Element) == 16) {
-      const auto place = static_cast<unsigned>(__cvta_generic_to_shared(&to[i]));
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(place), "l"(&from[i])
-                   : "memory");
-    } else {
-      __pipeline_memcpy_async(&to[i], &from[i], sizeof(Element));
-    }
+    start_copy<Element, Way>(&to[i], &from[i]);
   }
   __pipeline_commit();
 }

@@ -37,7 +37,7 @@ extern const Experiment about_cache = {
         "GB/s.",
     .share = "of the rate of reading device memory",
     .options = options,
-    .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
+    .figure = {.look = Look::lines, .x = "set", .y = "rate", .log_x = true, .log_y = true},
     .needs = {.ceilings = {"device_read"}},
     .run = with_cuda<cache>(),
 };
@@ -121,7 +121,7 @@ Table cache(Bench& bench) {
   count_up<<<blocks_for(max / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
       reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
-  Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"},
+  Measurements rows({{"set", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"},
                     Rows::of_kernels);
   for (const std::uint64_t bytes : sizes_up_to(row / 2, max, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // per block: a launch takes 3 us

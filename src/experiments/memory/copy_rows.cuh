@@ -52,9 +52,11 @@ class CopyRows {
         clocks_(1),
         rows_({{"part", ColumnType::text},
                {"method", ColumnType::text},
-               {"bytes", ColumnType::integer, "B/block"},
+               {"piece", ColumnType::integer, "B/block"},
                {"registers", ColumnType::integer}},
-              {"clocks", ColumnType::real, "clocks/B"}, Rows::of_kernels) {}
+              {"clocks", ColumnType::real, "clocks/B"}, Rows::of_kernels) {
+    clocks_.clear(gpu.stream());
+  }
 
   Bench& bench() const { return bench_; }
   Gpu& gpu() const { return gpu_; }

@@ -50,7 +50,7 @@ extern const Experiment about_latency = {
         "memory 435 cycles.",
     .options = options,
     .figure = {.look = Look::lines,
-               .x = "bytes",
+               .x = "set",
                .y = "latency",
                .series = "memory",
                .log_x = true,
@@ -281,7 +281,7 @@ Table latency(Bench& bench) {
   Gpu gpu(bench);
   const std::uint64_t max = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
   Measurements rows({{"memory", ColumnType::text},
-                     {"bytes", ColumnType::integer, "B"},
+                     {"set", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
                     {"latency", ColumnType::real, "ns"}, Rows::of_kernels);
   Chase chase(bench, gpu, rows);
