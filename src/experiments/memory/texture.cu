@@ -253,7 +253,9 @@ void add_bytes(ReadRates& rates, unsigned n) {
   const TextureArray<unsigned char> array(from.data(), n, n);
   const Texture view(array.resource(), {.values = cudaReadModeNormalizedFloat});
   const auto side = static_cast<int>(n);
-  const Matrix<unsigned char> matrix{view.get(), from.data(), side, side};
+  const Matrix<unsigned char> bytes_in_memory{0, from.data(), side, side};
+  // The kernel that fetches floats: the texture unit converts.
+  const Matrix<float> converted{view.get(), nullptr, side, side};
   const dim3 grid(n / lanes, n / warps);
   const double bytes = static_cast<double>(count) * (1 + sizeof(float));
   const auto is_right = [&] { return rates.is_right<Result::converted>(n); };
@@ -262,9 +264,9 @@ void add_bytes(ReadRates& rates, unsigned n) {
               rates.bench().ceiling("device_copy"), launch, is_right);
   };
   add("rows of bytes, global", Through::global, "converted to a float and multiplied",
-      launch_of(copy_rows<Through::global, unsigned char, float>, grid, matrix, rates));
+      launch_of(copy_rows<Through::global, unsigned char, float>, grid, bytes_in_memory, rates));
   add("rows of bytes, texture", Through::texture, "",
-      launch_of(copy_rows<Through::texture, unsigned char, float>, grid, matrix, rates));
+      launch_of(copy_rows<Through::texture, float, float>, grid, converted, rates));
 }
 
 /// Reads a small matrix from the cache in one way, by hand and through a texture.
