@@ -107,6 +107,14 @@ Timing Gpu::time(const std::function<void()>& enqueue) {
   return bench_.sample([&] { return seconds_of(enqueue, calls); });
 }
 
+Timing Gpu::time_after(const std::function<void()>& prepare, const std::function<void()>& enqueue) {
+  return bench_.sample([&] {
+    prepare();
+    synchronize();
+    return seconds_of(enqueue, 1);
+  });
+}
+
 Timing Gpu::time_call(const std::function<void()>& call) {
   return bench_.sample([&] {
     synchronize();
@@ -162,18 +170,16 @@ PeerAccessGuard::~PeerAccessGuard() {
   device::cuda::report(cudaSetDevice(current), "cudaSetDevice");
 }
 
-WindowGuard::WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window)
-    : stream_(stream) {
+void WindowGuard::replace(const cudaAccessPolicyWindow& window) const {
   cudaStreamAttrValue value{};
   value.accessPolicyWindow = window;
-  check(cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value),
+  check(cudaStreamSetAttribute(stream_, cudaStreamAttributeAccessPolicyWindow, &value),
         "cudaStreamSetAttribute");
 }
 
 WindowGuard::~WindowGuard() {
   cudaStreamAttrValue none{};
-  none.accessPolicyWindow.hitProp = cudaAccessPropertyNormal;
-  none.accessPolicyWindow.missProp = cudaAccessPropertyNormal;
+  none.accessPolicyWindow = no_window();
   device::cuda::report(
       cudaStreamSetAttribute(stream_, cudaStreamAttributeAccessPolicyWindow, &none),
       "cudaStreamSetAttribute");

@@ -41,6 +41,8 @@ class DeviceArray {
   explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
     check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
           "cudaMemcpy");
+    // The copy may return before it ends, and non-blocking streams do not wait for it.
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   DeviceArray(DeviceArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
@@ -144,6 +146,10 @@ class Gpu {
   /// Error if a sample is not enqueued within the limit of the gate.
   Timing time(const std::function<void()>& enqueue);
 
+  /// The same for work that needs a preparation, which is not timed: before each sample, calls
+  /// `prepare`, which may wait for the device, waits for stream(), and enqueues the work once.
+  Timing time_after(const std::function<void()>& prepare, const std::function<void()>& enqueue);
+
   /// Measures `call` by the host's clock, from its start to the end of its work on stream(). For
   /// calls that wait for the device.
   Timing time_call(const std::function<void()>& call);
@@ -245,14 +251,24 @@ class CarveoutGuard {
   cudaFuncAttributes before_{};
 };
 
+/// The access policy window of a stream that has none.
+constexpr cudaAccessPolicyWindow no_window() {
+  return {nullptr, 0, 0, cudaAccessPropertyNormal, cudaAccessPropertyNormal};
+}
+
 /// Sets an access policy window on `stream`, so that lines of that memory stay in the L2 cache. The
 /// destructor removes the window and resets all persisting lines.
 class WindowGuard {
  public:
-  WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window);
+  WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window) : stream_(stream) {
+    replace(window);
+  }
   WindowGuard(const WindowGuard&) = delete;
   WindowGuard& operator=(const WindowGuard&) = delete;
   ~WindowGuard();
+
+  /// Sets another window for kernels that are launched from now on. Persisting lines stay.
+  void replace(const cudaAccessPolicyWindow& window) const;
 
  private:
   cudaStream_t stream_;

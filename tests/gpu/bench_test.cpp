@@ -91,6 +91,9 @@ TEST(Guards, RemoveWindowsAfterAnException) {
     window.missProp = cudaAccessPropertyStreaming;
     const WindowGuard guard(stream.get(), window);
     EXPECT_EQ(bytes_of_window(), hot.bytes());
+    window.num_bytes /= 2;
+    guard.replace(window);
+    EXPECT_EQ(bytes_of_window(), hot.bytes() / 2);
     throw Error("in the middle");
   } catch (const Error&) {
   }
@@ -304,13 +307,42 @@ TEST(Experiments, RejectAStreamThatUsesItsHotRegionOnce) {
   EXPECT_NE(result.message.find("l2-window.stream"), std::string::npos) << result.message;
 }
 
+TEST(Experiments, GiveBackThePartOfTheCacheThatTheySetAside) {
+  const std::size_t before = persisting_limit();
+  const Ended ended = test::run_bench({named("l2-window")}, {{"l2-window.stream", "1GiB"}});
+  EXPECT_EQ(persisting_limit(), before);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("l2-window");
+  if (result.state == "not available") GTEST_SKIP() << result.message;
+  EXPECT_EQ(result.state, "measured") << result.message;
+  std::set<std::string> varied;
+  for (const Row& row : result.table.rows()) varied.insert(row.get<std::string>("varied"));
+  EXPECT_EQ(varied.size(), 5U);
+}
+
+/// The other experiments of the group that have several ways to the same data.
+TEST(Experiments, VerifyEachWayToSharedMemoryConstantsAndTextures) {
+  const Ended ended =
+      test::run_bench({named("async-copy"), named("constant"), named("texture"), named("latency")},
+                      {{"latency.most", "16MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  for (const auto& [name, result] : ended.results) {
+    EXPECT_EQ(result.state, "measured") << name << ": " << result.message;
+    for (const Row& row : result.table.rows()) {
+      EXPECT_GE(row.get<double>("operations"), 0) << name;
+      EXPECT_GE(row.get<double>("bytes"), 0) << name;
+    }
+  }
+}
+
 TEST(Experiments, StartCachesAtFourKiB) {
   const Ended ended = test::run_bench({named("cache")}, {{"cache.most", "256KiB"}});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
   std::set<std::int64_t> sizes;
   for (const Row& row : ended.results.at("cache").table.rows()) {
-    sizes.insert(row.get<std::int64_t>("bytes"));
+    sizes.insert(row.get<std::int64_t>("set"));
   }
   EXPECT_EQ(sizes, (std::set<std::int64_t>{4096, 16384, 65536, 262144}));
 }

@@ -1,17 +1,23 @@
-// Three ways from device memory to shared memory. Through registers, a thread loads words, waits
-// for them and stores them. An asynchronous copy needs no registers, and the thread does not wait
-// for each word. A bulk copy is one instruction for the whole block.
-#include <array>
-#include <map>
+// Ways from global memory to shared memory. Through registers, a thread loads elements, waits for
+// them and stores them. An asynchronous copy needs no registers, and the thread does not wait for
+// each element; it can even compute while the copy is on its way. A bulk copy is one instruction
+// for the whole block.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/copy_rows.cuh"
+#include "experiments/memory/copy_sums.hpp"
 
 #if SHARDSTREAM_HAS_CUDA
-#include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 #include <cuda/barrier>
 #endif
@@ -25,23 +31,33 @@ extern const Experiment about_async_copy = {
     .group = "memory",
     .summary = "Asynchronous copies to shared memory need no registers and keep no thread waiting.",
     .explanation =
-        "Each block copies data from device memory to shared memory, in words of 4, 8 or 16 "
-        "bytes and 1 to 8 words per thread. The methods are: through registers; asynchronous "
-        "copies by the threads (cp.async); and one bulk copy by the block (compute capability "
-        "9.0). The result is the number of clocks per byte, from the first copy until all "
-        "threads see the data. Asynchronous copies are all in flight at once. Through registers, "
-        "four loads are in flight at a time, because the compiler unrolls the loop by four. The "
-        "remaining words follow with fewer loads in flight, so 4 and 8 words per thread take "
-        "fewer clocks per byte than 3 and 6. Expect words of 8 and 16 bytes to be best. CUDA C++ "
-        "Best Practices Guide, section Asynchronous Copy from Global Memory to Shared Memory.",
+        "Each block copies pieces of 512 bytes to 48 KiB from global to shared memory, in elements "
+        "of 4, 8 or 16 bytes. The data lie in L2, and a block copies different pieces. The methods "
+        "are: through registers; asynchronous copies by the threads (cp.async), through L1 (.ca) "
+        "or past it (.cg, for 16 bytes only); and one bulk copy by the block (compute capability "
+        "9.0). The result is the number of clocks per byte, from the first copy until all threads "
+        "see the data, as a mean over all threads of all blocks. Asynchronous copies are all in "
+        "flight at once. Through registers, at most four loads of a thread are in flight, because "
+        "the loop is unrolled by four; of 7 or 14 elements, the last ones follow with fewer in "
+        "flight. The column `registers` has those of a thread. Elements of 16 bytes by both .ca "
+        "and .cg separate the effect of their size from that of L1. If a piece is copied again, "
+        "L1 has it, but .cg passes by L1. In the last part, a piece is also computed with: after "
+        "its copy, or while the next piece is copied to a second buffer. Expect asynchronous "
+        "copies to be best with elements of 8 and 16 bytes, to need fewer registers, and to hide "
+        "most of the copy behind computation with two buffers. CUDA C++ Best Practices Guide, "
+        "section Asynchronous Copy from Global Memory to Shared Memory.",
     .reference =
-        "A100: asynchronous copies of 8 and 16 bytes are best; the number of words need not be a "
-        "multiple of four.",
-    .share = "of the speed through registers with as many words of the same size",
+        "A100: asynchronous copies of 8 and 16 bytes are best; the number of elements per thread "
+        "need not be a multiple of four.",
+    .share =
+        "of the speed of the first method of the part, through registers, with pieces of the same "
+        "size",
     .figure = {.look = Look::lines,
-               .x = "words",
+               .x = "piece",
                .y = "clocks",
                .series = "method",
+               .panel = "part",
+               .log_x = true,
                .log_y = true,
                .more_is_better = false},
     .needs = {.compute_capability = 80},
@@ -52,39 +68,51 @@ extern const Experiment about_async_copy = {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned max_words = 8;  // per thread
-constexpr unsigned rounds = 32;    // copies per block, each of different data
+constexpr unsigned max_bytes = 48 * 1024;  // of a piece
+constexpr unsigned rounds = 32;            // pieces per block; large GPUs have more blocks
+constexpr unsigned steps = 16;             // of the computation with each word
 
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
+extern __shared__ uint4 shared_memory[];
 
-enum class Method { registers, asynchronous, bulk };
-
-/// The copies of all blocks. In round r, a block copies piece r * gridDim.x + blockIdx.x, which has
-/// words * threads words.
-struct Work {
-  const float* from;
-  unsigned words;              ///< per thread
-  unsigned long long* clocks;  ///< out: sum over all rounds of the first block
-  unsigned* wrong;             ///< out: number of wrong floats in shared memory
-};
-
-template <class Word>
-__device__ void copy_by_registers(Word* to, const Word* from, unsigned words) {
-  for (unsigned i = 0; i < words; ++i) {
-    to[i * threads + threadIdx.x] = from[i * threads + threadIdx.x];
-  }
-  __syncthreads();
+/// Word i of the data is i. In round r, block b copies piece (b + r) mod gridDim.x. L1 is empty
+/// when a kernel begins, so it never has the piece.
+__device__ unsigned first_word(unsigned round, unsigned bytes) {
+  return (blockIdx.x + round) % gridDim.x * (bytes / sizeof(unsigned));
 }
 
-template <class Word>
-__device__ void copy_asynchronously(Word* to, const Word* from, unsigned words) {
-  for (unsigned i = 0; i < words; ++i) {
-    const unsigned place = i * threads + threadIdx.x;
-    __pipeline_memcpy_async(&to[place], &from[place], sizeof(Word));
+// ------------------------------------------------------------------------- copies of a piece
+
+enum class Method { registers, through_l1, past_l1, bulk };
+
+template <class Element>
+__device__ void copy_by_registers(Element* to, const Element* from, unsigned count) {
+#pragma unroll 4  // so that four loads are in flight, each of which needs registers
+  for (unsigned i = threadIdx.x; i < count; i += threads) to[i] = from[i];
+}
+
+/// Starts the copy of an element. The function of the guide, __pipeline_memcpy_async(), copies 4
+/// and 8 bytes through L1 and 16 bytes past it; the other way for 16 bytes needs PTX, and does
+/// nothing below compute capability 8.0.
+template <class Element, Method Way>
+__device__ void start_copy(Element* to, const Element* from) {
+  if constexpr (Way == Method::through_l1 && sizeof(Element) == 16) {
+#if __CUDA_ARCH__ >= 800
+    const auto place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+#endif
+  } else {
+    __pipeline_memcpy_async(to, from, sizeof(Element));
+  }
+}
+
+template <class Element, Method Way>
+__device__ void start_copies(Element* to, const Element* from, unsigned count) {
+#pragma unroll 1  // all copies are in flight anyway
+  for (unsigned i = threadIdx.x; i < count; i += threads) {
+    start_copy<Element, Way>(&to[i], &from[i]);
   }
   __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads();
 }
 
 /// The first thread starts the copy; all threads wait at the barrier, which counts the bytes.
@@ -106,112 +134,257 @@ __device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier
 #endif
 }
 
-template <class Word, Method Way>
-__global__ void __launch_bounds__(threads) copy_to_shared(Work work) {
-  __shared__ alignas(128) Word to[max_words * threads];
+struct Copies {
+  const unsigned* from;
+  unsigned bytes;              ///< of a piece
+  unsigned times;              ///< how often each piece is copied; the last copy is measured
+  unsigned long long* clocks;  ///< out: increased by the clocks of all threads
+  unsigned* wrong;             ///< out: number of wrong words in shared memory; nullptr: no check
+};
+
+template <class Element, Method Way>
+__global__ void __launch_bounds__(threads, 1) copy_to_shared(Copies work) {
   __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
   auto& barrier = *reinterpret_cast<Barrier*>(room);
   if constexpr (Way == Method::bulk) {
     if (threadIdx.x == 0) init(&barrier, threads);
   }
-  const unsigned words = work.words * threads, floats = words * sizeof(Word) / sizeof(float);
+  auto* const to = reinterpret_cast<Element*>(shared_memory);
+  const unsigned count = work.bytes / sizeof(Element);
   unsigned long long clocks = 0;
   for (unsigned round = 0; round < rounds; ++round) {
-    const std::uint64_t first = (std::uint64_t{round} * gridDim.x + blockIdx.x) * floats;
-    const auto* const from = reinterpret_cast<const Word*>(work.from + first);
-    __syncthreads();
-    const long long begin = clock64();
-    if constexpr (Way == Method::registers) copy_by_registers(to, from, work.words);
-    if constexpr (Way == Method::asynchronous) copy_asynchronously(to, from, work.words);
-    if constexpr (Way == Method::bulk) copy_in_bulk(to, from, words * sizeof(Word), barrier);
-    clocks += clock64() - begin;
-    const auto* const copied = reinterpret_cast<const float*>(to);
-    for (unsigned i = threadIdx.x; i < floats; i += threads) {
-      if (copied[i] != unit_number(first + i)) atomicAdd(work.wrong, 1);
+    const unsigned first = first_word(round, work.bytes);
+    const auto* const from = reinterpret_cast<const Element*>(work.from + first);
+    long long last = 0;
+    for (unsigned time = 0; time < work.times; ++time) {
+      __syncthreads();
+      const long long begin = clock64();
+      if constexpr (Way == Method::registers) copy_by_registers(to, from, count);
+      if constexpr (Way == Method::through_l1 || Way == Method::past_l1) {
+        start_copies<Element, Way>(to, from, count);
+        __pipeline_wait_prior(0);
+      }
+      if constexpr (Way == Method::bulk) {
+        copy_in_bulk(to, from, work.bytes, barrier);
+      } else {
+        __syncthreads();
+      }
+      last = clock64() - begin;
     }
-    __syncthreads();
+    clocks += last;
+    if (work.wrong == nullptr) continue;
+    const auto* const words = reinterpret_cast<const unsigned*>(shared_memory);
+#pragma unroll 1  // the registers of the kernel are to be those of the copy
+    for (unsigned i = threadIdx.x; i < work.bytes / sizeof(unsigned); i += threads) {
+      if (words[i] != first + i) atomicAdd(work.wrong, 1);
+    }
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) *work.clocks = clocks;
+  atomicAdd(work.clocks, clocks);
 }
 
-using Kernel = void (*)(Work);
+// ----------------------------------------------------------------------------- copy and compute
 
-struct Case {
-  const char* name;
-  Method method;
-  unsigned bytes;  ///< of a word
-  Kernel kernel;
-  int compute_capability;
+enum class Order {
+  copy_only,
+  compute_only,
+  registers,  ///< copy through registers, then compute
+  wait,       ///< copy asynchronously, wait, then compute
+  overlap     ///< compute while the next piece is copied to the other buffer
 };
 
-const std::array cases = {
-    Case{"registers, 4 B", Method::registers, 4, copy_to_shared<float, Method::registers>, 80},
-    Case{"registers, 8 B", Method::registers, 8, copy_to_shared<float2, Method::registers>, 80},
-    Case{"registers, 16 B", Method::registers, 16, copy_to_shared<float4, Method::registers>, 80},
-    Case{"asynchronous, 4 B", Method::asynchronous, 4, copy_to_shared<float, Method::asynchronous>,
-         80},
-    Case{"asynchronous, 8 B", Method::asynchronous, 8, copy_to_shared<float2, Method::asynchronous>,
-         80},
-    Case{"asynchronous, 16 B", Method::asynchronous, 16,
-         copy_to_shared<float4, Method::asynchronous>, 80},
-    Case{"bulk, 16 B", Method::bulk, 16, copy_to_shared<float4, Method::bulk>, 90},
+struct Computation {
+  const unsigned* from;
+  unsigned bytes;              ///< of a piece; there are two buffers of that size
+  unsigned factor, summand;    ///< not constants, which the compiler would combine for all steps
+  unsigned long long* clocks;  ///< out: increased by the clocks of all threads
+  unsigned* sums;              ///< out: of each thread
 };
 
-/// The compiler unrolls the loop of copy_by_registers() by `unrolled`.
-std::string remark_on_registers(unsigned words) {
-  constexpr unsigned unrolled = 4;
-  const unsigned groups = words / unrolled, left = words % unrolled;
-  if (groups == 0) return formatted("fewer than {} loads in flight", unrolled);
-  const std::string full = formatted("{} x {} loads in flight", groups, unrolled);
-  return left == 0 ? full : full + formatted(", then {} with fewer in flight", left);
+/// Replaces each word x `steps` times by x * factor + summand. Returns the sum of the thread.
+__device__ unsigned compute(const uint4* piece, const Computation& work) {
+  unsigned sum = 0;
+  for (unsigned i = threadIdx.x; i < work.bytes / sizeof(uint4); i += threads) {
+    uint4 x = piece[i];
+#pragma unroll
+    for (unsigned step = 0; step < steps; ++step) {
+      x.x = x.x * work.factor + work.summand;
+      x.y = x.y * work.factor + work.summand;
+      x.z = x.z * work.factor + work.summand;
+      x.w = x.w * work.factor + work.summand;
+    }
+    sum += x.x + x.y + x.z + x.w;
+  }
+  return sum;
+}
+
+template <Order Kind>
+__global__ void __launch_bounds__(threads, 1) copy_and_compute(Computation work) {
+  const unsigned count = work.bytes / sizeof(uint4);
+  const auto buffer = [&](unsigned round) {
+    return shared_memory + (Kind == Order::overlap ? round % 2 : 0) * count;
+  };
+  const auto piece = [&](unsigned round) {
+    return reinterpret_cast<const uint4*>(work.from + first_word(round, work.bytes));
+  };
+  unsigned sum = 0;
+  const long long begin = clock64();
+  if constexpr (Kind == Order::overlap || Kind == Order::compute_only) {
+    start_copies<uint4, Method::past_l1>(buffer(0), piece(0), count);
+  }
+  for (unsigned round = 0; round < rounds; ++round) {
+    uint4* const now = buffer(round);
+    if constexpr (Kind == Order::registers) copy_by_registers(now, piece(round), count);
+    if constexpr (Kind == Order::copy_only || Kind == Order::wait) {
+      start_copies<uint4, Method::past_l1>(now, piece(round), count);
+    }
+    if constexpr (Kind == Order::overlap) {
+      if (round + 1 < rounds) {
+        start_copies<uint4, Method::past_l1>(buffer(round + 1), piece(round + 1), count);
+        __pipeline_wait_prior(1);  // for all copies but the one that was just started
+      } else {
+        __pipeline_wait_prior(0);
+      }
+    } else if constexpr (Kind != Order::registers) {
+      __pipeline_wait_prior(0);
+    }
+    __syncthreads();  // the threads see the words that others copied
+    if constexpr (Kind == Order::copy_only) {
+      sum += threadIdx.x < count ? now[threadIdx.x].x : 0;
+    } else {
+      sum += compute(now, work);
+    }
+    __syncthreads();  // the buffer may be overwritten
+  }
+  atomicAdd(work.clocks, static_cast<unsigned long long>(clock64() - begin));
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
+}
+
+// ----------------------------------------------------------------------------------- the tables
+
+struct CopyMethod {
+  CopyCase each;
+  void (*kernel)(Copies);
+  unsigned times = 1;
+};
+
+/// The first method of each part is its yardstick.
+template <class Element>
+std::vector<CopyMethod> methods(const char* part, unsigned times, bool has_bulk) {
+  std::vector<CopyMethod> all = {
+      {{part, "registers", 0}, copy_to_shared<Element, Method::registers>, times},
+      {{part, "asynchronous, .ca", 0}, copy_to_shared<Element, Method::through_l1>, times}};
+  if constexpr (sizeof(Element) == 16) {
+    all.push_back(
+        {{part, "asynchronous, .cg", 0}, copy_to_shared<Element, Method::past_l1>, times});
+    if (has_bulk && times == 1) {
+      all.push_back({{part, "bulk", 0}, copy_to_shared<Element, Method::bulk>, times});
+    }
+  }
+  return all;
+}
+
+void measure_copy(CopyRows& rows, CopyMethod method, unsigned bytes) {
+  method.each.bytes = bytes;
+  permit_shared_memory(method.kernel, max_bytes);
+  const cudaStream_t stream = rows.gpu().stream();
+  const auto launch = [&](unsigned* wrong) {
+    method.kernel<<<rows.blocks(), threads, bytes, stream>>>(
+        {rows.words(), bytes, method.times, rows.clocks(), wrong});
+    check_launch(method.each.method);
+  };
+  const DeviceArray<unsigned> wrong(1);
+  wrong.clear(stream);
+  launch(wrong.data());
+  rows.bench().verify(wrong.read()[0] == 0, method.each.method);
+  rows.measure(method.each, registers_of(method.kernel), [&] { launch(nullptr); },
+               {0, rows.all_bytes(bytes) * method.times});
+}
+
+/// The sum of all threads of a block.
+unsigned expected_sum(Order order, unsigned block, unsigned blocks, const Computation& work) {
+  const unsigned words = work.bytes / sizeof(unsigned);
+  unsigned sum = 0;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const unsigned piece = (block + (order == Order::compute_only ? 0 : round)) % blocks;
+    const std::uint64_t first = std::uint64_t{piece} * words;
+    sum += order == Order::copy_only
+               ? sum_of_replaced(first, 4, std::min(threads, words / 4), 0, 1, 0)
+               : sum_of_replaced(first, 1, words, steps, work.factor, work.summand);
+  }
+  return sum;
+}
+
+/// Checks and measures an order of copies and computation. Returns clocks per byte.
+double measure_order(CopyRows& rows, const char* name, Order order, void (*kernel)(Computation),
+                     unsigned bytes, const std::function<std::string(double)>& remark = {}) {
+  permit_shared_memory(kernel, 2 * max_bytes);
+  const unsigned blocks = rows.blocks();
+  const DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
+  const Computation work{rows.words(), bytes, 1664525, 1013904223, rows.clocks(), sums.data()};
+  const auto launch = [&] {
+    kernel<<<blocks, threads, 2 * bytes, rows.gpu().stream()>>>(work);
+    check_launch(name);
+  };
+  launch();
+  const std::vector<unsigned> found = sums.read();
+  for (unsigned block = 0; block < blocks; ++block) {
+    const auto begin = found.begin() + std::ptrdiff_t{block} * threads;
+    rows.bench().verify(
+        std::accumulate(begin, begin + threads, 0U) == expected_sum(order, block, blocks, work),
+        name);
+  }
+  const double all = rows.all_bytes(bytes);
+  const double operations = (2 * steps + 1) * all / sizeof(unsigned);
+  return rows.measure({"16 B elements and computation", name, bytes}, registers_of(kernel), launch,
+                      {order == Order::copy_only ? 0 : operations,
+                       order == Order::compute_only ? all / rounds : all},
+                      remark);
+}
+
+void measure_computation(CopyRows& rows, unsigned bytes) {
+  measure_order(rows, "registers, then compute", Order::registers,
+                copy_and_compute<Order::registers>, bytes);
+  const double copy =
+      measure_order(rows, "copy only", Order::copy_only, copy_and_compute<Order::copy_only>, bytes);
+  const double computation = measure_order(rows, "compute only", Order::compute_only,
+                                           copy_and_compute<Order::compute_only>, bytes);
+  const double both = copy + computation;
+  measure_order(rows, "copy, wait, compute", Order::wait, copy_and_compute<Order::wait>, bytes,
+                [&](double clocks) {
+                  return formatted("{:.2f} of the sum of copy and computation", clocks / both);
+                });
+  measure_order(rows, "copy the next, compute", Order::overlap, copy_and_compute<Order::overlap>,
+                bytes, [&](double clocks) {
+                  return formatted(
+                      "{:.2f} of the sum of copy and computation; the longer one is "
+                      "{:.2f}",
+                      clocks / both, std::max(copy, computation) / both);
+                });
 }
 
 }  // namespace
 
 Table async_copy(Bench& bench) {
   Gpu gpu(bench);
-  const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * max_words * 4);
-  fill(from, gpu.stream());
-  const DeviceArray<unsigned long long> clocks(1);
-  const DeviceArray<unsigned> wrong(1);
-  Measurements rows({{"method", ColumnType::text},
-                     {"words", ColumnType::integer, "words/thread"},
-                     {"bytes", ColumnType::integer, "B/block"}},
-                    {"clocks", ColumnType::real, "clocks/B"});
-  // Clocks per byte, by bytes per word and words per thread.
-  std::map<std::pair<unsigned, unsigned>, double> through_registers;
-  for (const Case& each : cases) {
-    if (bench.device().info().compute_capability < each.compute_capability) {
-      bench.note(formatted("{} is not measured: it needs compute capability {}.{}.",
-                           std::string(each.name), each.compute_capability / 10,
-                           each.compute_capability % 10));
-      continue;
+  CopyRows rows(bench, gpu, max_bytes, threads, rounds);
+  constexpr int bulk = 90;  // compute capability
+  const bool has_bulk = bench.device().info().compute_capability >= bulk;
+  if (!has_bulk) bench.note("Bulk copies are not measured: they need compute capability 9.0.");
+  const auto all_sizes = [&](const std::vector<CopyMethod>& of_part,
+                             const std::vector<unsigned>& kib) {
+    for (const CopyMethod& method : of_part) {
+      if (method.times == 1) measure_copy(rows, method, 512);
+      for (const unsigned size : kib) measure_copy(rows, method, size * 1024);
     }
-    for (const unsigned words : {1U, 2U, 3U, 4U, 5U, 6U, 8U}) {
-      if (bench.is_quick() && (words == 2 || words == 5)) continue;
-      const double bytes = 1.0 * each.bytes * words * threads;
-      const auto clocks_of_call = [&] {
-        wrong.clear(gpu.stream());
-        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(
-            {from.data(), words, clocks.data(), wrong.data()});
-        check_launch(each.name);
-        bench.verify(wrong.read()[0] == 0, each.name);
-        return static_cast<double>(clocks.read()[0]) / rounds / bytes;
-      };
-      const Timing timing = bench.sample(clocks_of_call);
-      const double value = timing.seconds.value;
-      // The first cases are those through registers.
-      const double yardstick =
-          through_registers.emplace(std::pair{each.bytes, words}, value).first->second;
-      const bool is_yardstick = each.method == Method::registers;
-      rows.add({each.name, std::int64_t{words}, static_cast<std::int64_t>(bytes)}, timing.seconds,
-               yardstick / value,
-               is_yardstick
-                   ? remark_on_registers(words)
-                   : formatted("{:.2f} times as fast as through registers", yardstick / value));
-    }
-  }
+  };
+  const std::vector<unsigned> few = {4, 16, 48};
+  const std::vector<unsigned> sizes =
+      bench.is_quick() ? few : std::vector<unsigned>{1, 2, 4, 8, 12, 16, 28, 32, 48};
+  all_sizes(methods<float>("4 B elements", 1, has_bulk), sizes);
+  all_sizes(methods<float2>("8 B elements", 1, has_bulk), sizes);
+  all_sizes(methods<float4>("16 B elements", 1, has_bulk), sizes);
+  all_sizes(methods<float4>("16 B elements, copied again", 2, has_bulk), few);
+  for (const unsigned size : few) measure_computation(rows, size * 1024);
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -32,10 +32,12 @@ extern const Experiment about_cache = {
         "GPUs merge such reads, so the rate is higher than for larger sets in L2. Expect L1 to "
         "be several times as fast as L2, and L2 faster than memory. CUDA C++ Best Practices "
         "Guide, chapter Memory Optimizations.",
-    .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
+    .reference =
+        "Tesla V100, measured by gpu-benches (github.com/te42kyfo/gpu-benches): L1 13700, L2 2500 "
+        "GB/s.",
     .share = "of the rate of reading device memory",
     .options = options,
-    .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
+    .figure = {.look = Look::lines, .x = "set", .y = "rate", .log_x = true, .log_y = true},
     .needs = {.ceilings = {"device_read"}},
     .run = with_cuda<cache>(),
 };
@@ -119,7 +121,8 @@ Table cache(Bench& bench) {
   count_up<<<blocks_for(max / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
       reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
-  Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
+  Measurements rows({{"set", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"},
+                    Rows::of_kernels);
   for (const std::uint64_t bytes : sizes_up_to(row / 2, max, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // per block: a launch takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
@@ -148,7 +151,7 @@ Table cache(Bench& bench) {
     const Measured rate = gpu.time(read).rate(all);
     const double share = rate.value / bench.ceiling("device_read");
     rows.add({static_cast<std::int64_t>(bytes)}, rate, share,
-             remark(bytes, share, gpu.properties()));
+             remark(bytes, share, gpu.properties()), {all / sizeof(unsigned), all});
   }
   return std::move(rows).table();
 }

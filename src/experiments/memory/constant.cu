@@ -1,7 +1,11 @@
 // Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
-// Different words are served one after the other. Global memory serves one line after the other;
-// here each address lies in its own line.
+// Different words are served one after the other.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
@@ -16,16 +20,23 @@ extern const Experiment about_constant = {
     .group = "memory",
     .summary = "Constant memory serves one address at a time, to all lanes that read it.",
     .explanation =
-        "The lanes of a warp read 1, 2, 4, ... 32 different addresses, each in its own cache "
-        "line, from constant memory and from global memory. Constant memory serves one address "
-        "after the other, and global memory one line after the other. Expect the time to grow "
-        "with the number of addresses in both memories, but faster in constant memory. CUDA C++ "
-        "Best Practices Guide, section Constant Memory.",
-    .share = "of the speed with one address",
+        "The lanes of a warp read 1, 2, 4, ... 32 different addresses of the same table of 1 KiB, "
+        "from constant memory and from global memory. Every number of addresses reads all words "
+        "of the table, which fits in the smallest constant cache, so the time shows how addresses "
+        "are served, not misses. Constant memory serves one address after the other, and global "
+        "memory, here from L1, one line after the other: the table has eight lines of 128 bytes. "
+        "Two more rows use words in registers, and words of constant memory whose addresses the "
+        "compiler knows: it may then read two words at once, or use a word as an operand of the "
+        "arithmetic instruction. Expect these to be about as fast as registers, the time of "
+        "constant memory to grow in proportion to the number of addresses from a few on, and that "
+        "of global memory to grow less. CUDA C++ Best Practices Guide, section Constant Memory.",
+    .share = "of the speed of reading a register",
     .figure = {.look = Look::lines,
                .x = "addresses",
                .y = "time",
                .series = "memory",
+               .log_x = true,
+               .log_y = true,
                .more_is_better = false},
     .run = with_cuda<constant>(),
 };
@@ -33,81 +44,147 @@ extern const Experiment about_constant = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 256, lanes = 32;
-constexpr unsigned words = 4096;  // 16 KiB of the 64 KiB of constant memory
-constexpr unsigned reads = 1024;  // per thread
-constexpr unsigned step = 32;     // words between two addresses, so that each has its own line
+constexpr unsigned threads = 1024, lanes = 32;
+constexpr unsigned words = 256;   // of the table, 1 KiB
+constexpr unsigned run = 8;       // neighbouring words, which are read with constant offsets
+constexpr unsigned reads = 2048;  // per thread, a multiple of `words`
 
 __constant__ unsigned constants[words];
 
-/// Adds up `reads` words. In each read, the lanes of a warp read `distinct` different addresses.
-template <bool FromConstant>
-__global__ void read_distinct(const unsigned* memory, unsigned distinct, unsigned* sums) {
-  const unsigned first = threadIdx.x % lanes % distinct * step;
+/// What a thread reads.
+struct Reads {
+  const unsigned* memory;  ///< the table in global memory
+  unsigned distinct;       ///< different addresses of the lanes of a warp in each read
+  unsigned factor;         ///< a register, since only one operand can be constant
+  unsigned* sums;          ///< out: of each thread
+};
+constexpr unsigned factor = 5;
+
+/// Adds a word to those that a thread has read, in one instruction. The result depends on their
+/// order.
+constexpr unsigned combine(unsigned sum, unsigned times, unsigned word) {
+  return sum * times + word;
+}
+
+/// Each thread holds the first words of the table in registers and uses them again and again.
+__global__ void __launch_bounds__(threads) use_registers(Reads work) {
+  unsigned word[run];
+  for (unsigned k = 0; k < run; ++k) word[k] = work.memory[k];
   unsigned sum = 0;
-  for (unsigned r = 0; r < reads; ++r) {
-    const unsigned at = (first + r) % words;
-    sum += FromConstant ? constants[at] : memory[at];
+#pragma unroll 1
+  for (unsigned r = 0; r < reads; r += words) {
+#pragma unroll
+    for (unsigned k = 0; k < words; ++k) sum = combine(sum, work.factor, word[k % run]);
   }
-  sums[blockIdx.x * threads + threadIdx.x] = sum;
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
-/// The sum of a lane. Word i has the value 3 i.
-unsigned expected(unsigned lane, unsigned distinct) {
+/// The compiler knows all addresses.
+__global__ void __launch_bounds__(threads) read_known(Reads work) {
   unsigned sum = 0;
-  for (unsigned r = 0; r < reads; ++r) sum += (lane % distinct * step + r) % words * 3;
-  return sum;
+#pragma unroll 1
+  for (unsigned r = 0; r < reads; r += words) {
+#pragma unroll
+    for (unsigned k = 0; k < words; ++k) sum = combine(sum, work.factor, constants[k]);
+  }
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
-bool is_right(const std::vector<unsigned>& sums, unsigned distinct) {
+/// Where a lane begins. In each read, the lanes of a warp have `distinct` different addresses.
+constexpr unsigned first_word(unsigned lane, unsigned distinct) {
+  return lane % distinct * (words / distinct);
+}
+
+/// Each lane reads the whole table, repeatedly, from its first word on.
+template <bool FromConstant>
+__global__ void __launch_bounds__(threads) read_distinct(Reads work) {
+  unsigned at = first_word(threadIdx.x % lanes, work.distinct), sum = 0;
+  for (unsigned r = 0; r < reads; r += run) {
+    const unsigned* const from = (FromConstant ? constants : work.memory) + at;
+#pragma unroll
+    for (unsigned k = 0; k < run; ++k) sum = combine(sum, work.factor, from[k]);
+    at = (at + run) % words;
+  }
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
+}
+
+struct Case {
+  const char* name;
+  void (*kernel)(Reads);
+  unsigned period;         ///< words after which a lane begins again
+  unsigned max_addresses;  ///< of a read
+  unsigned loads;          ///< of a thread, from global memory
+};
+
+/// Word i of the table.
+constexpr unsigned word_at(unsigned i) {
+  return 3 * i + 1;
+}
+
+bool is_right(const std::vector<unsigned>& sums, const Case& each, unsigned distinct) {
+  std::array<unsigned, lanes> expected = {};
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const unsigned first = first_word(lane, distinct);
+    for (unsigned r = 0; r < reads; ++r) {
+      expected[lane] = combine(expected[lane], factor, word_at((first + r) % each.period));
+    }
+  }
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i] != expected(static_cast<unsigned>(i) % lanes, distinct)) return false;
+    if (sums[i] != expected[i % lanes]) return false;
   }
   return true;
 }
 
-/// `ratio` is the time over that of one address, `growth` the time over that of half as many.
+/// `ratio` is the time over that of a register, `growth` over that of half as many addresses.
 std::string remark(unsigned distinct, double ratio, double growth) {
-  if (distinct == 1) return "all lanes read the same word";
-  const std::string times = formatted("{:.3g} times as long as one address", ratio);
-  return growth > 2.5 ? times + ": more than in proportion, as if the cache were too small" : times;
+  const std::string times = formatted("{:.3g} times as long as a register", ratio);
+  if (distinct == 1) return times;
+  return times + formatted(", {:.2f} times as long as {} address{}", growth, distinct / 2,
+                           std::string(distinct == 2 ? "" : "es"));
 }
 
 }  // namespace
 
 Table constant(Bench& bench) {
+  constexpr Case cases[] = {{"register", use_registers, run, 1, run},
+                            {"constant, known address", read_known, words, 1, 0},
+                            {"constant", read_distinct<true>, words, lanes, 0},
+                            {"global", read_distinct<false>, words, lanes, reads}};
   Gpu gpu(bench);
-  std::vector<unsigned> numbers(words);
-  for (unsigned i = 0; i < words; ++i) numbers[i] = 3 * i;
-  check(cudaMemcpyToSymbol(constants, numbers.data(), sizeof(constants)), "cudaMemcpyToSymbol");
-  const DeviceArray<unsigned> memory{std::span<const unsigned>(numbers)};
+  std::vector<unsigned> table(words);
+  for (unsigned i = 0; i < words; ++i) table[i] = word_at(i);
+  check(cudaMemcpyToSymbol(constants, table.data(), sizeof(constants)), "cudaMemcpyToSymbol");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the copy may return before it ends
+  const DeviceArray<unsigned> memory{std::span<const unsigned>(table)};
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
   const DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
   Measurements rows({{"memory", ColumnType::text}, {"addresses", ColumnType::integer}},
-                    {"time", ColumnType::real, "ns"});
-  for (const bool from_constant : {true, false}) {
-    double of_one = 0, of_half = 0;
-    for (unsigned distinct = 1; distinct <= lanes; distinct *= 2) {
+                    {"time", ColumnType::real, "ns"}, Rows::of_kernels);
+  double of_register = 0;
+  for (const Case& each : cases) {
+    double of_half = 0;
+    for (unsigned distinct = 1; distinct <= each.max_addresses; distinct *= 2) {
       const auto read = [&] {
-        const auto kernel = from_constant ? read_distinct<true> : read_distinct<false>;
-        kernel<<<blocks, threads, 0, gpu.stream()>>>(memory.data(), distinct, sums.data());
-        check_launch("read_distinct");
+        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(
+            {memory.data(), distinct, factor, sums.data()});
+        check_launch(each.name);
       };
       sums.clear(gpu.stream());
       read();
-      gpu.synchronize();
-      bench.verify(is_right(sums.read(), distinct), formatted("{} addresses", distinct));
-      const Measured seconds = gpu.time(read).seconds;
+      bench.verify(is_right(sums.read(), each, distinct),
+                   formatted("{}, {} addresses", std::string(each.name), distinct));
       constexpr double warps = static_cast<double>(threads) / lanes;
-      const double each = 1e9 / reads / warps;  // from seconds of all reads to ns per read
-      const Measured time = seconds.times(each);
-      if (distinct == 1) of_one = time.value;
-      rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
-               of_one / time.value, remark(distinct, time.value / of_one, time.value / of_half));
+      const Measured time = gpu.time(read).seconds.times(1e9 / reads / warps);
+      if (of_register == 0) of_register = time.value;
+      const auto all_threads = static_cast<double>(sums.size());
+      rows.add({each.name, std::int64_t{distinct}}, time, of_register / time.value,
+               remark(distinct, time.value / of_register, time.value / of_half),
+               {2.0 * reads * all_threads, 4.0 * each.loads * all_threads});
       of_half = time.value;
     }
   }
-  bench.note("A time is that of one read by a warp; each multiprocessor runs eight warps.");
+  bench.note(formatted("A time is that of one read by a warp; each multiprocessor runs {} warps.",
+                       threads / lanes));
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

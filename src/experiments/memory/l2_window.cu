@@ -1,15 +1,27 @@
 // The gain of keeping data in the L2 cache. A stream of data that is used once evicts data that is
 // used repeatedly. An access policy window keeps the latter in a part of the cache that is set
 // aside. If the window is larger than that part, it may evict its own lines, unless hitRatio limits
-// the lines that stay to as many as fit.
+// the lines that stay to as many as fit. The lines stay after the kernel, until they are reset.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/units.hpp"
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/hot_region.cuh"
+#include "experiments/memory/kernel_graph.hpp"
+#include "experiments/memory/l2_sizes.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -26,151 +38,351 @@ extern const Experiment about_l2_window = {
     .group = "memory",
     .summary = "A part of the L2 cache can be reserved for data that is used repeatedly.",
     .explanation =
-        "A kernel adds a small hot region, repeatedly, to a long stream of data that is used "
-        "once. Without a window, the stream evicts the hot region from the L2 cache. An access "
-        "policy window keeps lines of the region in a part of the cache that is set aside. The "
-        "region grows from a third of that part to twice its size. The hit ratio is 1, or tuned "
-        "so that only as many lines stay as fit. Expect a gain while the region fits. If it does "
-        "not fit, GPUs differ: with hit ratio 1 the kernel may be slower, or still gain. CUDA "
-        "C++ Best Practices Guide, section L2 Cache.",
+        "A kernel updates each word of a long stream once and, with each of them, a word of a "
+        "small hot region, which it passes through repeatedly. Without a window, the stream "
+        "evicts the hot region from the L2 cache. An access policy window keeps lines of the "
+        "region in a part of the cache that is set aside. Five parts vary a fraction each. (1) "
+        "The hot region grows from a third of the set-aside part to twice its size. The window "
+        "covers it with hit ratio 1, on the stream or on the node of a graph, which is the same. "
+        "The guide's tuned window covers two thirds of the set-aside part, and its hit ratio is "
+        "that size over the region; the tuned ratio alone, on a window over the whole region, "
+        "keeps as many bytes of the region as two thirds of the part hold. Loads and stores that "
+        "mark the stream as streaming need no window. (2) The hit ratio, for a region of one and "
+        "a half times the part, and the properties of the accesses that hit and miss: "
+        "persisting, streaming, normal. (3) The size of the set-aside part. (4) Two streams with "
+        "a region each, whose windows share the part: hit ratio 0.5 each prevents that they "
+        "evict each other's lines. (5) The next kernel, which reads other data repeatedly, after "
+        "the persisting lines were reset in one of three ways or not at all. Expect a gain while "
+        "the region fits in the set-aside part. Beyond that, GPUs differ: with hit ratio 1 the "
+        "kernel may be slower than without a window, or still gain, and the tuned ratio keeps a "
+        "part of the gain. Expect the next kernel to be slower without a reset. CUDA C++ Best "
+        "Practices Guide, section L2 Cache; Programming Guide, section Device Memory L2 Access "
+        "Management.",
     .reference =
         "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower if it does "
-        "not fit; the tuned hit ratio recovers that.",
+        "not fit; the tuned window recovers that.",
     .share = "of the rate of the same kernel without a window",
     .options = options,
-    .figure = {.look = Look::lines, .x = "of_set_aside", .y = "rate", .series = "policy"},
-    .needs = {.compute_capability = 80},
+    .figure =
+        {.look = Look::lines, .x = "fraction", .y = "rate", .series = "policy", .panel = "varied"},
+    .needs = {.compute_capability = 80, .ceilings = {"device_copy"}},
     .run = with_cuda<l2_window>(),
 };
 
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 256;
-
-/// Adds one of the `hot` elements to each element of the stream. The hot ones are read repeatedly.
-__global__ void add_hot(const float* stream, const float* hot, std::uint64_t hot_count, float* to,
-                        std::uint64_t count) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count) to[i] = stream[i] + hot[i % hot_count];
+__device__ uint4 plus_one(uint4 x) {
+  return {x.x + 1, x.y + 1, x.z + 1, x.w + 1};
 }
 
-/// Counts elements that add_hot() should not have produced.
-__global__ void count_wrong(const float* to, std::uint64_t hot_count, std::uint64_t count,
-                            unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count && to[i] != unit_number(i) + unit_number(i % hot_count)) atomicAdd(wrong, 1);
-}
-
-std::string remark(const char* policy, double gain, bool fits) {
-  const std::string change = formatted("{:+.0f} %", 100 * (gain - 1));
-  if (std::string_view(policy) == "none") return "without a window";
-  if (gain > 1.03)
-    return change + (fits ? ": as expected, the hot region stays" : ": a part of the region stays");
-  if (gain > 0.97)
-    return change + ": no difference; the cache keeps the hot region without a window";
-  return change +
-         (fits ? ": unexpected" : ": as expected, the region is larger than the part set aside");
-}
-
-/// Measures all policies for a size of the hot region.
-class Cases {
- public:
-  /// Throws UsageError if the stream is too short to use the largest hot region repeatedly.
-  Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t set_aside)
-      : bench_(bench),
-        gpu_(gpu),
-        rows_(rows),
-        set_aside_(set_aside),
-        count_(bench.bytes("l2-window.stream", {.of_device = 0.2}) / sizeof(float)),
-        stream_(count_),
-        to_(count_),
-        hot_(2 * set_aside / sizeof(float)),
-        wrong_(1) {
-    if (stream_.bytes() < 2 * hot_.bytes()) {
-      throw UsageError(formatted(
-          "l2-window.stream: {} is too small for hot regions of up to {}, which must be used "
-          "repeatedly: choose at least {} MiB",
-          format_size(stream_.bytes()), format_size(hot_.bytes()), (2 * hot_.bytes() >> 20) + 1));
+/// Adds one to each element of `stream` and, for each of them, to an element of `hot`. A thread has
+/// its own elements of both, so no two threads update the same one. An index that starts over takes
+/// the place of a remainder, which would be slower than the memory. `hot_count` is at least the
+/// number of threads. Loads do not use L1, which could hold a part of the hot region. If `Marked`,
+/// the accesses to the stream are marked as streaming.
+template <bool Marked>
+__global__ void __launch_bounds__(threads) add_one(uint4* __restrict__ stream, std::uint64_t count,
+                                                   uint4* __restrict__ hot, unsigned hot_count) {
+  const unsigned first = blockIdx.x * threads + threadIdx.x, step = gridDim.x * threads;
+  unsigned at = first;
+  for (std::uint64_t i = first; i < count; i += step) {
+    const uint4 once = Marked ? __ldcs(&stream[i]) : __ldcg(&stream[i]);
+    const uint4 again = __ldcg(&hot[at]);
+    if constexpr (Marked) {
+      __stcs(&stream[i], plus_one(once));
+    } else {
+      stream[i] = plus_one(once);
     }
-    fill(stream_, gpu.stream());
-    fill(hot_, gpu.stream());
+    hot[at] = plus_one(again);
+    at += step;
+    if (at >= hot_count) at = first;
   }
+}
 
-  void measure(std::uint64_t hot_bytes) {
-    const double without = one("none", hot_bytes, std::nullopt, 0);
-    one("hit ratio 1", hot_bytes, 1.0F, without);
-    const double fits = static_cast<double>(set_aside_) / static_cast<double>(hot_bytes);
-    one("hit ratio tuned", hot_bytes, static_cast<float>(std::min(1.0, fits)), without);
+/// Sets each word to its index.
+__global__ void count_up(unsigned* words, std::uint64_t count) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i < count) words[i] = static_cast<unsigned>(i);
+}
+
+/// The kernel after the one with the window: reads `count` elements `passes` times, not through L1.
+__global__ void __launch_bounds__(threads)
+    read_again(const uint4* from, unsigned count, unsigned passes, unsigned* sums) {
+  const unsigned first = blockIdx.x * threads + threadIdx.x, step = gridDim.x * threads;
+  unsigned sum = 0;
+  for (unsigned pass = 0; pass < passes; ++pass) {
+    for (unsigned i = first; i < count; i += step) {
+      const uint4 x = __ldcg(&from[i]);
+      sum += x.x + x.y + x.z + x.w;
+    }
   }
+  sums[first] = sum;
+}
 
- private:
-  double one(const char* policy, std::uint64_t hot_bytes, std::optional<float> hit_ratio,
-             double without) {
-    const std::uint64_t hot_count = hot_bytes / sizeof(float);
-    const auto add = [&] {
-      add_hot<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(
-          stream_.data(), hot_.data(), hot_count, to_.data(), count_);
-      check_launch("add_hot");
+template <bool Marked = false>
+void launch(const Piece& piece, cudaStream_t stream) {
+  add_one<Marked><<<piece.blocks, threads, 0, stream>>>(piece.stream, piece.count, piece.hot,
+                                                        static_cast<unsigned>(piece.hot_count));
+  check_launch("add_one");
+}
+
+KernelGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
+  auto hot_count = static_cast<unsigned>(piece.hot_count);
+  void* arguments[] = {&piece.stream, &piece.count, &piece.hot, &hot_count};
+  cudaKernelNodeParams kernel{};
+  kernel.func = reinterpret_cast<void*>(add_one<false>);
+  kernel.gridDim = piece.blocks;
+  kernel.blockDim = threads;
+  kernel.kernelParams = static_cast<void**>(arguments);
+  return {kernel, window};
+}
+
+double measure_without(WindowCases& cases, const WindowCase& each, const Piece& piece) {
+  return cases.measure(each, {piece}, [&] { launch(piece, cases.gpu().stream()); });
+}
+
+/// `without`: the rate without a window.
+void measure_with(const cudaAccessPolicyWindow& window, WindowCases& cases, const WindowCase& each,
+                  const Piece& piece, double without) {
+  const WindowGuard guard(cases.gpu().stream(), window);
+  cases.measure(
+      each, {piece}, [&] { launch(piece, cases.gpu().stream()); }, without);
+}
+
+// ------------------------------------------------------------------------ 1. the hot region grows
+
+void vary_region(WindowCases& cases) {
+  for (const unsigned sixths : {2U, 4U, 6U, 8U, 10U, 12U}) {
+    if (cases.bench().is_quick() && sixths != 2 && sixths != 6 && sixths != 12) continue;
+    const double fraction = sixths / 6.0;
+    const std::uint64_t region = region_of(fraction, cases.set_aside());
+    const Piece piece = cases.piece(region);
+    const cudaStream_t stream = cases.gpu().stream();
+    WindowCase each{"hot region / set-aside part", fraction, "no window", region};
+    const double without = measure_without(cases, each, piece);
+    if (sixths == 12) {
+      cases.bench().note(
+          formatted("Without a window, the kernel reaches {:.2f} of the rate of a copy in device "
+                    "memory if the hot region is largest; rates count all bytes that it requests.",
+                    without / cases.bench().ceiling("device_copy")));
+    }
+    each.policy = "no window, marked stream";
+    cases.measure(
+        each, {piece}, [&] { launch<true>(piece, stream); }, without);
+    each.policy = "hit ratio 1";
+    each.ratio = 1;
+    measure_with(window_on(piece.hot, region, 1), cases, each, piece, without);
+    each.policy = "hit ratio 1, graph node";
+    {
+      const WindowGuard resets_lines(stream, no_window());
+      const KernelGraph graph = graph_of(piece, window_on(piece.hot, region, 1));
+      cases.measure(
+          each, {piece}, [&] { graph.launch(stream); }, without);
+    }
+    const TunedWindow tuned = tuned_window(cases.set_aside(), region);
+    if (tuned.bytes == region) continue;  // the same as hit ratio 1
+    each.ratio = tuned.hit_ratio;
+    each.policy = "tuned window";
+    measure_with(window_on(piece.hot, tuned.bytes, tuned.hit_ratio), cases, each, piece, without);
+    each.policy = "tuned ratio";
+    measure_with(window_on(piece.hot, region, tuned.hit_ratio), cases, each, piece, without);
+  }
+}
+
+// ----------------------------------------------------------- 2. the hit ratio and the properties
+
+void vary_ratio(WindowCases& cases) {
+  struct Properties {
+    const char* name;
+    cudaAccessProperty hit, miss;
+  };
+  constexpr Properties all[] = {
+      {"persisting, else streaming", cudaAccessPropertyPersisting, cudaAccessPropertyStreaming},
+      {"persisting, else normal", cudaAccessPropertyPersisting, cudaAccessPropertyNormal},
+      {"streaming, else normal", cudaAccessPropertyStreaming, cudaAccessPropertyNormal}};
+  const std::uint64_t region = region_of(1.5, cases.set_aside());
+  const Piece piece = cases.piece(region);
+  const double without = measure_without(cases, {"hit ratio", 0, "no window", region}, piece);
+  for (const Properties& properties : all) {
+    for (const double ratio : {0.25, 0.5, 0.75, 1.0}) {
+      if (cases.bench().is_quick() && ratio != 0.5 && ratio != 1) continue;
+      measure_with(window_on(piece.hot, region, ratio, properties.hit, properties.miss), cases,
+                   {"hit ratio", ratio, properties.name, region, ratio}, piece, without);
+    }
+  }
+}
+
+// --------------------------------------------------------------- 3. the part that is set aside
+
+void vary_set_aside(WindowCases& cases) {
+  const std::uint64_t region = region_of(0.5, cases.set_aside());
+  const Piece piece = cases.piece(region);
+  for (const unsigned quarters : {0U, 1U, 2U, 3U, 4U}) {
+    if (cases.bench().is_quick() && quarters % 2 != 0) continue;
+    const LimitGuard guard(cudaLimitPersistingL2CacheSize, cases.set_aside() / 4 * quarters);
+    WindowCase each{"set-aside part / its largest size", quarters / 4.0, "no window", region};
+    const double without = measure_without(cases, each, piece);
+    each.policy = "hit ratio 1";
+    each.ratio = 1;
+    measure_with(window_on(piece.hot, region, 1), cases, each, piece, without);
+  }
+}
+
+// -------------------------------------------------- 4. the windows of two streams share the part
+
+void use_two_streams(WindowCases& cases) {
+  const SideStreams sides(2);
+  const std::vector<double> fractions =
+      cases.bench().is_quick() ? std::vector{1.0, 2.0} : std::vector{0.5, 1.0, 1.5, 2.0};
+  for (const double fraction : fractions) {
+    const std::uint64_t region = region_of(fraction / 2, cases.set_aside());  // of each stream
+    const std::vector<Piece> pieces = {cases.piece(region, 0, 2), cases.piece(region, 1, 2)};
+    const auto both = [&] {
+      sides.fork(cases.gpu().stream());
+      for (unsigned i = 0; i < 2; ++i) launch(pieces[i], sides[i]);
+      sides.join(cases.gpu().stream());
     };
-    std::optional<WindowGuard> guard;
-    if (hit_ratio) {
-      cudaAccessPolicyWindow window{};
-      window.base_ptr = hot_.data();
-      window.num_bytes = hot_bytes;
-      window.hitRatio = *hit_ratio;
-      window.hitProp = cudaAccessPropertyPersisting;
-      window.missProp = cudaAccessPropertyStreaming;
-      guard.emplace(gpu_.stream(), window);
+    WindowCase each{"hot regions of two streams / set-aside part", fraction, "no window", region};
+    const double without = cases.measure(each, pieces, both);
+    for (const double ratio : {1.0, 0.5}) {
+      const WindowGuard first(sides[0], window_on(pieces[0].hot, region, ratio));
+      const WindowGuard second(sides[1], window_on(pieces[1].hot, region, ratio));
+      each.policy = ratio == 1 ? "hit ratio 1 each" : "hit ratio 0.5 each";
+      each.ratio = ratio;
+      cases.measure(each, pieces, both, without);
     }
-    to_.clear(gpu_.stream());
-    wrong_.clear(gpu_.stream());
-    add();
-    count_wrong<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(to_.data(), hot_count,
-                                                                            count_, wrong_.data());
-    check_launch("count_wrong");
-    bench_.verify(wrong_.read()[0] == 0, "a stream with a hot region");
-    const Measured rate = gpu_.time(add).rate(3.0 * sizeof(float) * static_cast<double>(count_));
-    rows_.add({static_cast<std::int64_t>(hot_bytes), policy,
-               static_cast<double>(hot_bytes) / static_cast<double>(set_aside_)},
-              rate, hit_ratio ? rate.value / without : 1,
-              remark(policy, rate.value / without, hot_bytes <= set_aside_));
-    return rate.value;
   }
+}
 
-  Bench& bench_;
-  Gpu& gpu_;
-  Measurements& rows_;
-  std::uint64_t set_aside_, count_;
-  DeviceArray<float> stream_, to_, hot_;
-  DeviceArray<unsigned> wrong_;
-};
+// ------------------------------------------------ 5. persisting lines are in the way of the next
+
+enum class Reset { no_window, none, window, call, time };
+constexpr auto undisturbed = std::chrono::milliseconds(20);
+
+/// Runs the kernel with the window ten times, removes the window and resets the persisting lines.
+void prepare(Reset way, const Piece& piece, const WindowGuard& window, Gpu& gpu) {
+  constexpr unsigned launches = 10;
+  const std::uint64_t bytes = piece.hot_count * sizeof(uint4);
+  if (way != Reset::no_window) window.replace(window_on(piece.hot, bytes, 1));
+  for (unsigned i = 0; i < launches; ++i) launch(piece, gpu.stream());
+  if (way == Reset::window) {  // whose accesses make persisting lines normal ones
+    window.replace(
+        window_on(piece.hot, bytes, 1, cudaAccessPropertyNormal, cudaAccessPropertyNormal));
+    launch(piece, gpu.stream());
+  }
+  window.replace(no_window());
+  gpu.synchronize();
+  if (way == Reset::call) {
+    check(cudaCtxResetPersistingL2Cache(), "cudaCtxResetPersistingL2Cache");
+  }
+  if (way == Reset::time) std::this_thread::sleep_for(undisturbed);
+}
+
+std::string remark_on_next(Reset way, double share) {
+  if (way == Reset::no_window) return "nothing persists";
+  const std::string change = formatted("{:+.0f} %", 100 * (share - 1));
+  return change + (share > 0.97 ? ": all of the cache serves the next kernel"
+                                : ": persisting lines occupy a part of the cache");
+}
+
+void measure_resets(WindowCases& cases) {
+  constexpr std::pair<Reset, const char*> ways[] = {{Reset::no_window, "no window"},
+                                                    {Reset::none, "not reset"},
+                                                    {Reset::window, "reset by a normal window"},
+                                                    {Reset::call, "cudaCtxResetPersistingL2Cache"},
+                                                    {Reset::time, "left alone for 20 ms"}};
+  constexpr unsigned passes = 8;
+  Gpu& gpu = cases.gpu();
+  Piece piece = cases.piece(region_of(1, cases.set_aside()));
+  piece.count = std::min(piece.count, 4 * piece.hot_count);  // enough to use all lines repeatedly
+  const auto l2 = static_cast<std::uint64_t>(gpu.properties().l2CacheSize);
+  const DeviceArray<uint4> data(l2 / sizeof(uint4));
+  const std::uint64_t words = data.bytes() / sizeof(unsigned);
+  count_up<<<blocks_for(words, threads), threads, 0, gpu.stream()>>>(
+      reinterpret_cast<unsigned*>(data.data()), words);
+  check_launch("count_up");
+  const DeviceArray<unsigned> sums(std::uint64_t{cases.max_blocks()} * threads);
+  for (const unsigned quarters : {1U, 2U, 3U, 4U}) {
+    if (cases.bench().is_quick() && quarters != 2 && quarters != 3) continue;
+    const std::uint64_t bytes = region_of(quarters / 4.0, l2);
+    const auto next = [&] {
+      read_again<<<cases.max_blocks(), threads, 0, gpu.stream()>>>(
+          data.data(), static_cast<unsigned>(bytes / sizeof(uint4)), passes, sums.data());
+      check_launch("read_again");
+    };
+    double without = 0;
+    for (const auto& [way, name] : ways) {
+      const WindowGuard window(gpu.stream(), no_window());
+      prepare(way, piece, window, gpu);
+      sums.clear(gpu.stream());
+      next();
+      unsigned sum = 0, expected = 0;
+      for (const unsigned each : sums.read()) sum += each;
+      for (std::uint64_t i = 0; i < bytes / sizeof(unsigned); ++i) {
+        expected += static_cast<unsigned>(i);
+      }
+      cases.bench().verify(sum == passes * expected, "reading after a window");
+      const double all = static_cast<double>(passes * bytes);
+      const Measured rate =
+          gpu.time_after([&, way = way] { prepare(way, piece, window, gpu); }, next).rate(all);
+      if (way == Reset::no_window) without = rate.value;
+      cases.add({"data of the next kernel / L2 cache", quarters / 4.0, name, bytes}, rate,
+                way == Reset::no_window ? 0 : without, remark_on_next(way, rate.value / without),
+                {all / sizeof(unsigned), all});
+    }
+  }
+}
+
+/// As much of the L2 cache as the GPU can set aside, but at most half of the largest window, since
+/// a region may be twice as large.
+std::uint64_t max_set_aside(const cudaDeviceProp& gpu) {
+  return static_cast<std::uint64_t>(
+      std::min(gpu.persistingL2CacheMaxSize, gpu.accessPolicyMaxWindowSize / 2));
+}
+
+/// Throws NotAvailable if `max` is zero or the process may not set aside a part of the cache.
+LimitGuard set_aside_guard(std::uint64_t max) {
+  if (max == 0) throw NotAvailable(reason_for_no_set_aside(max, "", 0));
+  try {
+    return LimitGuard(cudaLimitPersistingL2CacheSize, max);
+  } catch (const Error& error) {
+    if (context_is_lost()) throw;
+    throw NotAvailable(reason_for_no_set_aside(max, error.what(), 0));
+  }
+}
 
 }  // namespace
 
 Table l2_window(Bench& bench) {
   Gpu gpu(bench);
-  const auto max = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
-  if (max == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
-  const LimitGuard guard(cudaLimitPersistingL2CacheSize, max);
+  const cudaDeviceProp& properties = gpu.properties();
+  const std::uint64_t max = max_set_aside(properties);
+  const LimitGuard guard = set_aside_guard(max);
   std::size_t set_aside = 0;
   check(cudaDeviceGetLimit(&set_aside, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
-  Measurements rows({{"hot", ColumnType::integer, "B"},
+  set_aside = std::min<std::size_t>(set_aside, max);
+  const std::string reason = reason_for_no_set_aside(max, "", set_aside);
+  if (!reason.empty()) throw NotAvailable(reason);
+  int of_multiprocessor = 0;
+  check(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, add_one<false>, threads, 0),
+      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  Measurements rows({{"varied", ColumnType::text},
+                     {"fraction", ColumnType::real},
                      {"policy", ColumnType::text},
-                     {"of_set_aside", ColumnType::real}},
-                    {"rate", ColumnType::real, "GB/s"});
-  Cases cases(bench, gpu, rows, set_aside);
-  for (const unsigned sixths : {2U, 4U, 6U, 8U, 10U, 12U}) {
-    if (bench.is_quick() && sixths != 2 && sixths != 6 && sixths != 12) continue;
-    const std::uint64_t hot = set_aside / 6 * sixths / 4096 * 4096;
-    if (hot <= static_cast<std::uint64_t>(gpu.properties().accessPolicyMaxWindowSize)) {
-      cases.measure(hot);
-    }
-  }
-  bench.note(formatted(
-      "{} of the {} of L2 cache were set aside. Rates count the bytes that the kernel requests.",
-      format_size(set_aside),
-      format_size(static_cast<std::uint64_t>(gpu.properties().l2CacheSize))));
+                     {"region", ColumnType::integer, "B"},
+                     {"ratio", ColumnType::real}},
+                    {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
+  WindowCases cases(bench, gpu, rows, set_aside,
+                    static_cast<unsigned>(of_multiprocessor * properties.multiProcessorCount));
+  vary_region(cases);
+  vary_ratio(cases);
+  vary_set_aside(cases);
+  use_two_streams(cases);
+  measure_resets(cases);
+  bench.note(formatted("{} of the {} of L2 cache were set aside.", format_size(set_aside),
+                       format_size(static_cast<std::uint64_t>(properties.l2CacheSize))));
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -1,10 +1,12 @@
-// The latency of a load. A single thread follows pointers in random order through a working set, so
-// that each load waits for the previous one. The time rises when the set exceeds a cache; a set
-// that is a little larger than a cache lies partly in it.
+// The latency of a load, and of other ways to a value. A single thread follows pointers in random
+// order through a working set, so that each load waits for the previous one. The time rises when
+// the set exceeds a cache; a set that is a little larger than a cache lies partly in it.
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/units.hpp"
 #include "experiments/context.hpp"
@@ -12,6 +14,7 @@
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/levels.hpp"
+#include "experiments/memory/texture_objects.hpp"
 #include "experiments/memory/walk.cuh"
 
 namespace shardstream::experiments::memory {
@@ -33,15 +36,21 @@ extern const Experiment about_latency = {
         "the time of a step is the latency. It rises when the working set exceeds L1, L2, and "
         "the memory that the TLB covers; a note names the levels that were found. If a set is a "
         "little larger than a cache, a part of it still lies there, and its time is between two "
-        "levels. The latencies of shared memory, of pinned host memory (over the link) and, if "
-        "there is one, of another GPU's memory are measured as well. Expect L2 to take about ten "
-        "times as long as L1, and memory twice as long as L2. A GPU needs many warps because "
-        "others run while one waits. CUDA C++ Programming Guide, section Maximize Instruction "
-        "Throughput; Best Practices Guide, chapter Memory Optimizations.",
-    .reference = "Tesla V100: L1 30, L2 214, memory 435 cycles.",
+        "levels. The other memories are measured in the same way: shared and constant memory, "
+        "fetches of a texture, pinned host memory (over the link) and, if there is one, another "
+        "GPU's memory. A register has no latency of its own, but the next instruction that needs "
+        "it waits for the instruction that writes it: a chain of fused multiply-adds shows how "
+        "long. Expect some four cycles for registers, L2 to take about ten times as long as L1, "
+        "memory twice as long as L2, and a texture to save no time: a fetch from its cache takes "
+        "longer than a load from L1. A GPU needs many warps because others run while one waits. "
+        "CUDA C++ Programming Guide, section Maximize Instruction Throughput; Best Practices "
+        "Guide, chapter Memory Optimizations.",
+    .reference =
+        "Tesla V100, measured by gpu-benches (github.com/te42kyfo/gpu-benches): L1 30, L2 214, "
+        "memory 435 cycles.",
     .options = options,
     .figure = {.look = Look::lines,
-               .x = "bytes",
+               .x = "set",
                .y = "latency",
                .series = "memory",
                .log_x = true,
@@ -82,6 +91,52 @@ __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   *answer = {at / sizeof(unsigned), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
+constexpr std::uint64_t constant_line = 64;  // bytes
+constexpr std::uint64_t constant_bytes = std::uint64_t{32} << 10;
+/// Offsets in bytes, one in each line.
+__constant__ unsigned constant_links[constant_bytes / sizeof(unsigned)];
+
+/// The same in constant memory, after one pass that is not measured.
+__global__ void follow_constant(std::uint64_t before, std::uint64_t steps, Answer* answer) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(constant_links);
+  auto at = static_cast<unsigned>(answer->last);
+  for (std::uint64_t i = 0; i < before; ++i) at = *reinterpret_cast<const unsigned*>(bytes + at);
+  const long long begin = clock64();
+  for (std::uint64_t i = 0; i < steps; ++i) at = *reinterpret_cast<const unsigned*>(bytes + at);
+  *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
+}
+
+constexpr std::uint64_t texels_of_line = line / sizeof(unsigned);
+
+/// Makes the texel at the beginning of each line the index of the next one of the walk.
+__global__ void write_texels(unsigned* texels, Walk walk) {
+  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t x = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; x < walk.count;
+       x += step) {
+    texels[walk.place(x) * texels_of_line] =
+        static_cast<unsigned>(walk.place(walk.next(x)) * texels_of_line);
+  }
+}
+
+/// The same in a texture.
+__global__ void follow_texels(cudaTextureObject_t texture, std::uint64_t before,
+                              std::uint64_t steps, Answer* answer) {
+  auto at = static_cast<int>(answer->last);
+  for (std::uint64_t i = 0; i < before; ++i) at = tex1Dfetch<int>(texture, at);
+  const long long begin = clock64();
+  for (std::uint64_t i = 0; i < steps; ++i) at = tex1Dfetch<int>(texture, at);
+  *answer = {static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(clock64() - begin)};
+}
+
+/// A chain of fused multiply-adds, each of which waits for the register that the previous one
+/// writes. With `factor` and `summand` 1, which the compiler does not know, x counts the steps.
+__global__ void multiply_and_add(float factor, float summand, std::uint64_t steps, Answer* answer) {
+  auto x = static_cast<float>(answer->last);
+  const long long begin = clock64();
+  for (std::uint64_t i = 0; i < steps; ++i) x = fmaf(x, factor, summand);
+  *answer = {static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(clock64() - begin)};
+}
+
 /// The smallest level that can hold a working set. L1 and shared memory are one memory.
 const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
   if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected in L1";
@@ -89,15 +144,88 @@ const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
   return "expected in device memory";
 }
 
-/// A launch of follow(). If the set may fit in L1, one unmeasured pass through all of it comes
-/// first; the measured steps then begin at the same place as without it.
-auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
+/// Steps of a pass that is not measured: one through all of a set that may fit in L1. The measured
+/// steps then begin at the same place as without it.
+std::uint64_t steps_before(const Walk& walk) {
   constexpr std::uint64_t max_in_l1 = 2048;  // lines, which are 256 KiB
-  const std::uint64_t before = walk.count <= max_in_l1 ? walk.count : 0;
+  return walk.count <= max_in_l1 ? walk.count : 0;
+}
+
+/// A launch of follow().
+auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
+  const std::uint64_t before = steps_before(walk);
   return [=](std::uint64_t steps, Answer* answer) {
     follow<<<1, 1, 0, stream>>>(links, before, steps, answer);
     check_launch("follow");
   };
+}
+
+/// The work of a step that loads a link.
+constexpr Work of_link = {0, sizeof(Link)};
+
+/// Adds the rows of memories of the own multiprocessor: registers, shared and constant memory.
+void add_own_memories(Gpu& gpu, Chase& chase) {
+  const auto multiply = [&](std::uint64_t steps, Answer* answer) {
+    multiply_and_add<<<1, 1, 0, gpu.stream()>>>(1, 1, steps, answer);
+    check_launch("multiply_and_add");
+  };
+  chase.add("register",
+            chase.measure(
+                sizeof(float), 1, [](std::uint64_t steps) { return steps; }, multiply),
+            "a chain of fused multiply-adds", {2, 0});
+  const Walk in_shared{2048};
+  const auto chase_in_shared = [&](std::uint64_t steps, Answer* answer) {
+    follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(in_shared, steps,
+                                                                              answer);
+    check_launch("follow_shared");
+  };
+  chase.add("shared",
+            chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
+            "of the own multiprocessor", {0, 0});
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 10, constant_bytes}) {
+    const Walk walk{bytes / constant_line};
+    std::vector<unsigned> words(bytes / sizeof(unsigned));
+    for (std::uint64_t x = 0; x < walk.count; ++x) {
+      words[walk.place(x) * constant_line / sizeof(unsigned)] =
+          static_cast<unsigned>(walk.place(walk.next(x)) * constant_line);
+    }
+    check(cudaMemcpyToSymbol(constant_links, words.data(), bytes), "cudaMemcpyToSymbol");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the copy may return before it ends
+    const auto follow_links = [&](std::uint64_t steps, Answer* answer) {
+      follow_constant<<<1, 1, 0, gpu.stream()>>>(walk.count, steps, answer);
+      check_launch("follow_constant");
+    };
+    // CUDA C++ Programming Guide, Technical Specifications per Compute Capability.
+    constexpr std::uint64_t cache = 8192;
+    chase.add("constant", chase.measure(walk, bytes, constant_line, follow_links),
+              bytes <= cache ? "fits in the constant cache of 8 KiB"
+                             : "exceeds the constant cache of 8 KiB",
+              {0, 0});
+  }
+}
+
+/// Adds rows of fetches from a texture in `memory`, for some of the working sets in `points`.
+void add_textures(Gpu& gpu, Chase& chase, const DeviceArray<Link>& memory,
+                  const std::vector<Point>& points) {
+  auto* const texels = reinterpret_cast<int*>(memory.data());
+  for (const Point& loads : points) {
+    const std::uint64_t bytes = loads.bytes;
+    // Sizes that lie in L1, in L2 and in memory on today's GPUs.
+    if (bytes != 16 << 10 && bytes != 4 << 20 && bytes != 256 << 20) continue;
+    const Walk walk{bytes / line};
+    write_texels<<<1024, 256, 0, gpu.stream()>>>(reinterpret_cast<unsigned*>(texels), walk);
+    check_launch("write_texels");
+    const Texture texture(linear_resource(texels, bytes / sizeof(int)), {});
+    const auto fetch = [&](std::uint64_t steps, Answer* answer) {
+      follow_texels<<<1, 1, 0, gpu.stream()>>>(texture.get(), steps_before(walk), steps, answer);
+      check_launch("follow_texels");
+    };
+    const Point point = chase.measure(walk, bytes, texels_of_line, fetch);
+    const double ratio = point.nanoseconds.value / loads.nanoseconds.value;
+    chase.add("texture", point,
+              formatted("{:.2f} times the latency of a load in a set of this size", ratio),
+              {0, sizeof(int)});
+  }
 }
 
 /// Adds a row for the memory of the next GPU if this one can access it.
@@ -115,7 +243,7 @@ void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
     chase.add("other GPU",
               chase.measure(walk, walk.count * line, links_of_line,
                             following(links->data(), walk, gpu.stream())),
-              "over NVLink or PCIe");
+              "over NVLink or PCIe", of_link);
   } catch (const NotAvailable& error) {
     bench.note(
         formatted("The memory of another GPU is not measured: {}.", std::string(error.what())));
@@ -135,7 +263,8 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
     chase.add("device", points[i],
               is_in_level || i + 1 == points.size()
                   ? place_of(points[i].bytes, gpu)
-                  : "between two levels: a part lies in the faster one");
+                  : "between two levels: a part lies in the faster one",
+              of_link);
   }
   std::string text;
   for (const Level& level : levels) {
@@ -152,19 +281,11 @@ Table latency(Bench& bench) {
   Gpu gpu(bench);
   const std::uint64_t max = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
   Measurements rows({{"memory", ColumnType::text},
-                     {"bytes", ColumnType::integer, "B"},
+                     {"set", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
-                    {"latency", ColumnType::real, "ns"});
+                    {"latency", ColumnType::real, "ns"}, Rows::of_kernels);
   Chase chase(bench, gpu, rows);
-  const Walk in_shared{2048};
-  const auto chase_in_shared = [&](std::uint64_t steps, Answer* answer) {
-    follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(in_shared, steps,
-                                                                              answer);
-    check_launch("follow_shared");
-  };
-  chase.add("shared",
-            chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
-            "of the own multiprocessor");
+  add_own_memories(gpu, chase);
   std::vector<Point> points;
   const DeviceArray<Link> links(max / sizeof(Link));
   for (const std::uint64_t bytes : sizes_up_to(1024, max, bench.is_quick() ? 4 : 2)) {
@@ -174,6 +295,7 @@ Table latency(Bench& bench) {
         chase.measure(walk, bytes, links_of_line, following(links.data(), walk, gpu.stream())));
   }
   add_sets(bench, chase, points, gpu.properties());
+  add_textures(gpu, chase, links, points);
   const Walk of_host{(std::uint64_t{8} << 20) / line};
   if (visible_gpus() > 1) add_other_gpu(bench, gpu, chase);
   const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
@@ -181,7 +303,7 @@ Table latency(Bench& bench) {
   chase.add("mapped host",
             chase.measure(of_host, of_host.count * line, links_of_line,
                           following(mapped.data(), of_host, gpu.stream())),
-            "over the host link");
+            "over the host link", of_link);
   bench.note(
       "`latency` is the median of all launches, without the time to launch; the multiprocessor "
       "counts `cycles` in the last launch.");

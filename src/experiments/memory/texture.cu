@@ -1,13 +1,18 @@
 // Reads through texture units, compared with plain loads from global memory. Texture units clamp,
-// wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
-// units fetch fewer words per cycle than loads read from L1.
+// wrap, filter and convert in hardware, and textures are stored for access in two dimensions. But
+// texture units fetch fewer words per cycle than loads read from L1.
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/texture_checks.cuh"
 #include "experiments/memory/texture_objects.hpp"
 
 namespace shardstream::experiments::memory {
@@ -21,14 +26,20 @@ extern const Experiment about_texture = {
         "Texture units clamp, wrap and filter in hardware, but are not always faster than plain "
         "loads.",
     .explanation =
-        "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, through "
-        "global memory and through a texture. A texture stores neighbours in both dimensions "
-        "close together, so columns cost less. Expect no gain for rows, and a loss for "
-        "neighbourhoods on recent GPUs: there, plain loads come from L1, which serves more words "
-        "per cycle than the texture units. Clamped, wrapped and filtered reads are checked. CUDA "
-        "C++ Best Practices Guide, section Texture Memory.",
-    .share = "of the rate of a copy in device memory",
-    .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+        "First, a matrix is read from memory: by rows, by columns, and as neighbourhoods of 5 x 5 "
+        "elements, through global memory and through a texture, which stores neighbours in both "
+        "dimensions close together. Rows are also read from a one-dimensional texture in linear "
+        "memory, as texels of four floats, and as bytes that become floats from 0 to 1. Then the "
+        "threads read a small matrix repeatedly from the cache, which shows the cost of the "
+        "units: texels as they are, the mean of four neighbours (linear filtering), and "
+        "addresses beyond the edge, which are clamped or wrap. Plain loads do the same by hand. "
+        "Expect no gain for rows, a gain for columns, and a loss for neighbourhoods on recent "
+        "GPUs: there, plain loads come from L1, which serves more words per cycle than the "
+        "texture units. Expect clamping, wrapping and filtering to cost a texture nothing. By "
+        "hand, filtering takes four loads, and wrapping a remainder. The latency of a fetch is "
+        "in `latency`. CUDA C++ Best Practices Guide, section Texture Memory.",
+    .share = "of the rate of a copy in device memory, for reads from memory",
+    .figure = {.look = Look::bars, .x = "case", .y = "rate", .panel = "part"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<texture>(),
 };
@@ -36,140 +47,326 @@ extern const Experiment about_texture = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned edge = 16;  // threads of a block in x and in y
+// -------------------------------------------------------------------- a matrix, from memory
 
-enum class Pattern { row, column, neighbourhood };
-
-/// Element (x, y), clamped to the matrix.
-template <bool FromTexture>
-__device__ float element(cudaTextureObject_t texture, const float* memory, int n, int x, int y) {
-  if constexpr (FromTexture) return tex2D<float>(texture, x + 0.5F, y + 0.5F);
-  x = min(max(x, 0), n - 1);
-  y = min(max(y, 0), n - 1);
-  return memory[static_cast<std::int64_t>(y) * n + x];
+/// The value of a texel. Bytes become numbers from 0 to 1, as in a texture.
+template <class Texel>
+__device__ Texel value_of(Texel texel) {
+  return texel;
+}
+__device__ float value_of(unsigned char texel) {
+  return static_cast<float>(texel) * (1.0F / 255);
 }
 
-/// Copies the matrix, with neighbouring threads in a row or in a column, or writes the sum of each
-/// neighbourhood of 5 x 5.
-template <bool FromTexture, Pattern Shape>
-__global__ void read_matrix(cudaTextureObject_t texture, const float* memory, float* to, int n) {
-  int x = blockIdx.x * edge + threadIdx.x, y = blockIdx.y * edge + threadIdx.y;
-  if constexpr (Shape == Pattern::column) {
-    x = blockIdx.x * edge + threadIdx.y;
-    y = blockIdx.y * edge + threadIdx.x;
+/// A matrix of `height` rows of `width` texels, in memory and as a texture.
+template <class Texel>
+struct Matrix {
+  cudaTextureObject_t texture;
+  const Texel* memory;
+  int width, height;
+};
+
+template <Through Way, class Texel>
+__device__ auto element(const Matrix<Texel>& matrix, int x, int y) {
+  using Value = decltype(value_of(Texel{}));
+  if constexpr (Way == Through::texture) {
+    return tex2D<Value>(matrix.texture, x + 0.5F, y + 0.5F);
+  } else if constexpr (Way == Through::linear_texture) {
+    return tex1Dfetch<Value>(matrix.texture, y * matrix.width + x);
+  } else {
+    return value_of(matrix.memory[static_cast<std::int64_t>(y) * matrix.width + x]);
   }
+}
+
+/// Copies the matrix. The lanes of a warp read neighbours in a row.
+template <Through Way, class Texel, class Value>
+__global__ void copy_rows(Matrix<Texel> matrix, Value* to) {
+  const int x = blockIdx.x * lanes + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  to[static_cast<std::int64_t>(y) * matrix.width + x] = element<Way>(matrix, x, y);
+}
+
+/// Transposes the matrix. The lanes of a warp read neighbours in a column, and write a row.
+template <Through Way>
+__global__ void copy_columns(Matrix<float> matrix, float* to) {
+  const int y = blockIdx.x * lanes + threadIdx.x, x = blockIdx.y * warps + threadIdx.y;
+  to[static_cast<std::int64_t>(x) * matrix.height + y] = element<Way>(matrix, x, y);
+}
+
+/// Writes the sum of each neighbourhood of 5 x 5. Places beyond the edge are clamped to it, by the
+/// texture unit or by hand.
+template <Through Way>
+__global__ void add_neighbours(Matrix<float> matrix, float* to) {
+  const int x = blockIdx.x * lanes + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
   float sum = 0;
-  constexpr int reach = Shape == Pattern::neighbourhood ? 2 : 0;
   for (int dy = -reach; dy <= reach; ++dy) {
     for (int dx = -reach; dx <= reach; ++dx) {
-      sum += element<FromTexture>(texture, memory, n, x + dx, y + dy);
+      if constexpr (Way == Through::texture) {
+        sum += element<Way>(matrix, x + dx, y + dy);
+      } else {
+        sum += element<Way>(matrix, min(max(x + dx, 0), matrix.width - 1),
+                            min(max(y + dy, 0), matrix.height - 1));
+      }
     }
   }
-  to[static_cast<std::int64_t>(y) * n + x] = sum;
+  to[static_cast<std::int64_t>(y) * matrix.width + x] = sum;
 }
 
-__global__ void fetch(cudaTextureObject_t texture, float x, float y, float* to) {
-  *to = tex2D<float>(texture, x, y);
+// ------------------------------------------------------------- a small matrix, from the cache
+
+/// `n` and `weight` are not constants, which the compiler would use to save work.
+struct Tile {
+  cudaTextureObject_t texture;
+  const float* memory;
+  int n;
+  float weight;  ///< of the right and of the lower neighbour
+};
+
+__device__ float between(float a, float b, float weight) {
+  return fmaf(weight, b - a, a);
 }
 
-using Kernel = void (*)(cudaTextureObject_t, const float*, float*, int);
+template <Access Kind>
+__device__ float fetch(const Tile& tile, int x, int y) {
+  if constexpr (Kind == Access::filtered) {
+    return tex2D<float>(tile.texture, x + 0.5F + tile.weight, y + 0.5F + tile.weight);
+  } else if constexpr (Kind == Access::wrapped) {  // only for normalised coordinates
+    const float scale = 1.0F / tile.n;
+    return tex2D<float>(tile.texture, (x + 0.5F) * scale, (y + 0.5F) * scale);
+  } else {
+    return tex2D<float>(tile.texture, x + 0.5F, y + 0.5F);
+  }
+}
 
-/// The expected result at (x, y).
-float expected(int n, int x, int y, int reach) {
+template <Access Kind>
+__device__ float load(const Tile& tile, int x, int y) {
+  if constexpr (Kind == Access::clamped) {
+    x = min(max(x, 0), tile.n - 1);
+    y = min(max(y, 0), tile.n - 1);
+  }
+  if constexpr (Kind == Access::wrapped) {
+    x = static_cast<unsigned>(x) % tile.n;
+    y = static_cast<unsigned>(y) % tile.n;
+  }
+  const float* const at = tile.memory + y * tile.n + x;
+  if constexpr (Kind == Access::filtered) {
+    return between(between(at[0], at[1], tile.weight),
+                   between(at[tile.n], at[tile.n + 1], tile.weight), tile.weight);
+  }
+  return *at;
+}
+
+/// Adds up `reads` texels per thread. All blocks do the same.
+template <Through Way, Access Kind>
+__global__ void __launch_bounds__(threads) read_tile(Tile tile, float* sums) {
   float sum = 0;
-  for (int dy = -reach; dy <= reach; ++dy) {
-    for (int dx = -reach; dx <= reach; ++dx) {
-      const auto column = static_cast<std::uint64_t>(std::clamp(x + dx, 0, n - 1));
-      const auto row = static_cast<std::uint64_t>(std::clamp(y + dy, 0, n - 1));
-      sum += unit_number(row * static_cast<std::uint64_t>(n) + column);
+#pragma unroll 1  // in all kernels alike
+  for (unsigned round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (unsigned column = 0; column < columns; ++column) {
+      const Place at = place_of(Kind, threadIdx.x, threadIdx.y, round, column);
+      if constexpr (Way == Through::texture) {
+        sum += fetch<Kind>(tile, at.x, at.y);
+      } else {
+        sum += load<Kind>(tile, at.x, at.y);
+      }
     }
   }
-  return sum;
+  sums[(blockIdx.x * warps + threadIdx.y) * lanes + threadIdx.x] = sum;
 }
 
-/// Checks the first rows of the result.
-bool is_right(const std::vector<float>& rows, int n, int reach) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const int x = static_cast<int>(i) % n, y = static_cast<int>(i) / n;
-    if (std::abs(rows[i] - expected(n, x, y, reach)) > 1e-5F) return false;
+// ---------------------------------------------------------------------------------- the rows
+
+template <class Texel, class Value>
+std::function<void()> launch_of(void (*kernel)(Matrix<Texel>, Value*), dim3 grid,
+                                const Matrix<Texel>& matrix, const ReadRates& rates) {
+  return [=, to = reinterpret_cast<Value*>(rates.to().data()), stream = rates.gpu().stream()] {
+    kernel<<<grid, dim3(lanes, warps), 0, stream>>>(matrix, to);
+    check_launch("a read of a matrix");
+  };
+}
+
+/// The first rows of sums of neighbourhoods in a matrix of n x n.
+bool has_right_sums(const ReadRates& rates, unsigned n) {
+  const std::vector<float> rows = rates.to().read(0, 4 * n);
+  const int width = static_cast<int>(n);
+  for (int i = 0; i < 4 * width; ++i) {
+    const float expected = sum_around(width, i % width, i / width);
+    if (std::abs(rows[static_cast<std::size_t>(i)] - expected) > 1e-5F) return false;
   }
   return true;
 }
 
-/// Checks the functions of texture units: a normalised address beyond 1 is clamped or wraps, and
-/// linear filtering returns the mean halfway between two elements.
-void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) {
-  const DeviceArray<float> to(1);
-  const auto value = [&](const Texture& texture, float x, float y) {
-    fetch<<<1, 1, 0, gpu.stream()>>>(texture.get(), x, y, to.data());
-    check_launch("fetch");
-    return to.read()[0];
+constexpr const char* from_memory = "from memory";
+
+/// Rows, columns and neighbourhoods of a matrix of n x n floats in `from`, and its rows as texels
+/// of four floats.
+void add_floats(ReadRates& rates, unsigned n, const DeviceArray<float>& from) {
+  const double ceiling = rates.bench().ceiling("device_copy");
+  const double count = static_cast<double>(n) * n, bytes = 2 * sizeof(float) * count;
+  const dim3 grid(n / lanes, n / warps);
+  const auto side = static_cast<int>(n);
+  const TextureArray<float> array(from.data(), n, n);
+  const Texture view(array.resource(), {}), linear(linear_resource(from.data(), from.size()), {});
+  const Matrix<float> matrix{view.get(), from.data(), side, side};
+  const Matrix<float> in_line{linear.get(), from.data(), side, side};
+  const auto is_copied = [&] { return rates.is_right<Result::copied>(n); };
+  const auto is_transposed = [&] { return rates.is_right<Result::transposed>(n); };
+  const auto add = [&](const char* name, Through through, const char* remark, const auto& launch,
+                       const std::function<bool()>& is_right) {
+    rates.add({from_memory, name, through, bytes, {0, bytes}, remark}, ceiling, launch, is_right);
   };
-  const float half = 0.5F / static_cast<float>(n);  // the middle of an element
-  const Texture clamped(array.get(), cudaFilterModePoint, cudaAddressModeClamp, true);
-  const Texture wrapped(array.get(), cudaFilterModePoint, cudaAddressModeWrap, true);
-  const Texture linear(array.get(), cudaFilterModeLinear, cudaAddressModeClamp, false);
-  bench.verify(value(clamped, 1.3F, half) == unit_number(n - 1), "an address that is clamped");
-  const auto third = static_cast<std::uint64_t>(std::floor(0.3F * static_cast<float>(n)));
-  const float found = value(wrapped, 1.3F, half);
-  bench.verify(found == unit_number(third) || found == unit_number(third + 1) ||
-                   found == unit_number(third - 1),
-               "an address that wraps");
-  const float mean = 0.5F * (unit_number(0) + unit_number(1));
-  bench.verify(std::abs(value(linear, 1, 0.5F) - mean) < 4e-3F, "a mean by linear filtering");
+  add("rows, global", Through::global, "a warp reads whole lines",
+      launch_of(copy_rows<Through::global, float, float>, grid, matrix, rates), is_copied);
+  add("rows, texture", Through::texture, "",
+      launch_of(copy_rows<Through::texture, float, float>, grid, matrix, rates), is_copied);
+  add("rows, linear texture", Through::linear_texture, "",
+      launch_of(copy_rows<Through::linear_texture, float, float>, grid, in_line, rates), is_copied);
+  add("columns, global", Through::global, "the lanes of a warp read different lines",
+      launch_of(copy_columns<Through::global>, grid, matrix, rates), is_transposed);
+  add("columns, texture", Through::texture, "",
+      launch_of(copy_columns<Through::texture>, grid, matrix, rates), is_transposed);
+  const Work work{25 * count, (25 + 1) * sizeof(float) * count};
+  const auto is_sum = [&] { return has_right_sums(rates, n); };
+  rates.add({from_memory, "5 x 5, global", Through::global, bytes, work,
+             "25 loads for each element, mostly from L1"},
+            ceiling, launch_of(add_neighbours<Through::global>, grid, matrix, rates), is_sum);
+  rates.add({from_memory, "5 x 5, texture", Through::texture, bytes, work, ""}, ceiling,
+            launch_of(add_neighbours<Through::texture>, grid, matrix, rates), is_sum);
+  const auto* const fours = reinterpret_cast<const float4*>(from.data());
+  const TextureArray<float4> array_of_fours(fours, n / 4, n);
+  const Texture view_of_fours(array_of_fours.resource(), {});
+  const Matrix<float4> wide{view_of_fours.get(), fours, side / 4, side};
+  const dim3 narrow(n / 4 / lanes, n / warps);
+  add("rows of float4, global", Through::global, "a thread reads 16 bytes",
+      launch_of(copy_rows<Through::global, float4, float4>, narrow, wide, rates), is_copied);
+  add("rows of float4, texture", Through::texture, "",
+      launch_of(copy_rows<Through::texture, float4, float4>, narrow, wide, rates), is_copied);
 }
 
-/// `ratio` is the rate over the rate of the same reads through global memory.
-std::string compared_with_global(double ratio) {
-  if (ratio > 0.98 && ratio < 1.02) return "as fast as through global memory";
-  return ratio > 1 ? formatted("{:.2f} times as fast as through global memory", ratio)
-                   : formatted("{:.2f} times as slow as through global memory", 1 / ratio);
+/// Rows of a matrix of n x n bytes, which become floats from 0 to 1.
+void add_bytes(ReadRates& rates, unsigned n) {
+  const std::uint64_t count = std::uint64_t{n} * n;
+  const DeviceArray<unsigned char> from(count);
+  fill_bytes<<<blocks_for(count, threads), threads, 0, rates.gpu().stream()>>>(from.data(), count);
+  check_launch("fill_bytes");
+  rates.gpu().synchronize();
+  const TextureArray<unsigned char> array(from.data(), n, n);
+  const Texture view(array.resource(), {.values = cudaReadModeNormalizedFloat});
+  const auto side = static_cast<int>(n);
+  const Matrix<unsigned char> bytes_in_memory{0, from.data(), side, side};
+  // The kernel that fetches floats: the texture unit converts.
+  const Matrix<float> converted{view.get(), nullptr, side, side};
+  const dim3 grid(n / lanes, n / warps);
+  const double bytes = static_cast<double>(count) * (1 + sizeof(float));
+  const auto is_right = [&] { return rates.is_right<Result::converted>(n); };
+  const auto add = [&](const char* name, Through through, const char* remark, const auto& launch) {
+    rates.add({from_memory, name, through, bytes, {static_cast<double>(count), bytes}, remark},
+              rates.bench().ceiling("device_copy"), launch, is_right);
+  };
+  add("rows of bytes, global", Through::global, "converted to a float and multiplied",
+      launch_of(copy_rows<Through::global, unsigned char, float>, grid, bytes_in_memory, rates));
+  add("rows of bytes, texture", Through::texture, "",
+      launch_of(copy_rows<Through::texture, float, float>, grid, converted, rates));
+}
+
+/// Reads a small matrix from the cache in one way, by hand and through a texture.
+template <Access Kind>
+void add_access(ReadRates& rates, const char* by_hand, const char* by_unit, const char* remark,
+                const DeviceArray<float>& from, const Reading& reading) {
+  const TextureArray<float> array(from.data(), tile, tile);
+  const Texture view(array.resource(), reading);
+  const Tile matrix{view.get(), from.data(), tile, 0.5F};
+  const cudaDeviceProp& gpu = rates.gpu().properties();
+  const auto blocks = static_cast<unsigned>(gpu.multiProcessorCount *
+                                            gpu.maxThreadsPerMultiProcessor / int{threads});
+  const double all = 1.0 * blocks * threads * reads;
+  // Filtering by hand: four loads and three differences and multiply-adds.
+  const double loads = Kind == Access::filtered ? 4 : 1;
+  const Work work{(Kind == Access::filtered ? 10 : 1) * all, loads * sizeof(float) * all};
+  const auto is_right = [&](Through through) {
+    const std::vector<float> sums = rates.to().read(0, std::uint64_t{blocks} * threads);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const auto thread = static_cast<unsigned>(i % threads);
+      const float expected = expected_sum(Kind, thread % lanes, thread / lanes);
+      // A texture unit has eight bits for the weight of a neighbour.
+      const bool is_exact = Kind != Access::filtered || through == Through::global;
+      if (std::abs(sums[i] - expected) > (is_exact ? 0 : expected / 256)) return false;
+    }
+    return true;
+  };
+  const auto add = [&](const char* name, Through through, void (*kernel)(Tile, float*)) {
+    const auto launch = [&] {
+      kernel<<<blocks, dim3(lanes, warps), 0, rates.gpu().stream()>>>(matrix, rates.to().data());
+      check_launch(name);
+    };
+    rates.add({"from the cache", name, through, sizeof(float) * all, work, remark},
+              std::numeric_limits<double>::quiet_NaN(), launch, [&] { return is_right(through); });
+  };
+  add(by_hand, Through::global, read_tile<Through::global, Kind>);
+  add(by_unit, Through::texture, read_tile<Through::texture, Kind>);
+}
+
+__global__ void fetch_one(cudaTextureObject_t texture, float x, float y, float* to) {
+  *to = tex2D<float>(texture, x, y);
+}
+
+/// Reads addresses beyond the edge from a ramp, whose value is the coordinate: linear filtering
+/// shows the place that is read. A texture of one texel has only that place.
+void show_addresses(Bench& bench, Gpu& gpu) {
+  constexpr unsigned n = 1024;
+  constexpr float beyond_edge = 1.3F;
+  std::vector<float> ramp(n);
+  for (unsigned i = 0; i < n; ++i) ramp[i] = (static_cast<float>(i) + 0.5F) / n;
+  const DeviceArray<float> from{std::span<const float>(ramp)}, to(1);
+  const auto value = [&](unsigned width, cudaTextureAddressMode address) {
+    const TextureArray<float> array(from.data(), width, 1);
+    const Texture view(array.resource(), {cudaFilterModeLinear, address, true});
+    fetch_one<<<1, 1, 0, gpu.stream()>>>(view.get(), beyond_edge, 0.5F, to.data());
+    check_launch("fetch_one");
+    return to.read()[0];
+  };
+  const float clamped = value(n, cudaAddressModeClamp), wrapped = value(n, cudaAddressModeWrap);
+  bench.verify(std::abs(clamped - 1) < 1e-3F, "an address that is clamped");
+  bench.verify(std::abs(wrapped - (beyond_edge - 1)) < 1e-3F, "an address that wraps");
+  for (const auto address : {cudaAddressModeClamp, cudaAddressModeWrap}) {
+    bench.verify(value(1, address) == ramp[0], "a texture of one texel");
+  }
+  bench.note(
+      formatted("The address {:.1f} of a texture, whose coordinates go from 0 to 1, is read at "
+                "{:.2f} if it is clamped, and at {:.2f} if it wraps.",
+                beyond_edge, clamped, wrapped));
 }
 
 }  // namespace
 
 Table texture(Bench& bench) {
   Gpu gpu(bench);
-  const unsigned n = bench.is_quick() ? 4096 : 16384;
-  const std::uint64_t count = std::uint64_t{n} * n;
-  const DeviceArray<float> from(count), to(count);
-  fill(from, gpu.stream());
-  const TextureArray array(from.data(), n);
-  check_units(bench, gpu, array, n);
-  const Texture view(array.get(), cudaFilterModePoint, cudaAddressModeClamp, false);
-  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
-  double through_global = 0;  // GB/s of the row before
-  const auto add = [&](const char* name, Kernel kernel, int reach, const char* words,
-                       bool is_texture) {
-    const auto read = [&] {
-      const dim3 grid(n / edge, n / edge), block(edge, edge);
-      kernel<<<grid, block, 0, gpu.stream()>>>(view.get(), from.data(), to.data(),
-                                               static_cast<int>(n));
-      check_launch(name);
-    };
-    to.clear(gpu.stream());
-    read();
-    bench.verify(is_right(to.read(0, 4 * n), static_cast<int>(n), reach), name);
-    const Measured rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
-    std::string remark = words;
-    if (is_texture) remark += compared_with_global(rate.value / through_global);
-    if (!is_texture) through_global = rate.value;
-    rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
-  };
-  add("rows, global", read_matrix<false, Pattern::row>, 0, "half a warp reads half a line", false);
-  add("rows, texture", read_matrix<true, Pattern::row>, 0, "", true);
-  add("columns, global", read_matrix<false, Pattern::column>, 0,
-      "neighbouring threads read different lines", false);
-  add("columns, texture", read_matrix<true, Pattern::column>, 0,
-      "textures are stored for two dimensions: ", true);
-  add("5 x 5, global", read_matrix<false, Pattern::neighbourhood>, 2,
-      "25 loads for each element, mostly from L1", false);
-  add("5 x 5, texture", read_matrix<true, Pattern::neighbourhood>, 2,
-      "25 fetches for each element, clamped in hardware: ", true);
+  show_addresses(bench, gpu);
+  constexpr unsigned n = 8192;
+  ReadRates rates(bench, gpu, std::uint64_t{n} * n);
+  {
+    const DeviceArray<float> from(std::uint64_t{n} * n);
+    fill(from, gpu.stream());
+    add_floats(rates, n, from);
+  }
+  add_bytes(rates, n);
+  std::vector<float> texels;
+  for (int i = 0; i < tile * tile; ++i) texels.push_back(texel_at(i % tile, i / tile));
+  const DeviceArray<float> small{std::span<const float>(texels)};
+  add_access<Access::plain>(rates, "as they are, global", "as they are, texture", "one load each",
+                            small, {});
+  add_access<Access::filtered>(rates, "filtered, global", "filtered, texture",
+                               "four loads and nine operations each", small,
+                               {.filter = cudaFilterModeLinear});
+  add_access<Access::clamped>(rates, "clamped, global", "clamped, texture",
+                              "minimum and maximum of each coordinate", small, {});
+  add_access<Access::wrapped>(rates, "wrapped, global", "wrapped, texture",
+                              "a remainder for each coordinate", small,
+                              {.address = cudaAddressModeWrap, .normalised = true});
   bench.note(
-      "Rates count one read and one write per element. Clamping, wrapping and filtering were "
-      "checked.");
-  return std::move(rows).table();
+      "From memory, rates count one read and one write per element; from the cache, the results of "
+      "all reads.");
+  return std::move(rates).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA
 

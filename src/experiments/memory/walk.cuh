@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 
 #include "experiments/gpu.hpp"
 #include "experiments/memory/walk.hpp"
@@ -58,17 +59,16 @@ class Chase {
         answer_(1),
         steps_(bench.is_quick() ? 4096 : 16384) {}
 
-  /// `launch` follows links; a place is `scale` links long. The cycles are those of the last
-  /// launch.
-  Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
+  /// Measures `launch`, which makes `steps` dependent steps from the place of the answer on. `end`
+  /// is the place after so many steps from 0. `lap` steps fill the caches. The cycles are those of
+  /// the last launch.
+  Point measure(std::uint64_t bytes, std::uint64_t lap,
+                const std::function<std::uint64_t(std::uint64_t steps)>& end,
                 const std::function<void(std::uint64_t steps, Answer*)>& launch) {
-    // One pass through the set fills the caches; for large sets, a part of it must do.
-    const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
     answer_.clear(gpu_.stream());
     launch(lap, answer_.data());
     launch(steps_, answer_.data());
-    bench_.verify(answer_.read()[0].last == end_of(walk, lap + steps_) * scale,
-                  "following pointers");
+    bench_.verify(answer_.read()[0].last == end(lap + steps_), "dependent steps");
     const auto enqueue = [&](std::uint64_t steps) {
       return gpu_.time([&] { launch(steps, answer_.data()); });
     };
@@ -82,9 +82,21 @@ class Chase {
             static_cast<double>(answer.cycles) / static_cast<double>(steps_),
             {per_step(many.value), per_step(many.lo), per_step(many.hi)}};
   }
-  void add(const char* memory, const Point& point, const char* remark) {
+  /// The same for a walk whose places are `scale` links long.
+  Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
+                const std::function<void(std::uint64_t steps, Answer*)>& launch) {
+    // One pass through the set fills the caches; for large sets, a part of it must do.
+    const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
+    return measure(
+        bytes, lap, [&](std::uint64_t steps) { return end_of(walk, steps) * scale; }, launch);
+  }
+
+  /// `of_step`: the work of one step.
+  void add(const char* memory, const Point& point, const std::string& remark, const Work& of_step) {
+    const auto steps = static_cast<double>(steps_);
     rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
-              std::numeric_limits<double>::quiet_NaN(), remark);
+              std::numeric_limits<double>::quiet_NaN(), remark,
+              {of_step.operations * steps, of_step.bytes * steps});
   }
 
  private:

@@ -1,7 +1,12 @@
 // Arithmetic of the experiments on device memory.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "experiments/memory/copy_sums.hpp"
 #include "experiments/memory/ecc.hpp"
+#include "experiments/memory/l2_sizes.hpp"
 #include "experiments/memory/sectors.hpp"
 
 namespace shardstream::experiments::memory {
@@ -61,6 +66,57 @@ TEST(Ecc, CostsBandwidthOnNarrowBusesOnly) {
   EXPECT_NE(words_on_ecc("on", 384).find("6.25 %"), std::string::npos);
   EXPECT_EQ(words_on_ecc("on", 5120).find("6.25 %"), std::string::npos);
   EXPECT_NE(words_on_ecc("on", 5120).find("5120"), std::string::npos);
+}
+
+TEST(L2Window, IsTwoThirdsOfTheSetAsidePartOrTheWholeRegion) {
+  constexpr std::uint64_t mib = 1 << 20;
+  const TunedWindow large = tuned_window(30 * mib, 60 * mib);  // as in the guide
+  EXPECT_EQ(large.bytes, 20 * mib);
+  EXPECT_DOUBLE_EQ(large.hit_ratio, 20.0 / 60);
+  const TunedWindow small = tuned_window(30 * mib, 10 * mib);
+  EXPECT_EQ(small.bytes, 10 * mib);
+  EXPECT_DOUBLE_EQ(small.hit_ratio, 1);
+}
+
+TEST(L2Window, UpdatesEachElementAsOftenAsItsThreadReturnsToIt) {
+  constexpr std::uint64_t threads = 8;
+  for (const std::uint64_t hot : {8, 9, 15, 16, 20}) {
+    for (const std::uint64_t count : {0, 5, 8, 100, 163}) {
+      std::vector<std::uint64_t> updates(hot);
+      for (std::uint64_t thread = 0; thread < threads; ++thread) {
+        std::uint64_t at = thread;
+        for (std::uint64_t i = thread; i < count; i += threads) {
+          ++updates[at];
+          at = at + threads < hot ? at + threads : thread;
+        }
+      }
+      for (std::uint64_t element = 0; element < hot; ++element) {
+        EXPECT_EQ(updates_of(element, threads, count, hot), updates[element])
+            << element << ' ' << hot << ' ' << count;
+      }
+    }
+  }
+}
+
+TEST(L2Window, NeedsAPartOfTheCacheThatIsSetAside) {
+  EXPECT_EQ(reason_for_no_set_aside(100, "", 100), "");
+  EXPECT_NE(reason_for_no_set_aside(0, "", 0).find("MIG"), std::string::npos);
+  const std::string mps = reason_for_no_set_aside(100, "unsupported limit", 0);
+  EXPECT_NE(mps.find("MPS"), std::string::npos);
+  EXPECT_NE(mps.find("unsupported limit"), std::string::npos);
+  EXPECT_NE(reason_for_no_set_aside(100, "", 0), "");
+}
+
+TEST(AsyncCopy, ExpectsTheSumOfReplacedWords) {
+  for (const unsigned count : {0U, 1U, 7U, 64U}) {
+    unsigned sum = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      unsigned replaced = 4000000000U + 4 * i;
+      for (unsigned step = 0; step < 3; ++step) replaced = replaced * 1664525 + 1013904223;
+      sum += replaced;
+    }
+    EXPECT_EQ(sum_of_replaced(4000000000U, 4, count, 3, 1664525, 1013904223), sum) << count;
+  }
 }
 
 }  // namespace
