@@ -45,18 +45,18 @@ std::string whole_units(std::uint64_t bytes) {
 
 }  // namespace
 
-Timing Bench::sample(const std::function<double()>& call) {
+Measured Bench::repeat(const std::function<double()>& call) {
   const measure::Sampling& policy = setting_.sampling;
   for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call();
-  std::vector<double> seconds;
+  std::vector<double> samples;
   const auto begin = Clock::now();
   while (true) {
-    seconds.push_back(call());
+    samples.push_back(call());
     setting_.heartbeat.move();
-    if (const auto end = measure::end_of_sampling(seconds, seconds_since(begin), policy)) {
+    if (const auto end = measure::end_of_sampling(samples, seconds_since(begin), policy)) {
       unconverged_ += *end == measure::Convergence::unconverged ? 1 : 0;
-      const Summary summary = summarize(std::move(seconds));
-      return {{summary.median, summary.ci_lo, summary.ci_hi}};
+      const Summary summary = summarize(std::move(samples));
+      return {summary.median, summary.ci_lo, summary.ci_hi};
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/table.hpp"
 #include "device/device.hpp"
 #include "device/nvml.hpp"
+#include "experiments/experiment.hpp"
 #include "measure/sample.hpp"
 #include "ranks/heartbeat.hpp"
 
@@ -126,15 +128,24 @@ class Bench {
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
   const std::vector<std::string>& notes() const { return notes_; }
 
+  /// Replaces Experiment::figure, for a part whose table has other columns. Every rank calls it
+  /// with the same figure.
+  void draw(const Figure& figure) { figure_ = figure; }
+  /// The figure of draw(), if it was called.
+  const std::optional<Figure>& figure() const { return figure_; }
+
   /// Repeats `call`, which returns the seconds that it took, as the options of [measure] say, on
   /// this rank alone. Warm-up calls are not timed.
-  Timing sample(const std::function<double()>& call);
+  Timing sample(const std::function<double()>& call) { return {repeat(call)}; }
+  /// The same for a call that returns another positive quantity, such as clock cycles.
+  Measured repeat(const std::function<double()>& call);
   /// Number of timings that have not converged.
   int unconverged() const { return unconverged_; }
 
  private:
   Setting setting_;
   std::vector<std::string> notes_;
+  std::optional<Figure> figure_;
   int unconverged_ = 0;
 };
 

@@ -57,6 +57,7 @@ struct Figure {
   Names reference_lines = {};
   bool log_x = false, log_y = false;
   bool more_is_better = true;  ///< whether `y` is better if it is larger; false for times
+  bool is_rated = true;        ///< false: `y` is neither good nor bad, such as a place in an order
 };
 
 /// Which ranks measure at the same time.

@@ -48,6 +48,7 @@ std::string_view word_of(State state) {
 /// An experiment and how it ended; the same on every rank.
 struct Finished {
   const Experiment* experiment;
+  Figure figure;
   State state = State::measured;
   report::ExperimentResult result = {};
 };
@@ -62,6 +63,7 @@ struct Ending {
 struct RankResult {
   Ending ending = {};
   Table table{"rows", {}};
+  Figure figure = {};
   std::vector<std::string> notes = {};
   int unconverged = 0;
 };
@@ -74,12 +76,15 @@ measure::Sampling sampling_of(const Options& options, bool quick) {
 
 /// A result that has only the texts of the catalogue.
 report::ExperimentResult described(const Experiment& experiment) {
-  const Figure& figure = experiment.figure;
   report::ExperimentResult result;
   result.name = experiment.name;
   result.group = experiment.group;
   result.summary = experiment.summary;
   result.reference = experiment.reference;
+  return result;
+}
+
+void add_figure(report::ExperimentResult& result, const Figure& figure) {
   result.look = word_of(figure.look);
   result.x = figure.x;
   result.y = figure.y;
@@ -87,8 +92,7 @@ report::ExperimentResult described(const Experiment& experiment) {
   result.panel = figure.panel;
   result.reference_lines = {figure.reference_lines.begin(), figure.reference_lines.end()};
   result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
-  result.better = figure.more_is_better ? "more" : "less";
-  return result;
+  result.better = !figure.is_rated ? "neither" : figure.more_is_better ? "more" : "less";
 }
 
 /// The result file. On rank 0, which writes it, its destination has the files that experiments
@@ -202,6 +206,7 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
   } catch (const std::exception& error) {
     result.ending = {State::failed, message_of(error, session_.memory_remedy())};
   }
+  result.figure = bench.figure().value_or(experiment.figure);
   result.notes = bench.notes();
   result.unconverged = bench.unconverged();
   return result;
@@ -247,7 +252,7 @@ void Run::observe_gpu(report::ExperimentResult& result) {
 }
 
 Finished Run::run_one(const Experiment& experiment) {
-  Finished finished{&experiment, State::measured, described(experiment)};
+  Finished finished{&experiment, experiment.figure, State::measured, described(experiment)};
   report::ExperimentResult& result = finished.result;
   result.share = share_with_ceilings(experiment, ceilings_);
   const auto end = [&](State state, const std::string& message) {
@@ -272,6 +277,8 @@ Finished Run::run_one(const Experiment& experiment) {
   result.unconverged =
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));
   result.notes = mine.notes;
+  finished.figure = mine.figure;
+  add_figure(result, mine.figure);
   observe_gpu(result);
   const std::string message =
       first_message(session_, ending.state == worst ? ending.message : std::string());
@@ -281,8 +288,7 @@ Finished Run::run_one(const Experiment& experiment) {
 
 void Run::warn_of_slow_ranks(const Finished& finished) {
   const auto ranks = static_cast<std::size_t>(session_.size());
-  for (const SlowRank& slow :
-       slow_ranks(finished.result.table, finished.experiment->figure, ranks)) {
+  for (const SlowRank& slow : slow_ranks(finished.result.table, finished.figure, ranks)) {
     log_.warn(fmt::format(
         "{}: rank {} is slow: {:.0f} % of the speed of the other ranks (median of {} cases)",
         finished.experiment->name, slow.rank, 100 * slow.share, slow.cases));

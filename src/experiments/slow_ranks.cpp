@@ -24,7 +24,7 @@ std::vector<SlowRank> slow_ranks(const Table& gathered, const Figure& figure, st
   const auto all = gathered.rows();
   const auto rows = static_cast<std::size_t>(std::ranges::size(all));
   const std::size_t cases = rows / ranks;
-  if (ranks < 2 || cases == 0 || cases * ranks != rows) return {};
+  if (!figure.is_rated || ranks < 2 || cases == 0 || cases * ranks != rows) return {};
   for (std::size_t i = 0; i < rows; ++i) {
     const auto rank = all[static_cast<std::ptrdiff_t>(i)].get<std::int64_t>("rank");
     if (static_cast<std::size_t>(rank) != i / cases) return {};

@@ -18,7 +18,7 @@ struct SlowRank {
 /// Compares each row of a rank with the median of the same row of the other ranks. A rank is slow
 /// if at least half of its rows are slower than that, by more than their interval and by at least
 /// 3 %. `gathered` has the rows of rank 0, then those of rank 1, and so on (ranks::gather). If
-/// ranks have different numbers of rows, there is nothing to compare.
+/// ranks have different numbers of rows, or the figure is not rated, there is nothing to compare.
 std::vector<SlowRank> slow_ranks(const Table& gathered, const Figure& figure, std::size_t ranks);
 
 }  // namespace shardstream::experiments

@@ -20,8 +20,8 @@ struct ExperimentResult {
   std::string share;  ///< the quantity that the column `share` refers to; empty if unknown
   std::vector<std::string> notes;
   /// How to draw the table: "bars", "lines", "steps" or "matrix"; columns (`series` and `panel` may
-  /// be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more" or "less" of `y`
-  /// is better.
+  /// be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more", "less" or
+  /// "neither" of `y` is better.
   std::string look, x, y, series, panel, log, better;
   std::vector<std::string> reference_lines;  ///< columns with which "lines" compares `y`
   /// `rows`: `rank`, the varied quantities, the measured value `y`, ci_lo, ci_hi, share and remark.

@@ -362,15 +362,19 @@ std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment)
   return text + '.';
 }
 
-/// A sentence on the direction of `y`, and all texts of the experiment.
+/// A sentence on the direction of `y`, if it has one, and all texts of the experiment.
 std::string words_on(const ExperimentResult& experiment) {
-  std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
+  std::string words;
+  const auto add = [&](const std::string& sentence) {
+    if (!sentence.empty()) words += (words.empty() ? "" : " ") + sentence;
+  };
+  if (experiment.better == "more") add("More is better.");
+  if (experiment.better == "less") add("Less is better.");
   const std::string share = words_on_share(experiment);
-  if (!share.empty()) words += " In the numbers, " + share + '.';
-  for (const std::string& note : experiment.notes) words += ' ' + note;
-  const std::string precision = words_on_precision(experiment);
-  if (!precision.empty()) words += ' ' + precision;
-  if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
+  if (!share.empty()) add("In the numbers, " + share + '.');
+  for (const std::string& note : experiment.notes) add(note);
+  add(words_on_precision(experiment));
+  if (!experiment.reference.empty()) add("Published: " + experiment.reference);
   return words;
 }
 
