@@ -28,7 +28,8 @@ extern const Experiment about_reduction, about_reduction_order, about_matmul, ab
     about_atomics;
 }
 namespace execution {
-extern const Experiment about_warp, about_unroll, about_gather, about_serialising, about_carveout;
+extern const Experiment about_occupancy, about_hiding, about_barriers, about_warp, about_unroll,
+    about_divergence, about_gather, about_serialising, about_carveout, about_scheduling;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -66,11 +67,16 @@ constexpr std::array catalogue = {
     &ladders::about_matmul,
     &ladders::about_gram,
     &ladders::about_atomics,
+    &execution::about_occupancy,
+    &execution::about_hiding,
+    &execution::about_barriers,
     &execution::about_warp,
     &execution::about_unroll,
+    &execution::about_divergence,
     &execution::about_gather,
     &execution::about_serialising,
     &execution::about_carveout,
+    &execution::about_scheduling,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,

@@ -20,7 +20,7 @@ EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h
 TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB"]
-ON_HOST = {"reduction", "reduction-order", "feed"}  # without options of their own
+ON_HOST = {"reduction", "reduction-order", "feed", "occupancy", "scheduling"}  # without options
 
 
 def bench(*arguments, ranks=1):

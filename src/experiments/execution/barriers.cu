@@ -1,0 +1,274 @@
+// The cost of barriers. All warps of a block wait for the slowest one. Meanwhile only other blocks
+// can use the multiprocessor. A barrier of the whole grid needs a cooperative launch; a second
+// launch does the same.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/bench.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+
+#if SHARDSTREAM_HAS_CUDA
+#include <cooperative_groups.h>
+#endif
+
+namespace shardstream::experiments::execution {
+
+Table barriers(Bench& bench);
+
+extern const Experiment about_barriers = {
+    .name = "barriers",
+    .group = "execution",
+    .summary = "While the warps of a block wait at a barrier, only other blocks use the GPU.",
+    .explanation =
+        "1024 threads run on each multiprocessor, as 1, 2, 4 or 8 blocks. All warps do 256 pieces "
+        "of work of random length, the same ones in each case, with a barrier of the block after "
+        "every piece, after every 4, 16 or 64 of them, or with none. A barrier costs little by "
+        "itself. Its price is the time for which warps wait for the slowest warp of their block. "
+        "Expect the time to grow with the number of barriers, and less if there are several small "
+        "blocks: the other blocks continue, and a small block has fewer warps to wait for. In the "
+        "second part, all threads of the grid wait for each other, since in each step they read "
+        "what another block has written. A cooperative launch does it by grid.sync(); otherwise "
+        "each step is a launch. All launches are enqueued before the first one begins, so the cost "
+        "of the host's calls is not in the times. Expect both to take some microseconds or less "
+        "for each step. CUDA C++ Best Practices Guide, section Thread and Block Heuristics; CUDA "
+        "C++ Programming Guide, sections Multiprocessor Level and Grid Synchronization.",
+    .share =
+        "of the speed without barriers; for a barrier of the grid, of the speed with a launch for "
+        "each step",
+    .figure = {.look = Look::lines,
+               .x = "barriers",
+               .y = "time",
+               .series = "case",
+               .panel = "barrier",
+               .log_y = true,
+               .more_is_better = false},
+    .run = with_cuda<barriers>(),
+};
+
+#if SHARDSTREAM_HAS_CUDA
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr unsigned warp = 32;
+constexpr unsigned threads_each = 1024;  // on a multiprocessor
+
+// ------------------------------------------------------------------------ barriers of a block
+
+constexpr unsigned pieces = 256;
+constexpr unsigned min_length = 8, lengths = 57;  // 8 to 64 steps
+
+/// The length of a piece of work of a warp.
+__host__ __device__ constexpr unsigned length_of(unsigned number, unsigned piece) {
+  unsigned h = (number * pieces + piece + 1) * 0x9e3779b9U;
+  h = (h ^ h >> 15) * 0x85ebca6bU;
+  return min_length + (h ^ h >> 13) % lengths;
+}
+__host__ __device__ inline float step(float x) {
+  return fmaf(x, 1 - 0x1p-14F, 1);
+}
+
+/// Each warp does its pieces of work, with a barrier of the block after every `interval` of them.
+__global__ void __launch_bounds__(threads_each) work(unsigned interval, float* to) {
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+  float x = 0;
+  unsigned left = interval;
+  for (unsigned piece = 0; piece < pieces; ++piece) {
+    const unsigned length = length_of(thread / warp, piece);
+#pragma unroll 1
+    for (unsigned r = 0; r < length; ++r) x = step(x);
+    if (--left == 0) {
+      __syncthreads();
+      left = interval;
+    }
+  }
+  to[thread] = x;
+}
+
+/// The results of work(), by warp.
+std::vector<float> expected_results(unsigned warps) {
+  std::vector<float> after = {0};  // so many steps
+  for (unsigned r = 0; r < pieces * (min_length + lengths); ++r)
+    after.push_back(step(after.back()));
+  std::vector<float> results;
+  for (unsigned number = 0; number < warps; ++number) {
+    unsigned steps = 0;
+    for (unsigned piece = 0; piece < pieces; ++piece) steps += length_of(number, piece);
+    results.push_back(after[steps]);
+  }
+  return results;
+}
+
+double steps_of(unsigned warps) {
+  double steps = 0;
+  for (unsigned number = 0; number < warps; ++number) {
+    for (unsigned piece = 0; piece < pieces; ++piece) steps += length_of(number, piece);
+  }
+  return steps;
+}
+
+void add_barriers_of_blocks(Bench& bench, Gpu& gpu, Measurements& rows) {
+  const auto multiprocessors = static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const unsigned threads = multiprocessors * threads_each, warps = threads / warp;
+  const DeviceArray<float> to(threads);
+  const std::vector<float> expected = expected_results(warps);
+  const double operations = 2 * warp * steps_of(warps);
+  for (const unsigned each : {1U, 2U, 4U, 8U}) {
+    if (bench.is_quick() && each == 4) continue;
+    double without = 0;
+    for (const unsigned interval : {pieces + 1, 64U, 16U, 4U, 1U}) {
+      if (bench.is_quick() && (interval == 64 || interval == 4)) continue;
+      const std::string name = formatted("{} x {} threads", each, threads_each / each);
+      const auto launch = [&] {
+        work<<<each * multiprocessors, threads_each / each, 0, gpu.stream()>>>(interval, to.data());
+        check_launch("work");
+      };
+      to.clear(gpu.stream());
+      launch();
+      const std::vector<float> found = to.read();
+      bool is_right = true;
+      for (unsigned i = 0; i < threads; ++i) is_right = is_right && found[i] == expected[i / warp];
+      bench.verify(is_right, name);
+      const Measured time = gpu.time(launch).seconds.times(1e6);
+      if (without == 0) without = time.value;
+      const double ratio = time.value / without;
+      rows.add({"of a block", name, std::int64_t{pieces / interval}}, time, 1 / ratio,
+               interval > pieces ? "no warp waits"
+                                 : formatted("{:.2f} times the time without barriers", ratio),
+               {operations, static_cast<double>(to.bytes())});
+    }
+  }
+}
+
+// ------------------------------------------------------------------------ barriers of the grid
+
+constexpr unsigned threads_of_step = 256;
+
+/// Each thread reads the word that the same thread of the next block has written.
+__device__ void exchange(const float* from, float* to) {
+  const unsigned count = gridDim.x * blockDim.x;
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+  to[thread] = from[(thread + blockDim.x) % count] + 1;
+}
+
+/// One step in a launch.
+__global__ void __launch_bounds__(threads_of_step) exchange_once(const float* from, float* to) {
+  exchange(from, to);
+}
+
+/// All steps in a cooperative launch. The result is in `to` if the number of steps is odd.
+__global__ void __launch_bounds__(threads_of_step)
+    exchange_in_steps(float* from, float* to, unsigned steps) {
+  const cg::grid_group grid = cg::this_grid();
+  for (unsigned s = 0; s < steps; ++s) {
+    exchange(s % 2 == 0 ? from : to, s % 2 == 0 ? to : from);
+    grid.sync();
+  }
+}
+
+/// Two arrays that swap their roles in each step.
+class Exchange {
+ public:
+  Exchange(unsigned blocks, cudaStream_t stream)
+      : blocks_(blocks),
+        stream_(stream),
+        words_{DeviceArray<float>(count()), DeviceArray<float>(count())} {}
+
+  unsigned count() const { return blocks_ * threads_of_step; }
+  void by_launches(unsigned steps) const {
+    for (unsigned s = 0; s < steps; ++s) {
+      exchange_once<<<blocks_, threads_of_step, 0, stream_>>>(words_[s % 2].data(),
+                                                              words_[(s + 1) % 2].data());
+      check_launch("exchange_once");
+    }
+  }
+  void by_grid(unsigned steps) const {
+    float *from = words_[0].data(), *to = words_[1].data();
+    void* arguments[] = {&from, &to, &steps};
+    check(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(exchange_in_steps), blocks_,
+                                      threads_of_step, arguments, 0, stream_),
+          "cudaLaunchCooperativeKernel");
+  }
+  /// Whether `run` takes `steps` steps. Word i is unit_number(i) at first.
+  bool is_right(unsigned steps, const std::function<void()>& run) const {
+    fill(words_[0], stream_);
+    words_[1].clear(stream_);
+    run();
+    const std::vector<float> found = words_[steps % 2].read();
+    for (unsigned i = 0; i < count(); ++i) {
+      float expected = unit_number((i + std::uint64_t{steps} * threads_of_step) % count());
+      for (unsigned s = 0; s < steps; ++s) expected += 1;
+      if (found[i] != expected) return false;
+    }
+    return true;
+  }
+
+ private:
+  unsigned blocks_;
+  cudaStream_t stream_;
+  std::array<DeviceArray<float>, 2> words_;
+};
+
+void add_barriers_of_the_grid(Bench& bench, Gpu& gpu, Measurements& rows) {
+  if (gpu.properties().cooperativeLaunch == 0) {
+    bench.note("This GPU has no cooperative launch, so a barrier of the grid is not measured.");
+    return;
+  }
+  // One block on each multiprocessor: all must run at the same time.
+  const Exchange exchange(static_cast<unsigned>(gpu.properties().multiProcessorCount),
+                          gpu.stream());
+  constexpr unsigned few = 2, many = 64;
+  std::array<double, 2> of_few{}, of_many{};  // microseconds by launches and by grid.sync()
+  for (const unsigned steps : {few, 8U, 32U, many}) {
+    double by_launches = 0;
+    for (const bool is_cooperative : {false, true}) {
+      const char* const name = is_cooperative ? "grid.sync()" : "a launch each";
+      const auto run = [&] {
+        if (is_cooperative) {
+          exchange.by_grid(steps);
+        } else {
+          exchange.by_launches(steps);
+        }
+      };
+      bench.verify(exchange.is_right(steps, run), name);
+      const Measured time = gpu.time(run).seconds.times(1e6);
+      if (!is_cooperative) by_launches = time.value;
+      if (steps == few) of_few.at(is_cooperative ? 1 : 0) = time.value;
+      if (steps == many) of_many.at(is_cooperative ? 1 : 0) = time.value;
+      const double all = static_cast<double>(exchange.count()) * steps;
+      rows.add({"of the grid", name, std::int64_t{steps}}, time,
+               is_cooperative ? by_launches / time.value : none,
+               formatted("{:.2f} us for each step", time.value / steps),
+               {all, 2 * sizeof(float) * all});
+    }
+  }
+  const auto each = [&](std::size_t i) { return (of_many.at(i) - of_few.at(i)) / (many - few); };
+  bench.note(
+      formatted("Each further step takes {:.2f} us with a launch and {:.2f} us with grid.sync().",
+                each(0), each(1)));
+}
+
+}  // namespace
+
+Table barriers(Bench& bench) {
+  Gpu gpu(bench);
+  Measurements rows({{"barrier", ColumnType::text},
+                     {"case", ColumnType::text},
+                     {"barriers", ColumnType::integer}},
+                    {"time", ColumnType::real, "us"}, Rows::of_kernels);
+  add_barriers_of_blocks(bench, gpu, rows);
+  add_barriers_of_the_grid(bench, gpu, rows);
+  return std::move(rows).table();
+}
+#endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::execution
