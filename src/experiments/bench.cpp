@@ -101,6 +101,12 @@ std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual)
   return size;
 }
 
+std::uint64_t Bench::fitting(std::uint64_t usual, double of_device) const {
+  const double room = of_device * static_cast<double>(setting_.memory);
+  while (static_cast<double>(usual) > room && usual > 1) usual /= 2;
+  return usual;
+}
+
 double Bench::ceiling(std::string_view name) const {
   const auto found = setting_.ceilings.find(std::string(name));
   expect(found != setting_.ceilings.end(), "an experiment uses only ceilings that its needs name");

@@ -117,6 +117,9 @@ class Bench {
   std::uint64_t bytes(std::string_view key, Room room = {});
   std::uint64_t bytes(std::string_view key, Room room, std::uint64_t usual);
 
+  /// `usual` bytes, halved until they fit in this share of the rank's device memory.
+  std::uint64_t fitting(std::uint64_t usual, double of_device = 0.4) const;
+
   /// A ceiling that this run has measured, in the unit of measure/ceilings. Throws ContractError
   /// unless Needs::ceilings names it.
   double ceiling(std::string_view name) const;

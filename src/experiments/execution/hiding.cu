@@ -233,7 +233,9 @@ struct Case {
 class Cases {
  public:
   Cases(Bench& bench, Gpu& gpu)
-      : bench_(bench), gpu_(gpu), words_(std::uint64_t{1} << 27) {  // 1 GiB, beyond any cache
+      : bench_(bench),
+        gpu_(gpu),
+        words_(bench.fitting(std::uint64_t{1} << 30) / sizeof(uint2)) {  // beyond any cache
     write_words<<<2048, 256, 0, gpu.stream()>>>(words_.data(), words_.size());
     check_launch("write_words");
   }

@@ -48,7 +48,9 @@ extern const Experiment about_occupancy = {
         "that it does not use limits its blocks; then the block size varies. The column `seen` is "
         "the largest number of blocks that were on one multiprocessor at the same time, and "
         "`achieved` the average, in percent of the maximum: less than predicted if blocks start or "
-        "end at different times. Expect the rate to grow with the occupancy only until enough "
+        "end at different times. The host's clock times four launches a call: the kernel that "
+        "blocks the stream of other experiments has another share of shared memory, and each "
+        "change would count. Expect the rate to grow with the occupancy only until enough "
         "bytes are in flight, and to need less occupancy with more loads in flight per thread. "
         "Choose block sizes that are multiples of 32: the idle lanes of the last warp count as "
         "resident. CUDA C++ Best Practices Guide, sections Occupancy and Thread and Block "
@@ -235,7 +237,7 @@ class Sweep {
   Sweep(Bench& bench, Gpu& gpu)
       : bench_(bench),
         gpu_(gpu),
-        from_(std::uint64_t{bench.is_quick() ? 32U : 128U} << 20),
+        from_(bench.fitting(std::uint64_t{512} << 20) / sizeof(float)),
         to_(from_.size()),
         stays_(from_.size() / 4 / words_of_block),
         wrong_(1) {
@@ -319,7 +321,11 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   const std::vector<Stay> stays = stays_.read();
   const int seen = static_cast<int>(max_at_once(stays));
   const double bytes = 2.0 * static_cast<double>(from_.bytes());
-  const Measured rate = gpu_.time(launch).rate(bytes);
+  constexpr unsigned launches = 4;
+  const auto call = [&] {
+    for (unsigned i = 0; i < launches; ++i) launch();
+  };
+  const Measured rate = gpu_.time_call(call).rate(launches * bytes);
   const Result result{percent_of(blocks, threads), rate.value};
   std::string remark = seen == blocks
                            ? "as many blocks as predicted"

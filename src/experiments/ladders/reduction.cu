@@ -132,13 +132,6 @@ __global__ void add_pairs(const float* from, float* to, std::uint64_t count, std
 
 // --------------------------------------------------- one element per thread, one sum per block
 
-/// `value`, as a number that the compiler does not know. From 2, 4, 8, ... it would make a mask of
-/// a modulo.
-__device__ unsigned unknown(unsigned value) {
-  asm("" : "+r"(value));
-  return value;
-}
-
 /// A block adds its elements in one launch, with a barrier before each level. Every level reads and
 /// writes `scratch`.
 constexpr Place barriers_place = kernel_below();

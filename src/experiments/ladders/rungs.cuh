@@ -21,6 +21,13 @@ namespace shardstream::experiments::ladders {
 
 constexpr unsigned threads = 512;  // of a block
 
+/// `value`, as a number that the compiler does not know. From 2, 4, 8, ... it would make a mask of
+/// a modulo.
+__device__ inline unsigned unknown(unsigned value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 /// The data of all rungs. `scratch` and `more_scratch` have as many elements as `x`, rounded up to
 /// whole blocks.
 struct Data {

@@ -285,9 +285,12 @@ void add_access(ReadRates& rates, const char* by_hand, const char* by_unit, cons
   const Work work{(Kind == Access::filtered ? 10 : 1) * all, loads * sizeof(float) * all};
   const auto is_right = [&](Through through) {
     const std::vector<float> sums = rates.to().read(0, std::uint64_t{blocks} * threads);
+    std::vector<float> of_block;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+      of_block.push_back(expected_sum(Kind, thread % lanes, thread / lanes));
+    }
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const auto thread = static_cast<unsigned>(i % threads);
-      const float expected = expected_sum(Kind, thread % lanes, thread / lanes);
+      const float expected = of_block[i % threads];
       // A texture unit has eight bits for the weight of a neighbour.
       const bool is_exact = Kind != Access::filtered || through == Through::global;
       if (std::abs(sums[i] - expected) > (is_exact ? 0 : expected / 256)) return false;
