@@ -12,6 +12,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/helper_processes.hpp"
 #include "experiments/session.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/sample.hpp"
@@ -77,6 +78,15 @@ int bench(const Arguments& arguments, const char* const* environment) {
         return experiments::run_experiments(session, options, log, request);
       },
       "start fewer ranks per host");
+}
+
+int bench_helper(const Arguments& arguments) {
+  if (arguments.size() != 1) {
+    throw UsageError(
+        fmt::format("{} needs the name of one experiment: see shardstream bench --list",
+                    experiments::helper_command));
+  }
+  return static_cast<int>(experiments::run_as_helper(experiments::named(arguments[0])));
 }
 
 }  // namespace shardstream::cli

@@ -51,6 +51,9 @@ int scale(const Arguments& arguments, const char* const* environment);
 int report(const Arguments& arguments, const char* const* environment);
 int compare(const Arguments& arguments, const char* const* environment);
 int bench(const Arguments& arguments, const char* const* environment);
+/// The internal command of helper processes: the argument is the name of an experiment. It starts
+/// no MPI and takes no options.
+int bench_helper(const Arguments& arguments);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 

@@ -12,6 +12,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "experiments/helper_processes.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "runtime/provenance.hpp"
 #include "workloads/registry.hpp"
@@ -64,8 +65,9 @@ int dispatch(const cli::Arguments& words) {
     print_output(runtime::version_line() + '\n');
     return 0;
   }
-  const Command& command = command_named(words[0]);
   const cli::Arguments arguments(words.begin() + 1, words.end());
+  if (words[0] == experiments::helper_command) return cli::bench_helper(arguments);
+  const Command& command = command_named(words[0]);
   if (asks_for_help(arguments)) {
     print_output(command.help(arguments));
     return 0;

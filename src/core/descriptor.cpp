@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "core/limits.hpp"
 
@@ -52,6 +55,19 @@ bool Descriptor::write_at(std::uint64_t offset, std::span<const std::byte> data)
     done += static_cast<std::uint64_t>(put);
   }
   return true;
+}
+
+void close_inherited_descriptors(int kept) {
+  std::vector<int> open_ones;  // the loop itself needs a descriptor
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const std::string name = entry.path().filename();
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    open_ones.push_back(number);
+  }
+  for (const int number : open_ones) {
+    if (number > STDERR_FILENO && number != kept) ::close(number);
+  }
 }
 
 std::string errno_text(int error) {

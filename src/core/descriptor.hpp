@@ -44,6 +44,10 @@ class Descriptor {
   int fd_ = -1;
 };
 
+/// Closes all descriptors of this process but the standard streams and `kept`. For new processes:
+/// an inherited descriptor of a lock file would keep its lock. Not thread-safe.
+void close_inherited_descriptors(int kept = -1);
+
 /// The system's text for an errno value: "No such file or directory". If a limit of this process is
 /// the likely cause, the text names it: "File too large; ulimit -f is 8000 KiB".
 std::string errno_text(int error);

@@ -29,7 +29,8 @@ extern const Experiment about_reduction, about_reduction_order, about_matmul, ab
 }
 namespace execution {
 extern const Experiment about_occupancy, about_hiding, about_barriers, about_warp, about_unroll,
-    about_divergence, about_gather, about_serialising, about_carveout, about_scheduling;
+    about_divergence, about_gather, about_concurrency, about_serialising, about_carveout,
+    about_scheduling, about_sharing;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -74,9 +75,11 @@ constexpr std::array catalogue = {
     &execution::about_unroll,
     &execution::about_divergence,
     &execution::about_gather,
+    &execution::about_concurrency,
     &execution::about_serialising,
     &execution::about_carveout,
     &execution::about_scheduling,
+    &execution::about_sharing,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,

@@ -18,6 +18,7 @@
 namespace shardstream::experiments {
 
 class Bench;
+class HelperEnd;
 
 /// Up to four names, in a form that a constant can hold.
 class Names {
@@ -96,6 +97,9 @@ struct Experiment {
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;
+  /// The work of a helper process (helper_processes.hpp), which has neither options nor MPI; null
+  /// if the experiment starts none.
+  void (*helper)(HelperEnd&) = nullptr;
 };
 
 }  // namespace shardstream::experiments

@@ -11,10 +11,8 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
-#include <string_view>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -23,8 +21,6 @@
 
 namespace shardstream::process {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Exit codes of the supervisor.
 constexpr int ended = 0, killed = 1, failed = 2;
@@ -42,22 +38,12 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? after_signal + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Makes `streams` the standard ones, and closes all other descriptors but `kept`. An inherited
-/// descriptor of a lock file would keep its lock.
+/// Makes `streams` the standard ones, and closes all other descriptors but `kept`.
 void keep_only(const Streams& streams, int kept) {
   dup2(streams.in >= 0 ? streams.in : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   dup2(streams.out, STDOUT_FILENO);
   dup2(streams.err, STDERR_FILENO);
-  std::vector<int> open_ones;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-    const std::string name = entry.path().filename();
-    int number = -1;
-    std::from_chars(name.data(), name.data() + name.size(), number);
-    open_ones.push_back(number);
-  }
-  for (const int number : open_ones) {
-    if (number > STDERR_FILENO && number != kept) close(number);
-  }
+  close_inherited_descriptors(kept);
 }
 
 constexpr int cannot_execute = 126;  // as in a shell

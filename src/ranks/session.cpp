@@ -151,6 +151,23 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
+std::vector<std::string> environment_without_launcher(const char* const* environment) {
+  constexpr std::array prefixes = {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess",
+                                   "OMPI_MCA_orte_",   "OMPI_MCA_pmix",      "PMI",
+                                   "SLURM_STEP",       "SLURM_PROCID",       "SLURM_LOCALID",
+                                   "SLURM_NODEID",     "SLURM_GTIDS",        "SLURM_LAUNCH_",
+                                   "SLURM_SRUN_COMM_", "SLURM_TASK_PID",     "SLURM_CPU_BIND",
+                                   "SLURM_MEM_"};
+  std::vector<std::string> kept;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const bool is_left_out =
+        std::ranges::any_of(prefixes, [&](const char* each) { return entry.starts_with(each); });
+    if (!is_left_out) kept.emplace_back(entry);
+  }
+  return kept;
+}
+
 Session::Session(std::string_view memory_remedy) : memory_remedy_(memory_remedy) {
   spare_network_drivers();
   int provided = 0;

@@ -40,6 +40,10 @@ struct Launched {
 /// Nothing if no launcher has started this process or the number of ranks is unknown.
 std::optional<Launched> launched();
 
+/// `environment` (NAME=value, with a null pointer at the end) without the variables that make a
+/// process a rank of mpirun or a step of srun. For programs that this process starts.
+std::vector<std::string> environment_without_launcher(const char* const* environment);
+
 /// An error that all ranks have been informed of, so that each can end in good order. One of them
 /// prints it.
 class AgreedError : public Error {

@@ -7,8 +7,9 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include "experiments/execution/spans.hpp"
 
 namespace shardstream::experiments::execution {
 
@@ -29,16 +30,9 @@ inline std::map<std::uint64_t, std::vector<Stay>> by_multiprocessor(std::span<co
 inline unsigned max_at_once(std::span<const Stay> stays) {
   unsigned max = 0;
   for (const auto& [number, own] : by_multiprocessor(stays)) {
-    std::vector<std::pair<std::uint64_t, int>> changes;  // time and +1 or -1
-    for (const Stay& stay : own) {
-      changes.insert(changes.end(), {{stay.begin, 1}, {stay.end, -1}});
-    }
-    std::ranges::sort(changes);  // at the same time, ends come first
-    int now = 0;
-    for (const auto& [time, change] : changes) {
-      now += change;
-      max = std::max(max, static_cast<unsigned>(std::max(now, 0)));
-    }
+    std::vector<Span> spans;
+    for (const Stay& stay : own) spans.push_back({stay.begin, stay.end});
+    max = std::max(max, largest_overlap(spans));
   }
   return max;
 }

@@ -128,7 +128,7 @@ void launch(const Piece& piece, cudaStream_t stream) {
   check_launch("add_one");
 }
 
-KernelGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
+ExecutableGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
   auto hot_count = static_cast<unsigned>(piece.hot_count);
   void* arguments[] = {&piece.stream, &piece.count, &piece.hot, &hot_count};
   cudaKernelNodeParams kernel{};
@@ -136,7 +136,7 @@ KernelGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
   kernel.gridDim = piece.blocks;
   kernel.blockDim = threads;
   kernel.kernelParams = static_cast<void**>(arguments);
-  return {kernel, window};
+  return kernel_graph(kernel, window);
 }
 
 double measure_without(WindowCases& cases, const WindowCase& each, const Piece& piece) {
@@ -177,7 +177,7 @@ void vary_region(WindowCases& cases) {
     each.policy = "hit ratio 1, graph node";
     {
       const WindowGuard resets_lines(stream, no_window());
-      const KernelGraph graph = graph_of(piece, window_on(piece.hot, region, 1));
+      const ExecutableGraph graph = graph_of(piece, window_on(piece.hot, region, 1));
       cases.measure(
           each, {piece}, [&] { graph.launch(stream); }, without);
     }

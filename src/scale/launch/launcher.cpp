@@ -211,19 +211,10 @@ void reject_many_copies() {
 }
 
 std::vector<std::string> environment_of_runs(const char* const* environment) {
-  constexpr std::array prefixes = {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE",  "OMPI_MCA_ess",
-                                   "OMPI_MCA_orte_",   "OMPI_MCA_pmix",       "PMI",
-                                   "SLURM_STEP",       "SLURM_PROCID",        "SLURM_LOCALID",
-                                   "SLURM_NODEID",     "SLURM_GTIDS",         "SLURM_LAUNCH_",
-                                   "SLURM_SRUN_COMM_", "SLURM_TASK_PID",      "SLURM_CPU_BIND",
-                                   "SLURM_MEM_",       "SLURM_RESTART_COUNT", "SHARDSTREAM_"};
-  std::vector<std::string> kept;
-  for (; *environment != nullptr; ++environment) {
-    const std::string_view entry = *environment;
-    const bool is_left_out =
-        std::ranges::any_of(prefixes, [&](const char* each) { return entry.starts_with(each); });
-    if (!is_left_out) kept.emplace_back(entry);
-  }
+  std::vector<std::string> kept = ranks::environment_without_launcher(environment);
+  std::erase_if(kept, [](const std::string& entry) {
+    return entry.starts_with("SLURM_RESTART_COUNT") || entry.starts_with("SHARDSTREAM_");
+  });
   return kept;
 }
 

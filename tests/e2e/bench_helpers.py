@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""The helper processes of `bench`: their internal command and, on a GPU, their end."""
+
+import contextlib
+import os
+import pathlib
+import signal
+
+import h5py
+
+from harness import (check_complaints, expect_complaint, expect_gone, expect_words, finish, main,
+                     new_folder, run, skip_part, start, wait_until)
+
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
+SHARING = ["bench", "sharing", "--quick", "--sharing.size", "64MiB", "--sharing.processes", 3]
+ON_A_GPU = os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON"
+
+
+def test_the_command_is_internal():
+    for arguments, words in ((["sharing"], ["bench-helper"]), (["stride"], ["stride"]),
+                             (["strid"], ["strid", "stride"]), ([], ["bench-helper", "--list"])):
+        expect_complaint(run("bench-helper", *arguments, env=NO_MPI), 2, words)
+    assert "bench-helper" not in run("--help", env=NO_MPI).expect(0).out
+
+
+def test_options_out_of_range():
+    check_complaints([(["bench", "sharing", "--sharing.processes", 17], 2,
+                       ["sharing.processes", "17"]),
+                      (["bench", "concurrency", "--concurrency.most", 513], 2,
+                       ["concurrency.most", "513"])])
+
+
+def helpers_of(process):
+    """The helpers that `process` has started and that still run."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if parent == process.pid and b"bench-helper" in words:
+                found.append(int(entry.name))
+    return found
+
+
+def start_with_helpers(*arguments):
+    """A run of `sharing` that has started its helpers, and their processes."""
+    process = start(*SHARING, "--measure.repeat", 60, *arguments)
+    wait_until(lambda: len(helpers_of(process)) == 3, process)
+    return process, helpers_of(process)
+
+
+def test_signals_leave_no_helper():
+    if not ON_A_GPU:
+        skip_part("helpers run on a GPU only")
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        process, helpers = start_with_helpers()
+        process.send_signal(number)
+        assert finish(process, timeout=10).code == -number
+        expect_gone(helpers)
+
+
+def test_a_helper_that_dies():
+    """The experiment fails with the cause, and the next one is measured."""
+    if not ON_A_GPU:
+        skip_part("helpers run on a GPU only")
+        return
+    path = new_folder() / "bench.h5"
+    process, helpers = start_with_helpers("bandwidth", "-o", path)
+    os.kill(helpers[1], signal.SIGKILL)
+    finished = finish(process).expect(1)
+    expect_words(finished.out, ["sharing", "signal 9", "of 3"])
+    expect_gone(helpers)
+    with h5py.File(path) as file:
+        states = {row["experiment"]: row["state"] for row in file["bench/experiments"][...]}
+    assert states == {b"sharing": b"failed", b"bandwidth": b"measured"}, states
+
+
+def test_a_helper_that_hangs_ends_with_the_run():
+    if not ON_A_GPU:
+        skip_part("helpers run on a GPU only")
+        return
+    process, helpers = start_with_helpers()
+    os.kill(helpers[0], signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    finish(process, timeout=10)
+    expect_gone(helpers)
+
+
+main()
