@@ -31,6 +31,9 @@ namespace execution {
 extern const Experiment about_occupancy, about_hiding, about_barriers, about_warp, about_unroll,
     about_divergence, about_gather, about_serialising, about_carveout, about_scheduling;
 }
+namespace instructions {
+extern const Experiment about_integer, about_math, about_precision;
+}
 namespace storage {
 extern const Experiment about_plain_reads;
 }
@@ -77,6 +80,9 @@ constexpr std::array catalogue = {
     &execution::about_serialising,
     &execution::about_carveout,
     &execution::about_scheduling,
+    &instructions::about_integer,
+    &instructions::about_math,
+    &instructions::about_precision,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,
@@ -86,6 +92,7 @@ constexpr std::array the_groups = {Group{"link", "host link"},
                                    Group{"memory", "device memory"},
                                    Group{"ladders", "optimisation ladders"},
                                    Group{"execution", "threads, warps and kernels"},
+                                   Group{"instructions", "instructions and types"},
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
