@@ -221,6 +221,11 @@ __device__ float minus_three_halves(float x) {
 constexpr float smallest = 0x1p-149F, largest = std::numeric_limits<float>::max();
 constexpr float slow_sine = 105615;  // sinf and cosf reduce larger arguments by a slow path
 
+Function named(Function function, const char* name) {
+  function.name = name;
+  return function;
+}
+
 void add_trigonometry(std::vector<Case>& all) {
   const auto add = [&](const char* topic, const Function& function, Exact exact, float from,
                        float to, bool is_base = false) {
@@ -231,7 +236,7 @@ void add_trigonometry(std::vector<Case>& all) {
   add("sine", fast, Exact::sine, smallest, pi);
   add("large sine", slow, Exact::sine, pi, slow_sine, true);
   add("large sine", fast, Exact::sine, pi, slow_sine);
-  add("large sine", slow, Exact::sine, slow_sine, largest);
+  add("large sine", named(slow, "sinf(x > 105615)"), Exact::sine, slow_sine, largest);
   constexpr float max_whole = 0x1p22F;
   add("sine of pi x", compiled<sine_of_pi_times>("sinf(pi * x)"), Exact::sine_pi, smallest,
       max_whole, true);
@@ -291,7 +296,7 @@ void add_products(std::vector<Case>& all) {
   divide(compiled<quotient>("y / x"), min_normal, 0x1p126F, true);
   divide(compiled<product_with_reciprocal>("y * (1 / x)"), min_normal, 0x1p126F);
   divide(fast, min_normal, 0x1p126F);
-  divide(fast, 0x1p126F, largest);
+  divide(named(fast, "__fdividef, large x"), 0x1p126F, largest);
   const auto compare = [&](const char* topic, const Function& plain, const Function& other,
                            Exact exact) {
     all.push_back({topic, plain, exact, smallest, 0x1p126F, true});
@@ -321,10 +326,6 @@ void add_fractional_exponents(std::vector<Case>& all) {
     const bool is_steep = n > d || -n > d;
     const float from = is_steep ? 0x1p-83F : smallest, to = is_steep ? 0x1p83F : largest;
     const double p = static_cast<double>(n) / d;
-    const auto named = [](Function function, const char* name) {
-      function.name = name;
-      return function;
-    };
     all.push_back({"fractional exponents", named(compiled<power>(""), by_power), Exact::power, from,
                    to, true, p});
     all.push_back({"fractional exponents", formula, Exact::power, from, to, false, p});
@@ -368,7 +369,7 @@ constexpr FlaggedRow flagged_rows[] = {
     {Flagged::reciprocal_root, Exact::power, smallest, largest, -0.5},
     {Flagged::sine, Exact::sine, smallest, pi},
     {Flagged::cosine, Exact::cosine, smallest, pi},
-    {Flagged::tangent, Exact::tangent, smallest, pi / 2},
+    {Flagged::tangent, Exact::tangent, smallest, 1.57F},
     {Flagged::exponential, Exact::exponential, -103, 88.7F},
     {Flagged::exponential_2, Exact::exponential_2, -149, 127.99F},
     {Flagged::exponential_10, Exact::exponential_10, -44.8F, 38.5F},
