@@ -26,8 +26,9 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(kernels_self_test LABELS style COMMAND ${unit}/check_kernels --self-test)
 else()
   set(stories execution/divergence.cu execution/hiding.cu execution/occupancy.cu
-              execution/unroll.cu execution/warp.cu ladders/atomics.cu ladders/gram.cu
-              ladders/matmul_cores.cu ladders/matmul_mma.cu ladders/matmul_wgmma.cu
+              execution/unroll.cu execution/warp.cu instructions/integer.cu
+              instructions/math_functions.cu instructions/precision.cu ladders/atomics.cu
+              ladders/gram.cu ladders/matmul_cores.cu ladders/matmul_mma.cu ladders/matmul_wgmma.cu
               ladders/reduction.cu)
   list(TRANSFORM stories PREPEND ${PROJECT_SOURCE_DIR}/src/experiments/)
   shardstream_script_test(kernels LABELS style PROCESSORS 2

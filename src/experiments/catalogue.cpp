@@ -32,6 +32,9 @@ extern const Experiment about_occupancy, about_hiding, about_barriers, about_war
     about_divergence, about_gather, about_concurrency, about_serialising, about_carveout,
     about_scheduling, about_sharing;
 }
+namespace instructions {
+extern const Experiment about_integer, about_math, about_precision;
+}
 namespace storage {
 extern const Experiment about_plain_reads;
 }
@@ -80,6 +83,9 @@ constexpr std::array catalogue = {
     &execution::about_carveout,
     &execution::about_scheduling,
     &execution::about_sharing,
+    &instructions::about_integer,
+    &instructions::about_math,
+    &instructions::about_precision,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,
@@ -89,6 +95,7 @@ constexpr std::array the_groups = {Group{"link", "host link"},
                                    Group{"memory", "device memory"},
                                    Group{"ladders", "optimisation ladders"},
                                    Group{"execution", "threads, warps and kernels"},
+                                   Group{"instructions", "instructions and types"},
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 

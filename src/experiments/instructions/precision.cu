@@ -1,0 +1,402 @@
+// The rate and the error of types of numbers: from double to bytes, on CUDA cores, on tensor cores
+// and in memory. precision_units.cuh has the units and their instructions.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#if SHARDSTREAM_HAS_CUDA
+#include "experiments/instructions/array_products.cuh"
+#include "experiments/instructions/bytes.cuh"
+#include "experiments/instructions/precision_units.cuh"
+#endif
+
+namespace shardstream::experiments::instructions {
+
+constexpr OptionRow options[] = {
+    {"precision.size", OptionKind::size, "1GiB", "1MiB..",
+     "Size of an array of doubles in the case `memory`, which needs three. The arrays of other "
+     "types have the same number of elements."},
+};
+
+Table precision(Bench& bench);
+
+extern const Experiment about_precision = {
+    .name = "precision",
+    .group = "instructions",
+    .summary = "Smaller types have higher rates and fewer bytes, and larger errors.",
+    .explanation =
+        "`CUDA cores` and `tensor cores` multiply and add numbers of each type in registers, with "
+        "four independent sums in each thread or warp, on full multiprocessors: fp64 and fp32 by "
+        "fma, pairs of fp16 and bf16 by __hfma2, four products of bytes by __dp4a, two of short "
+        "and byte by __dp2a, and tensor cores by mma.sync. A multiply-add counts as two "
+        "operations. `error` is the largest relative error of one product of matrices, 16 x 1024 "
+        "and 1024 x 8 real numbers in [0, 1), which are rounded to the type first. The sums have "
+        "the type as well, or are int; tensor cores have sums of float (int for int8, double for "
+        "fp64) unless the row says otherwise. `bytes` has functions that treat a word as four "
+        "bytes, and additions byte by byte; they are exact. In `memory`, each element of an array "
+        "is multiplied with that of another one; an operation is a product of two elements, and "
+        "dp4a adds up four of them. Expect fp64 to have half the rate of fp32 on GPUs for data "
+        "centres and 1/32 or 1/64 on others, pairs of fp16 to have at least the rate of fp32, and "
+        "tensor cores many times that; their rate doubles when the size of the elements is "
+        "halved. On compute capability 9.0, mma.sync reaches about two thirds of the peak; the "
+        "rest needs wgmma, as in `matmul`. fp8 has only wgmma there: for mma.sync the compiler "
+        "converts it to fp16, and the row shows the cost. Expect the error to depend on the type "
+        "of the sums more than on that of the elements, since rounding errors of elements cancel; "
+        "sums of fp16 or bf16 lose small addends, so add up in float. Most functions for bytes "
+        "are several instructions on recent GPUs, which is still faster than byte by byte. In "
+        "memory, only bytes count: expect the rate to double when the size of the elements is "
+        "halved. CUDA C++ Best Practices Guide, section Arithmetic Instructions; CUDA C++ "
+        "Programming Guide, section Arithmetic Instructions; PTX ISA, section Warp Level Matrix "
+        "Multiply-Accumulate Instructions.",
+    .reference =
+        "Tesla V100, products in memory: 59.4 Gop/s with floats, 86.0 with pairs of fp16, 196.2 "
+        "with dp4a.",
+    .share = "of the first rate of the same case; for tensor cores, of fp32 on CUDA cores",
+    .options = options,
+    .figure = {.look = Look::bars, .x = "type", .y = "rate", .panel = "case"},
+    .run = with_cuda<precision>(),
+};
+
+#if SHARDSTREAM_HAS_CUDA
+namespace {
+
+constexpr unsigned threads = 256, chains = 4, unrolled = 16;
+constexpr unsigned inner = 1024;  // the inner dimension of the product for errors
+
+// ------------------------------------------------------------------------------ units in registers
+
+template <class Unit>
+__device__ void add_product(typename Unit::Sums& sums, typename Unit::A& a, typename Unit::B& b) {
+  Unit::multiply_add(sums, a, b);
+  Unit::permute(a);
+  Unit::permute(b);
+}
+
+/// Each group adds a product of small elements to `chains` sums and subtracts it again, 16 times in
+/// each round. At last it adds the product once more, and stores the total of the sums.
+template <class Unit>
+__global__ void __launch_bounds__(threads) repeat(unsigned rounds, float* results) {
+  const unsigned lane = threadIdx.x % Unit::group;
+  auto a = Unit::load_a(SmallElements{1}, 0, lane);
+  auto minus_a = Unit::load_a(SmallElements{-1}, 0, lane);
+  auto b = Unit::load_b(SmallElements{}, 0, lane);
+  typename Unit::Sums sums[chains];
+#pragma unroll
+  for (unsigned c = 0; c < chains; ++c) sums[c] = Unit::start(static_cast<float>(c));
+#pragma unroll 1
+  for (unsigned round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (unsigned step = 0; step < unrolled; ++step) {
+#pragma unroll
+      for (unsigned c = 0; c < chains; ++c) add_product<Unit>(sums[c], a, b);
+#pragma unroll
+      for (unsigned c = 0; c < chains; ++c) add_product<Unit>(sums[c], minus_a, b);
+    }
+  }
+  float* const own = results + (blockIdx.x * threads + threadIdx.x) / Unit::group * outputs;
+#pragma unroll
+  for (unsigned c = 0; c < chains; ++c) {
+    Unit::multiply_add(sums[c], a, b);
+    Unit::each(sums[c], lane, [&](unsigned row, unsigned column, double value) {
+      float& total = own[row * columns + column];
+      total = c == 0 ? static_cast<float>(value) : total + static_cast<float>(value);
+    });
+  }
+}
+
+/// One group computes the product of real elements with the inner dimension `inner`.
+template <class Unit>
+__global__ void multiply_real(RealElements elements, double* c) {
+  const unsigned lane = threadIdx.x;
+  typename Unit::Sums sums = Unit::start(0);
+#pragma unroll 1
+  for (unsigned k = 0; k < inner; k += Unit::depth) {
+    Unit::multiply_add(sums, Unit::load_a(elements, k, lane), Unit::load_b(elements, k, lane));
+  }
+  Unit::each(sums, lane, [&](unsigned row, unsigned column, double value) {
+    c[row * columns + column] = value;
+  });
+}
+
+/// A row of the table: a unit.
+struct UnitRow {
+  const char *topic, *type;
+  int capability;  ///< 80 for compute capability 8.0
+  unsigned group, depth;
+  /// The largest relative rounding errors of an element and of an addition.
+  double of_element, of_sum;
+  RealElements elements;
+  const void* kernel;
+  void (*repeat)(unsigned blocks, unsigned rounds, float* results, cudaStream_t stream);
+  void (*multiply)(const RealElements& elements, double* c, cudaStream_t stream);
+};
+
+template <class Unit>
+UnitRow row_of(const char* topic, const char* type, int capability, double of_element,
+               double of_sum, const RealElements& elements = {}) {
+  return {topic,
+          type,
+          capability,
+          Unit::group,
+          Unit::depth,
+          of_element,
+          of_sum,
+          elements,
+          reinterpret_cast<const void*>(repeat<Unit>),
+          [](unsigned blocks, unsigned rounds, float* results, cudaStream_t stream) {
+            repeat<Unit><<<blocks, threads, 0, stream>>>(rounds, results);
+            check_launch("repeat");
+          },
+          [](const RealElements& real, double* c, cudaStream_t stream) {
+            multiply_real<Unit><<<1, Unit::group, 0, stream>>>(real, c);
+            check_launch("multiply_real");
+          }};
+}
+
+std::vector<UnitRow> unit_rows() {
+  // The sums of tensor cores are truncated, and those of fp8 have fewer digits on some GPUs.
+  constexpr double of_tensor = 0x1p-22, of_fp8 = 0x1p-12, of_byte = 0x1p-6;
+  constexpr const char *cores = "CUDA cores", *tensor = "tensor cores";
+  constexpr RealElements bytes{127, 127}, shorts{32767, 127};
+  std::vector<UnitRow> all = {
+      row_of<Single<float>>(cores, "fp32", 0, 0, 0x1p-24),
+      row_of<Single<double>>(cores, "fp64", 0, 0, 0x1p-53),
+      row_of<Pairs<__half, __half2>>(cores, "fp16 pairs", 0, 0x1p-11, 0x1p-11),
+      row_of<Pairs<__nv_bfloat16, __nv_bfloat162>>(cores, "bf16 pairs", 80, 0x1p-8, 0x1p-8),
+      row_of<FourBytes>(cores, "dp4a", 0, of_byte, 0, bytes),
+      row_of<TwoShorts>(cores, "dp2a", 0, of_byte, 0, shorts),
+      row_of<TensorDoubles>(tensor, "fp64", 80, 0, 0x1p-53),
+      row_of<Tensor<float, float>>(tensor, "tf32", 80, 0x1p-10, of_tensor),
+      row_of<Tensor<__half, float>>(tensor, "fp16", 80, 0x1p-11, of_tensor),
+      row_of<TensorHalves>(tensor, "fp16, fp16 sums", 80, 0x1p-11, 0x1p-10),
+      row_of<Tensor<__nv_bfloat16, float>>(tensor, "bf16", 80, 0x1p-8, of_tensor),
+      row_of<Tensor<std::int8_t, int>>(tensor, "int8", 80, of_byte, 0, bytes)};
+  if constexpr (ladders::has_fp8_mma) {
+    all.push_back(row_of<Tensor<__nv_fp8_e4m3, float>>(tensor, "fp8 e4m3", 89, 0x1p-4, of_fp8));
+    all.push_back(row_of<Tensor<__nv_fp8_e5m2, float>>(tensor, "fp8 e5m2", 89, 0x1p-3, of_fp8));
+  }
+  return all;
+}
+
+// -------------------------------------------------------------------------------- the experiment
+
+/// The exact product of real elements.
+double exact_product(unsigned row, unsigned column) {
+  const RealElements real;
+  double sum = 0;  // products are exact, and 2^-53 is small enough for additions
+  for (unsigned k = 0; k < inner; ++k) sum += double{real.a(row, k)} * real.b(k, column);
+  return sum;
+}
+
+/// Measures types and adds their rows. Not thread-safe.
+class Types {
+ public:
+  Types(Bench& bench, Gpu& gpu) : bench_(bench), gpu_(gpu) {}
+
+  void add(const UnitRow& unit) {
+    const double error = error_of(unit);
+    const unsigned blocks = blocks_of(unit.kernel);
+    const unsigned groups = blocks * threads / unit.group;
+    const DeviceArray<float> results(std::uint64_t{groups} * outputs);
+    const auto launch = [&] { unit.repeat(blocks, rounds, results.data(), gpu_.stream()); };
+    launch();
+    bench_.verify(are_small_products(results.read(), unit.depth), name_of(unit));
+    const double products = (2.0 * unrolled * rounds + 1) * chains * groups;
+    const double operations = 2.0 * outputs * unit.depth * products;
+    const Measured rate = gpu_.time(launch).rate(operations);
+    if (base_ == 0) base_ = rate.value;
+    add_row(unit.topic, unit.type, error, rate, {operations, 1.0 * results.bytes()});
+  }
+
+  template <class Operation>
+  void add_bytes(const char* type) {
+    const unsigned blocks = blocks_of(reinterpret_cast<const void*>(repeat_bytes<Operation>));
+    const DeviceArray<unsigned> results(std::uint64_t{blocks} * threads * words_of_thread);
+    const auto launch = [&] {
+      repeat_bytes<Operation><<<blocks, threads, 0, gpu_.stream()>>>(rounds, results.data());
+      check_launch("repeat_bytes");
+    };
+    launch();
+    bench_.verify(are_bytes_right<Operation>(results.read(0, 64 * words_of_thread), rounds),
+                  formatted("bytes, {}", std::string(type)));
+    const double operations = 4.0 * byte_steps * rounds * static_cast<double>(results.size());
+    const Measured rate = gpu_.time(launch).rate(operations);
+    if constexpr (std::is_same_v<Operation, ByteByByte>) base_ = rate.value;
+    add_row("bytes", type, 0, rate, {operations, 1.0 * results.bytes()});
+  }
+
+  /// Multiplies arrays of `elements` numbers. The three arrays are large enough for doubles.
+  template <class T>
+  void add_memory(const char* type, double of_element, std::uint64_t elements,
+                  const DeviceArray<Word16> (&arrays)[3]) {
+    constexpr bool is_byte = std::is_same_v<T, std::int8_t>;
+    const std::uint64_t words = elements / in_16_bytes<T>;
+    const unsigned blocks = blocks_for(words, threads);
+    for (unsigned of = 0; of < 2; ++of) {
+      fill_array<T>
+          <<<blocks, threads, 0, gpu_.stream()>>>(of, is_byte ? 127 : 1, arrays[of].data(), words);
+      check_launch("fill_array");
+    }
+    arrays[2].clear(gpu_.stream());
+    const auto launch = [&] {
+      multiply_arrays<T><<<blocks, threads, 0, gpu_.stream()>>>(arrays[0].data(), arrays[1].data(),
+                                                                arrays[2].data(), words);
+      check_launch("multiply_arrays");
+    };
+    launch();
+    const double error =
+        std::max(error_in_memory<T>(arrays[2], 0), error_in_memory<T>(arrays[2], words - sampled));
+    bench_.verify(error <= 4 * of_element, formatted("memory, {}", std::string(type)));
+    const auto products = static_cast<double>(elements);
+    const Measured rate = gpu_.time(launch).rate(products);
+    if (std::is_same_v<T, float>) base_ = rate.value;
+    const double additions = is_byte ? 0.75 : 0;
+    add_row("memory", type, error, rate,
+            {products * (1 + additions), 3.0 * sizeof(Word16) * static_cast<double>(words)});
+  }
+
+  Table table() && { return std::move(rows_).table(); }
+
+ private:
+  static constexpr unsigned rounds = 32;
+  static constexpr std::uint64_t sampled = 1024;  // words of a product in memory
+
+  static std::string name_of(const UnitRow& unit) {
+    return formatted("{}, {}", std::string(unit.topic), std::string(unit.type));
+  }
+
+  unsigned blocks_of(const void* kernel) const {
+    int blocks = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, int{threads}, 0),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return static_cast<unsigned>(blocks * gpu_.properties().multiProcessorCount);
+  }
+
+  /// The largest relative error of the product of real elements.
+  double error_of(const UnitRow& unit) {
+    const DeviceArray<double> c(outputs);
+    c.clear(gpu_.stream());
+    unit.multiply(unit.elements, c.data(), gpu_.stream());
+    const std::vector<double> found = c.read();
+    const double scale = double{unit.elements.scale_of_a} * unit.elements.scale_of_b;
+    double error = 0;
+    for (unsigned i = 0; i < outputs; ++i) {
+      const double exact = exact_product(i / columns, i % columns);
+      error = std::max(error, std::abs(found[i] / scale - exact) / exact);
+    }
+    bench_.verify(error <= 3 * unit.of_element + inner * unit.of_sum, name_of(unit));
+    return error;
+  }
+
+  /// Each total is that of the first values of the sums and of one product for each.
+  static bool are_small_products(const std::vector<float>& totals, unsigned depth) {
+    constexpr SmallElements small;
+    for (std::size_t i = 0; i < totals.size(); ++i) {
+      const auto row = static_cast<unsigned>(i % outputs / columns);
+      const auto column = static_cast<unsigned>(i % columns);
+      float product = 0;
+      for (unsigned k = 0; k < depth; ++k) product += small.a(row, k) * small.b(k, column);
+      if (totals[i] != chains * product + chains * (chains - 1) / 2) return false;
+    }
+    return true;
+  }
+
+  /// The largest relative error of `sampled` words of products, from `first` on.
+  template <class T>
+  static double error_in_memory(const DeviceArray<Word16>& products, std::uint64_t first) {
+    constexpr bool is_byte = std::is_same_v<T, std::int8_t>;
+    using Result = std::conditional_t<is_byte, std::int32_t, T>;
+    constexpr unsigned results = 16 / sizeof(Result), in_sum = is_byte ? 4 : 1;
+    const std::vector<Word16> words = products.read(first, sampled);
+    double error = 0;
+    for (std::uint64_t i = 0; i < sampled * results; ++i) {
+      Result found;
+      std::memcpy(&found, reinterpret_cast<const char*>(words.data()) + i * sizeof(Result),
+                  sizeof(found));
+      double exact = 0;
+      for (unsigned k = 0; k < in_sum; ++k) {
+        const std::uint64_t element = (first * results + i) * in_sum + k;
+        exact += double{element_in_memory(0, element)} * element_in_memory(1, element);
+      }
+      const double value = static_cast<double>(found) / (is_byte ? 127 * 127 : 1);
+      error = std::max(error, std::abs(value - exact) / exact);
+    }
+    return error;
+  }
+
+  void add_row(const char* topic, const char* type, double error, const Measured& rate,
+               const Work& work) {
+    rows_.add({topic, type, error}, rate, rate.value / base_,
+              formatted("{:.3g} operations per byte", work.operations / work.bytes), work);
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  double base_ = 0;  ///< Gop/s that the column `share` refers to
+  Measurements rows_{
+      {{"case", ColumnType::text}, {"type", ColumnType::text}, {"error", ColumnType::real}},
+      {"rate", ColumnType::real, "Gop/s"},
+      Rows::of_kernels};
+};
+
+/// Whether the GPU has at least `capability`, such as 80 for 8.0. If not, a note says so.
+bool has(Bench& bench, const Gpu& gpu, int capability, const char* topic, const char* type) {
+  if (10 * gpu.properties().major + gpu.properties().minor >= capability) return true;
+  bench.note(formatted("{}, {}: needs compute capability {}.{}.", std::string(topic),
+                       std::string(type), capability / 10, capability % 10));
+  return false;
+}
+
+/// The arrays of bytes exceed the L2 cache, too.
+void add_memory(Bench& bench, Gpu& gpu, Types& types) {
+  const std::uint64_t size = bench.bytes("precision.size", {.of_device = 0.25});
+  const std::uint64_t elements = size / sizeof(double) / 1024 * 1024;
+  const auto cache = static_cast<std::uint64_t>(gpu.properties().l2CacheSize);
+  const std::uint64_t min = 2 * cache / 3 * sizeof(double);
+  if (elements * sizeof(double) < min) {
+    throw UsageError(formatted(
+        "precision.size: the arrays of bytes may stay in the L2 cache with {}: choose at least {}",
+        format_size(size), format_size(min + (std::uint64_t{1} << 20))));
+  }
+  const std::uint64_t words = elements / in_16_bytes<double>;
+  const DeviceArray<Word16> arrays[3] = {DeviceArray<Word16>(words), DeviceArray<Word16>(words),
+                                         DeviceArray<Word16>(words)};
+  types.add_memory<float>("fp32", 0x1p-24, elements, arrays);
+  types.add_memory<double>("fp64", 0x1p-53, elements, arrays);
+  types.add_memory<__half>("fp16 pairs", 0x1p-11, elements, arrays);
+  if (has(bench, gpu, 80, "memory", "bf16 pairs")) {
+    types.add_memory<__nv_bfloat16>("bf16 pairs", 0x1p-8, elements, arrays);
+  }
+  types.add_memory<std::int8_t>("dp4a", 0x1p-7, elements, arrays);
+}
+
+}  // namespace
+
+Table precision(Bench& bench) {
+  Gpu gpu(bench);
+  Types types(bench, gpu);
+  for (const UnitRow& unit : unit_rows()) {
+    if (has(bench, gpu, unit.capability, unit.topic, unit.type)) types.add(unit);
+  }
+  types.add_bytes<ByteByByte>("byte by byte");
+  types.add_bytes<Add>("__vadd4");
+  types.add_bytes<AddSaturated>("__vaddus4");
+  types.add_bytes<Difference>("__vabsdiffu4");
+  types.add_bytes<Maximum>("__vmaxu4");
+  types.add_bytes<Average>("__vavgu4");
+  add_memory(bench, gpu, types);
+  return std::move(types).table();
+}
+#endif  // SHARDSTREAM_HAS_CUDA
+
+}  // namespace shardstream::experiments::instructions
