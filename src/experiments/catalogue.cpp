@@ -97,6 +97,7 @@ std::string needs_of(const Experiment& experiment) {
   if (const int capability = needs.compute_capability; capability > 0) {
     text += fmt::format(" of compute capability {}.{} or newer", capability / 10, capability % 10);
   }
+  if (needs.ranks > 1) text += fmt::format(". Needs {} ranks", needs.ranks);
   if (!needs.file.empty()) text += fmt::format(". Needs --{}", needs.file);
   return text + '.';
 }
