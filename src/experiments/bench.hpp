@@ -155,7 +155,7 @@ class Bench {
   void verify(bool is_right, std::string_view what) const;
 
   /// Adds a sentence that is printed below the table and stored with it.
-  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+  void note(std::string_view sentence) { notes_.emplace_back(sentence); }
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// Replaces Experiment::figure, for a part whose table has other columns. Every rank calls it

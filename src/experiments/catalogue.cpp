@@ -31,6 +31,9 @@ namespace execution {
 extern const Experiment about_occupancy, about_hiding, about_barriers, about_warp, about_unroll,
     about_divergence, about_gather, about_serialising, about_carveout, about_scheduling;
 }
+namespace machine {
+extern const Experiment about_collectives;
+}
 namespace storage {
 extern const Experiment about_plain_reads;
 }
@@ -77,6 +80,7 @@ constexpr std::array catalogue = {
     &execution::about_serialising,
     &execution::about_carveout,
     &execution::about_scheduling,
+    &machine::about_collectives,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,
@@ -86,6 +90,7 @@ constexpr std::array the_groups = {Group{"link", "host link"},
                                    Group{"memory", "device memory"},
                                    Group{"ladders", "optimisation ladders"},
                                    Group{"execution", "threads, warps and kernels"},
+                                   Group{"machine", "the machine"},
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
