@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <limits>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
@@ -117,13 +118,12 @@ std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual)
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20;
   // The smallest memory of the ranks that measure together, so that all of them use the same size.
   const auto part = [&](double share, std::uint64_t memory) {
+    if (share == 0) return std::numeric_limits<std::uint64_t>::max();
     return static_cast<std::uint64_t>(-max_of_ranks(-share * static_cast<double>(memory)));
   };
   const auto& resources = setting_.resources;
   const std::uint64_t on_device = part(room.of_device, setting_.memory);
-  const std::uint64_t on_host =
-      room.of_host > 0 ? part(room.of_host, resources.host_memory / resources.ranks_on_host)
-                       : on_device;
+  const std::uint64_t on_host = part(room.of_host, resources.host_memory / resources.ranks_on_host);
   const std::uint64_t fits = std::min(on_device, on_host);
   if (!setting_.options.is_default(key)) {
     const std::uint64_t given = setting_.options.bytes(key);

@@ -73,8 +73,8 @@ std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
 /// The shares of a rank's memory that one array may take. They are small if an experiment has
 /// several arrays of the same size.
 struct Room {
-  double of_device = 0.4;
-  double of_host = 0;  ///< 0: no array of the host has that size
+  double of_device = 0.4;  ///< 0: no array of the device has that size
+  double of_host = 0;      ///< 0: no array of the host has that size
 };
 
 /// The machine lacks something that the experiment needs, which is no failure.

@@ -32,7 +32,7 @@ extern const Experiment about_occupancy, about_hiding, about_barriers, about_war
     about_divergence, about_gather, about_serialising, about_carveout, about_scheduling;
 }
 namespace machine {
-extern const Experiment about_collectives;
+extern const Experiment about_managed, about_host_memory, about_collectives, about_contention;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -80,7 +80,10 @@ constexpr std::array catalogue = {
     &execution::about_serialising,
     &execution::about_carveout,
     &execution::about_scheduling,
+    &machine::about_managed,
+    &machine::about_host_memory,
     &machine::about_collectives,
+    &machine::about_contention,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,

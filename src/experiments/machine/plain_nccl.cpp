@@ -78,7 +78,7 @@ class PlainNccl final : public Way {
   }
   /// Aborts after an error, since the other ranks may not get here.
   ~PlainNccl() override {
-    if (std::uncaught_exceptions() > 0) return abort();
+    if (std::uncaught_exceptions() > 0) abort();
     const ncclComm_t comm = take();
     if (comm != nullptr && ncclCommDestroy(comm) != ncclSuccess) {
       warn_plainly("ncclCommDestroy failed");
