@@ -149,55 +149,14 @@ class Cases {
         sum_(1) {}
 
   void add_uploads() {
-    const char* const work = "to the GPU";
-    const auto nothing = [] {};
     const DeviceArray<Word> copy(count_);
-    double copied = none;  // GB/s
-    for (const auto kind : {link::HostKind::pinned, link::HostKind::pageable}) {
-      const link::HostMemory host(kind, bytes());
-      write_on_host(host.as<Word>());
-      copy.clear(gpu_.stream());
-      const auto copy_and_read = [&] {
-        check(cudaMemcpyAsync(copy.data(), host.as<Word>(), bytes(), cudaMemcpyHostToDevice,
-                              gpu_.stream()),
-              "cudaMemcpyAsync");
-        read(copy.data());
-      };
-      const double rate = add(work, formatted("copied, {}", std::string(word_of(kind))),
-                              {nothing, copy_and_read, sum()}, copied);
-      if (kind == link::HostKind::pinned) copied = rate;
-    }
-    const Managed data(count_);
-    const Managed in_place(count_);
+    const Managed data(count_), in_place(count_);
     write_on_host(data.data());
     write_on_host(in_place.data());
     in_place.advise(cudaMemAdviseSetPreferredLocation, on_host());
     in_place.advise(cudaMemAdviseSetAccessedBy, on_gpu());
-    const auto to_host = [&] { data.prefetch(on_host(), gpu_.stream()); };
-    const auto prefetch_and_read = [&] {
-      data.prefetch(on_gpu(), gpu_.stream());
-      read(data.data());
-    };
-    const auto read_in_place = [&] { read(in_place.data()); };
-    add(work, "first touch", {to_host, [&] { read(data.data()); }, sum()}, copied);
-    add(work, "prefetched", {to_host, prefetch_and_read, sum()}, copied, 0.9);
-    add(work, "accessed in place", {nothing, read_in_place, sum()}, copied, 0.8);
-    const auto discard_copies = [&] {
-      data.advise(cudaMemAdviseUnsetReadMostly, on_gpu());
-      to_host();
-      gpu_.synchronize();
-      data.advise(cudaMemAdviseSetReadMostly, on_gpu());
-    };
-    add(work, "read-mostly, prefetched", {discard_copies, prefetch_and_read, sum()}, copied, 0.9);
-
-    // Now the copy, the managed memory and its read-only copies are on the GPU.
-    const char* const again = "read again";
-    on_device_ = add(again, "cudaMalloc", {nothing, [&] { read(copy.data()); }, sum()});
-    add(again, "read-mostly", {nothing, [&] { read(data.data()); }, sum()}, on_device_, 0.9);
-    data.advise(cudaMemAdviseUnsetReadMostly, on_gpu());
-    const auto to_gpu = [&] { data.prefetch(on_gpu(), gpu_.stream()); };
-    add(again, "managed", {to_gpu, [&] { read(data.data()); }, sum()}, on_device_, 0.9);
-    add(again, "accessed in place", {nothing, read_in_place, sum()}, on_device_);
+    add_moves(data, in_place, add_copies(copy));
+    add_reads_again(copy, data, in_place);
   }
 
   void add_downloads() {
@@ -235,29 +194,30 @@ class Cases {
     const char* const work = "new memory";
     std::unique_ptr<DeviceArray<Word>> plain;
     std::unique_ptr<Managed> data;
-    const auto sum_of = [&](auto& memory) {
-      return [&] {
-        read(memory->data());
-        return sum_.read()[0];
-      };
+    const auto renew_plain = [&] {
+      plain.reset();
+      plain = std::make_unique<DeviceArray<Word>>(count_);
     };
-    const double usual = add(work, "cudaMalloc",
-                             {[&] {
-                                plain.reset();
-                                plain = std::make_unique<DeviceArray<Word>>(count_);
-                              },
-                              [&] { write(plain->data(), count_); }, sum_of(plain)});
-    plain.reset();
     const auto renew = [&] {
       data.reset();
       data = std::make_unique<Managed>(count_);
     };
-    add(work, "first touch", {renew, [&] { write(data->data(), count_); }, sum_of(data)}, usual);
+    const auto write_data = [&] { write(data->data(), count_); };
     const auto prefetch_and_write = [&] {
       data->prefetch(on_gpu(), gpu_.stream());
-      write(data->data(), count_);
+      write_data();
     };
-    add(work, "prefetched", {renew, prefetch_and_write, sum_of(data)}, usual);
+    const auto sum_of = [&](const Word* words) {
+      read(words);
+      return sum_.read()[0];
+    };
+    const auto sum_of_data = [&] { return sum_of(data->data()); };
+    const double usual = add(work, "cudaMalloc",
+                             {renew_plain, [&] { write(plain->data(), count_); },
+                              [&] { return sum_of(plain->data()); }});
+    plain.reset();
+    add(work, "first touch", {renew, write_data, sum_of_data}, usual);
+    add(work, "prefetched", {renew, prefetch_and_write, sum_of_data}, usual);
   }
 
   /// Fills `count` words of the GPU's memory, a part of `share` of what is free.
@@ -267,14 +227,72 @@ class Cases {
     write(data.data(), count);
     const auto read_all = [&] { read(data.data(), count); };
     add("memory that is filled", formatted("{:.2f} of the free memory", share),
-        {[] {}, read_all, sum()}, on_device_, 0.9, count);
+        {nothing, read_all, sum()}, on_device_, 0.9, count);
   }
 
  private:
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
   static constexpr Word salt = 0x9e3779b97f4a7c15U;
+  static void nothing() {}
 
   std::uint64_t bytes() const { return count_ * sizeof(Word); }
+
+  /// Explicit copies to the GPU, each followed by a kernel. Returns the rate from pinned memory.
+  double add_copies(const DeviceArray<Word>& copy) {
+    double pinned = none;
+    for (const auto kind : {link::HostKind::pinned, link::HostKind::pageable}) {
+      const link::HostMemory host(kind, bytes());
+      write_on_host(host.as<Word>());
+      copy.clear(gpu_.stream());
+      const auto copy_and_read = [&] {
+        check(cudaMemcpyAsync(copy.data(), host.as<Word>(), bytes(), cudaMemcpyHostToDevice,
+                              gpu_.stream()),
+              "cudaMemcpyAsync");
+        read(copy.data());
+      };
+      const double rate = add("to the GPU", formatted("copied, {}", std::string(word_of(kind))),
+                              {nothing, copy_and_read, sum()}, pinned);
+      if (kind == link::HostKind::pinned) pinned = rate;
+    }
+    return pinned;
+  }
+
+  /// Managed memory that is on the host before each sample. Afterwards, `data` is on both sides.
+  void add_moves(const Managed& data, const Managed& in_place, double copied) {
+    const char* const work = "to the GPU";
+    const auto to_host = [&] { data.prefetch(on_host(), gpu_.stream()); };
+    const auto discard_copies = [&] {
+      data.advise(cudaMemAdviseUnsetReadMostly, on_gpu());
+      to_host();
+      gpu_.synchronize();
+      data.advise(cudaMemAdviseSetReadMostly, on_gpu());
+    };
+    const auto only_read = [&] { read(data.data()); };
+    const auto prefetch_and_read = [&] {
+      data.prefetch(on_gpu(), gpu_.stream());
+      read(data.data());
+    };
+    const auto read_in_place = [&] { read(in_place.data()); };
+    add(work, "first touch", {to_host, only_read, sum()}, copied);
+    add(work, "prefetched", {to_host, prefetch_and_read, sum()}, copied, 0.9);
+    add(work, "accessed in place", {nothing, read_in_place, sum()}, copied, 0.8);
+    add(work, "read-mostly, prefetched", {discard_copies, prefetch_and_read, sum()}, copied, 0.9);
+  }
+
+  /// The copy, the managed memory and its read-only copies are on the GPU.
+  void add_reads_again(const DeviceArray<Word>& copy, const Managed& data,
+                       const Managed& in_place) {
+    const char* const work = "read again";
+    const auto read_copy = [&] { read(copy.data()); };
+    const auto read_data = [&] { read(data.data()); };
+    const auto read_in_place = [&] { read(in_place.data()); };
+    const auto to_gpu = [&] { data.prefetch(on_gpu(), gpu_.stream()); };
+    on_device_ = add(work, "cudaMalloc", {nothing, read_copy, sum()});
+    add(work, "read-mostly", {nothing, read_data, sum()}, on_device_, 0.9);
+    data.advise(cudaMemAdviseUnsetReadMostly, on_gpu());
+    add(work, "managed", {to_gpu, read_data, sum()}, on_device_, 0.9);
+    add(work, "accessed in place", {nothing, read_in_place, sum()}, on_device_);
+  }
 
   void write(Word* to, std::uint64_t count) const {
     write_words<<<blocks_, threads, 0, gpu_.stream()>>>(to, count, salt);
@@ -367,9 +385,8 @@ std::uint64_t free_memory(const Bench& bench) {
   return own - std::min(own, for_driver);
 }
 
-}  // namespace
-
-Table managed(Bench& bench) {
+/// Throws NotAvailable if pages of managed memory do not move one by one.
+void require_moving_pages() {
   int moves_pages = 0;
   check(cudaDeviceGetAttribute(&moves_pages, cudaDevAttrConcurrentManagedAccess, current_gpu()),
         "cudaDeviceGetAttribute");
@@ -378,10 +395,16 @@ Table managed(Bench& bench) {
         "this system does not move single pages of managed memory (no concurrent managed access, "
         "as on Windows, in WSL, and with some virtual GPUs)");
   }
+}
+
+}  // namespace
+
+Table managed(Bench& bench) {
   const std::uint64_t usual = std::uint64_t{bench.is_quick() ? 256U : 1024U} << 20;
   // The largest number of arrays of this size at the same time: three.
   const std::uint64_t bytes =
       bench.bytes("managed.size", {.of_device = 0.25, .of_host = 0.2}, usual);
+  require_moving_pages();
   Gpu gpu(bench);
   Measurements rows({{"work", ColumnType::text},
                      {"method", ColumnType::text},
