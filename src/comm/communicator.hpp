@@ -1,6 +1,7 @@
 // Collectives between ranks, on device memory and in the order of a stream.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -107,6 +108,16 @@ std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
 /// Bytes of two slots, each with one piece per rank and one more.
 constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
   return 2 * (ranks + 1) * piece;
+}
+
+/// The piece of a run. Pieces of more than 256 KiB are hardly faster between ranks of one host.
+/// With many ranks, pieces are smaller, so that each rank pins at most 16 MiB. A piece has at least
+/// one page, since smaller ones would spend their time in calls.
+constexpr std::size_t mpi_piece(int ranks) {
+  constexpr std::size_t max = std::size_t{256} << 10, min = 4096;
+  constexpr std::size_t max_pinned = std::size_t{16} << 20;
+  const std::size_t shares = mpi_staging_bytes(1, static_cast<std::size_t>(ranks));
+  return std::clamp(max_pinned / shares / 8 * 8, min, max);
 }
 
 /// A communicator of all ranks over NCCL. `device` is a GPU and current in the calling thread. Its

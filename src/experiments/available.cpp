@@ -19,6 +19,10 @@ std::string obstacle(const Experiment& experiment, const runtime::Runtime& runti
     return fmt::format("no file is named: add --{} FILE.h5:/PATH; shardstream generate writes one",
                        needs.file);
   }
+  if (runtime.session.size() < needs.ranks) {
+    return fmt::format("the experiment needs {} ranks: start them with mpirun -np {}", needs.ranks,
+                       needs.ranks);
+  }
   const device::DeviceInfo& device = runtime.device->info();
   if (device.backend != "cuda" && experiment.run_host != nullptr) return {};
   if (!built_with_cuda) return "this program was built without CUDA";

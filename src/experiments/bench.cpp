@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <limits>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/units.hpp"
+#include "experiments/endings.hpp"
+#include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments {
@@ -34,6 +37,11 @@ std::vector<Cell> cells_of(std::vector<Cell> varied, std::initializer_list<doubl
   return varied;
 }
 
+Measured measured(std::vector<double> seconds) {
+  const Summary summary = summarize(std::move(seconds));
+  return {summary.median, summary.ci_lo, summary.ci_hi};
+}
+
 /// `bytes` rounded down to a size that can be given as an option: "34 GiB", "1945 MiB".
 std::string whole_units(std::uint64_t bytes) {
   constexpr std::array<const char*, 5> units = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -45,20 +53,52 @@ std::string whole_units(std::uint64_t bytes) {
 
 }  // namespace
 
-Measured Bench::repeat(const std::function<double()>& call) {
+const Together& Bench::together() const {
+  expect(setting_.together.has_value(), "only an experiment of all ranks communicates");
+  return *setting_.together;
+}
+
+void Bench::agree(const std::function<void()>& step) const {
+  if (!setting_.together) return step();
+  experiments::agree(setting_.together->session, step);
+}
+
+double Bench::max_of_ranks(double value) const {
+  return setting_.together ? setting_.together->session.max(value) : value;
+}
+
+/// The seconds of one call on each rank that measures together, or on this rank alone.
+std::vector<double> Bench::call_in_step(const std::function<double()>& call) const {
+  if (!setting_.together) return {call()};
+  const ranks::Session& session = setting_.together->session;
+  session.barrier();
+  return session.gather(std::vector{call()});
+}
+
+Timing Bench::sample(const std::function<double()>& call) {
   const measure::Sampling& policy = setting_.sampling;
-  for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call();
-  std::vector<double> samples;
+  for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call_in_step(call);
+  std::vector<double> seconds;
+  std::vector<std::vector<double>> of_ranks;
+  std::optional<measure::Convergence> end;
   const auto begin = Clock::now();
-  while (true) {
-    samples.push_back(call());
+  while (!end) {
+    const std::vector<double> all = call_in_step(call);
+    seconds.push_back(*std::ranges::max_element(all));
+    of_ranks.resize(all.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) of_ranks[rank].push_back(all[rank]);
     setting_.heartbeat.move();
-    if (const auto end = measure::end_of_sampling(samples, seconds_since(begin), policy)) {
-      unconverged_ += *end == measure::Convergence::unconverged ? 1 : 0;
-      const Summary summary = summarize(std::move(samples));
-      return {summary.median, summary.ci_lo, summary.ci_hi};
-    }
+    double elapsed = seconds_since(begin);
+    if (setting_.together) elapsed = setting_.together->session.gather(std::vector{elapsed})[0];
+    end = measure::end_of_sampling(seconds, elapsed, policy);
   }
+  // Timings of all ranks count once.
+  const bool counts = !setting_.together || setting_.rank == 0;
+  unconverged_ += counts && *end == measure::Convergence::unconverged ? 1 : 0;
+  Timing timing{measured(std::move(seconds))};
+  if (!setting_.together) return timing;
+  for (std::vector<double>& rank : of_ranks) timing.by_rank.push_back(measured(std::move(rank)));
+  return timing;
 }
 
 std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
@@ -76,21 +116,23 @@ std::uint64_t Bench::bytes(std::string_view key, Room room) {
 
 std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual) {
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20;
-  const auto part = [](double share, std::uint64_t memory) {
-    return static_cast<std::uint64_t>(share * static_cast<double>(memory));
+  // The smallest memory of the ranks that measure together, so that all of them use the same size.
+  const auto part = [&](double share, std::uint64_t memory) {
+    if (share == 0) return std::numeric_limits<std::uint64_t>::max();
+    return static_cast<std::uint64_t>(-max_of_ranks(-share * static_cast<double>(memory)));
   };
   const auto& resources = setting_.resources;
   const std::uint64_t on_device = part(room.of_device, setting_.memory);
-  const std::uint64_t on_host =
-      room.of_host > 0 ? part(room.of_host, resources.host_memory / resources.ranks_on_host)
-                       : on_device;
+  const std::uint64_t on_host = part(room.of_host, resources.host_memory / resources.ranks_on_host);
   const std::uint64_t fits = std::min(on_device, on_host);
   if (!setting_.options.is_default(key)) {
     const std::uint64_t given = setting_.options.bytes(key);
     if (given <= fits) return given;
-    throw UsageError(fmt::format(
-        "{}: {} is too large for the {} memory of this rank: choose at most {}", key,
-        format_size(given), on_host < on_device ? "host" : "device", whole_units(fits)));
+    agree([&] {
+      throw UsageError(fmt::format(
+          "{}: {} is too large for the {} memory of this rank: choose at most {}", key,
+          format_size(given), on_host < on_device ? "host" : "device", whole_units(fits)));
+    });
   }
   std::uint64_t size = usual;
   while (size > fits && size > smallest) size /= 2;
@@ -114,7 +156,9 @@ double Bench::ceiling(std::string_view name) const {
 }
 
 void Bench::verify(bool is_right, std::string_view what) const {
-  if (!is_right) throw Unverified(fmt::format("{}: the result is wrong", what));
+  agree([&] {
+    if (!is_right) throw Unverified(fmt::format("{}: the result is wrong", what));
+  });
 }
 
 Measurements::Measurements(std::vector<Column> varied, Column figure, Rows rows)

@@ -20,6 +20,12 @@
 #include "measure/sample.hpp"
 #include "ranks/heartbeat.hpp"
 
+namespace shardstream::comm {
+class Communicator;
+}
+namespace shardstream::ranks {
+class Session;
+}
 namespace shardstream::runtime {
 struct Resources;
 }
@@ -37,7 +43,9 @@ struct Measured {
 
 /// The time of one call.
 struct Timing {
-  Measured seconds;
+  Measured seconds;  ///< in Scope::all_ranks of the slowest rank in each sample
+  /// In Scope::all_ranks, the time of each rank; otherwise empty.
+  std::vector<Measured> by_rank = {};
 
   /// The rate in 10^9 per second if one call handles `amount`: GB/s for bytes.
   Measured rate(double amount) const {
@@ -65,8 +73,8 @@ std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
 /// The shares of a rank's memory that one array may take. They are small if an experiment has
 /// several arrays of the same size.
 struct Room {
-  double of_device = 0.4;
-  double of_host = 0;  ///< 0: no array of the host has that size
+  double of_device = 0.4;  ///< 0: no array of the device has that size
+  double of_host = 0;      ///< 0: no array of the host has that size
 };
 
 /// The machine lacks something that the experiment needs, which is no failure.
@@ -75,7 +83,15 @@ class NotAvailable : public Error {
   explicit NotAvailable(const std::string& message) : Error(message) {}
 };
 
-/// One experiment on one rank: its setting, its notes, its checks. Not thread-safe.
+/// The tools of ranks that measure together.
+struct Together {
+  const ranks::Session& session;
+  comm::Communicator& communicator;  ///< of all ranks, as a run uses it
+};
+
+/// One experiment on one rank: its setting, its notes, its checks. In Scope::all_ranks, agree(),
+/// bytes(), verify(), max_of_ranks() and sample() are collective: all ranks call them in the same
+/// order, and they end alike. Not thread-safe.
 class Bench {
  public:
   struct Setting {
@@ -92,6 +108,7 @@ class Bench {
     ranks::Heartbeat& heartbeat;
     /// Ordinals of the GPUs with which this rank measures its own one (gpu_pairs.hpp).
     std::vector<int> partners = {};
+    std::optional<Together> together = {};  ///< in Scope::all_ranks
   };
   explicit Bench(Setting setting) : setting_(std::move(setting)) {}
 
@@ -111,9 +128,19 @@ class Bench {
   /// measure each pair once. Empty unless Needs::gpus is at least 2.
   const std::vector<int>& partners() const { return setting_.partners; }
 
-  /// The option `key` in bytes. Throws UsageError if the given size does not fit in `room`; the
-  /// message states a size that does. If none is given, the default (or `usual`) is halved until
-  /// it fits, and a note says so.
+  /// The session and the communicator of all ranks. Throws ContractError except in
+  /// Scope::all_ranks.
+  const Together& together() const;
+
+  /// Calls `step`, which makes no collective call. In Scope::all_ranks, all ranks call it, and if
+  /// it throws on one of them, all throw the same end.
+  void agree(const std::function<void()>& step) const;
+  /// The largest `value` of the ranks that measure together; otherwise `value`.
+  double max_of_ranks(double value) const;
+
+  /// The option `key` in bytes, the same on ranks that measure together. Throws UsageError if the
+  /// given size does not fit in `room`; the message states a size that does. If none is given, the
+  /// default (or `usual`) is halved until it fits, and a note says so.
   std::uint64_t bytes(std::string_view key, Room room = {});
   std::uint64_t bytes(std::string_view key, Room room, std::uint64_t usual);
 
@@ -128,7 +155,7 @@ class Bench {
   void verify(bool is_right, std::string_view what) const;
 
   /// Adds a sentence that is printed below the table and stored with it.
-  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+  void note(std::string_view sentence) { notes_.emplace_back(sentence); }
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// Replaces Experiment::figure, for a part whose table has other columns. Every rank calls it
@@ -138,14 +165,17 @@ class Bench {
   const std::optional<Figure>& figure() const { return figure_; }
 
   /// Repeats `call`, which returns the seconds that it took, as the options of [measure] say, on
-  /// this rank alone. Warm-up calls are not timed.
-  Timing sample(const std::function<double()>& call) { return {repeat(call)}; }
+  /// this rank alone. Warm-up calls are not timed. In Scope::all_ranks, each call begins after a
+  /// barrier, and rank 0's clock decides when all ranks stop.
+  Timing sample(const std::function<double()>& call);
   /// The same for a call that returns another positive quantity, such as clock cycles.
-  Measured repeat(const std::function<double()>& call);
+  Measured repeat(const std::function<double()>& call) { return sample(call).seconds; }
   /// Number of timings that have not converged.
   int unconverged() const { return unconverged_; }
 
  private:
+  std::vector<double> call_in_step(const std::function<double()>& call) const;
+
   Setting setting_;
   std::vector<std::string> notes_;
   std::optional<Figure> figure_;

@@ -35,6 +35,9 @@ extern const Experiment about_occupancy, about_hiding, about_barriers, about_war
 namespace instructions {
 extern const Experiment about_integer, about_math, about_precision;
 }
+namespace machine {
+extern const Experiment about_managed, about_host_memory, about_collectives, about_contention;
+}
 namespace storage {
 extern const Experiment about_plain_reads;
 }
@@ -86,6 +89,10 @@ constexpr std::array catalogue = {
     &instructions::about_integer,
     &instructions::about_math,
     &instructions::about_precision,
+    &machine::about_managed,
+    &machine::about_host_memory,
+    &machine::about_collectives,
+    &machine::about_contention,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,
@@ -96,6 +103,7 @@ constexpr std::array the_groups = {Group{"link", "host link"},
                                    Group{"ladders", "optimisation ladders"},
                                    Group{"execution", "threads, warps and kernels"},
                                    Group{"instructions", "instructions and types"},
+                                   Group{"machine", "the machine"},
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
@@ -107,6 +115,7 @@ std::string needs_of(const Experiment& experiment) {
   if (const int capability = needs.compute_capability; capability > 0) {
     text += fmt::format(" of compute capability {}.{} or newer", capability / 10, capability % 10);
   }
+  if (needs.ranks > 1) text += fmt::format(". Needs {} ranks", needs.ranks);
   if (!needs.file.empty()) text += fmt::format(". Needs --{}", needs.file);
   return text + '.';
 }

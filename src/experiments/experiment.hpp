@@ -61,7 +61,15 @@ struct Figure {
   bool is_rated = true;        ///< false: `y` is neither good nor bad, such as a place in an order
 };
 
-/// Which ranks measure at the same time.
+/// Whether the ranks of an experiment communicate.
+enum class Scope {
+  /// Each rank measures its own device and makes no collective call. The ranks may end differently.
+  each_rank,
+  /// All ranks measure together. They may communicate, and they end alike (Bench::agree).
+  all_ranks
+};
+
+/// Which ranks measure at the same time, if they do not communicate.
 enum class Turns {
   at_once,     ///< all ranks
   one_by_one,  ///< each rank alone, while the others wait
@@ -72,6 +80,7 @@ enum class Turns {
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< GPUs that the rank must see
+  int ranks = 1;               ///< ranks that the run must have, with or without a GPU
   /// Names of the ceilings (measure/ceilings) that the experiment compares its rows with.
   Names ceilings = {};
   std::string_view file = {};  ///< key of the option that names its data set; empty: it reads none
@@ -90,9 +99,12 @@ struct Experiment {
   std::span<const OptionRow> options = {};  ///< their section is the name of the experiment
   Figure figure;
   Needs needs = {};
-  Turns turns = Turns::at_once;
-  /// Measures on this rank's device and makes no collective call. Throws UsageError if an option
-  /// does not suit the machine, and Unverified before a time is reported if an answer is wrong.
+  Scope scope = Scope::each_rank;
+  Turns turns = Turns::at_once;  ///< for Scope::each_rank
+  /// Measures on this rank's device, alone or with the other ranks (Scope). Throws UsageError if an
+  /// option does not suit the machine, and Unverified before a time is reported if an answer is
+  /// wrong. In Scope::all_ranks, an exception that Bench::agree has not shared with the other ranks
+  /// ends the program, since they may wait for this one.
   /// `with_cuda<f>()` for a function that only a build with CUDA has.
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.

@@ -99,7 +99,7 @@ double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
 Timing Gpu::time(const std::function<void()>& enqueue) {
   enqueue();  // loads the kernels; for that, the driver may wait for the device
   synchronize();
-  const double once = seconds_of(enqueue, 1);
+  const double once = bench_.max_of_ranks(seconds_of(enqueue, 1));
   const unsigned calls =
       once < short_call
           ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls))

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <optional>
 
-#include "core/failure.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "experiments/available.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/bench_file.hpp"
 #include "experiments/context.hpp"
+#include "experiments/endings.hpp"
 #include "experiments/gpu_pairs.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "experiments/storage/data_file.hpp"
@@ -36,27 +36,12 @@ constexpr std::array rows = {
               "The result file; without it, the tables are only printed."},
 };
 
-/// How an experiment ends. If ranks differ, the last one in this order counts.
-enum class State { measured, not_available, rejected, failed, wrong, not_run };
-
-std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 6> words = {"measured", "not available", "rejected",
-                                                     "failed",   "wrong",         "not run"};
-  return words[static_cast<std::size_t>(state)];
-}
-
 /// An experiment and how it ended; the same on every rank.
 struct Finished {
   const Experiment* experiment;
   Figure figure;
   State state = State::measured;
   report::ExperimentResult result = {};
-};
-
-/// How an experiment has ended on one rank.
-struct Ending {
-  State state = State::measured;
-  std::string message = {};
 };
 
 /// The results of an experiment on one rank.
@@ -109,16 +94,6 @@ io::Destination destination_of(const ranks::Session& session, const Options& opt
     destination.inputs.insert(destination.inputs.end(), files.begin(), files.end());
   }
   return destination;
-}
-
-/// The message of the first rank that has one, with the number of that rank. Collective.
-std::string first_message(const ranks::Session& session, const std::string& mine) {
-  const auto all = session.gather(mine);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    return all.size() > 1 ? fmt::format("rank {}: {}", rank, all[rank]) : all[rank];
-  }
-  return {};
 }
 
 /// One run of `bench`.
@@ -179,9 +154,12 @@ Run::Run(const ranks::Session& session, const Options& options, Log& log,
   }
 }
 
-/// Runs the experiment on this rank, while `at_once` ranks measure. Throws nothing.
+/// Runs the experiment on this rank, while `at_once` ranks measure. In Scope::each_rank, throws
+/// nothing.
 RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
+  std::optional<Together> together;
+  if (experiment.scope == Scope::all_ranks) together.emplace(session_, *runtime_.communicator);
   Bench bench({.options = options_,
                .device = *runtime_.device,
                .facts = facts_,
@@ -193,19 +171,15 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
                .memory = runtime_.resources.device_memory,
                .ceilings = ceilings_.own,
                .heartbeat = session_.heartbeat(),
-               .partners = partners_});
+               .partners = partners_,
+               .together = together});
   RankResult result;
-  try {
+  const auto measure = [&] {
     result.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
-  } catch (const NotAvailable& error) {
-    result.ending = {State::not_available, error.what()};
-  } catch (const Unverified& error) {
-    result.ending = {State::wrong, error.what()};
-  } catch (const UsageError& error) {
-    result.ending = {State::rejected, error.what()};
-  } catch (const std::exception& error) {
-    result.ending = {State::failed, message_of(error, session_.memory_remedy())};
-  }
+  };
+  result.ending = experiment.scope == Scope::all_ranks
+                      ? agreed_ending_of(measure)
+                      : ending_of(measure, session_.memory_remedy());
   result.figure = bench.figure().value_or(experiment.figure);
   result.notes = bench.notes();
   result.unconverged = bench.unconverged();

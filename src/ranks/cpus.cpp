@@ -34,6 +34,8 @@ int number(std::string_view text, std::string_view list) {
   return value;
 }
 
+const std::filesystem::path nodes_folder = "/sys/devices/system/node";
+
 struct FreeCpuSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
@@ -122,11 +124,14 @@ int host_cpus() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+std::vector<int> numa_nodes() {
+  return common(list_in(nodes_folder / "has_cpu"), list_in(nodes_folder / "has_memory"));
+}
+
 std::string numa_nodes_of_cpus(const Cpus& cpus) {
-  const std::filesystem::path folder = "/sys/devices/system/node";
   Cpus nodes;
-  for (const int node : list_in(folder / "has_cpu")) {
-    const Cpus node_cpus = list_in(folder / fmt::format("node{}", node) / "cpulist");
+  for (const int node : list_in(nodes_folder / "has_cpu")) {
+    const Cpus node_cpus = list_in(nodes_folder / fmt::format("node{}", node) / "cpulist");
     if (!common(cpus, node_cpus).empty()) nodes.push_back(node);
   }
   return list_of(nodes);

@@ -43,6 +43,9 @@ int host_cpus();
 /// "unknown" if no page is on a node or the system gives no answer (many containers forbid it).
 std::string numa_nodes_of(const void* data, std::size_t bytes);
 
+/// The NUMA nodes that have both CPUs and memory, ascending; none if they are unknown.
+std::vector<int> numa_nodes();
+
 /// The NUMA nodes of these CPUs, "0-1"; empty if unknown.
 std::string numa_nodes_of_cpus(const Cpus& cpus);
 

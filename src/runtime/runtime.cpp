@@ -109,16 +109,6 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
-/// The number of bytes that MPI transfers per call and rank. Pieces of more than 256 KiB are hardly
-/// faster between ranks of one host. With many ranks, pieces are smaller, so that each rank pins at
-/// most 16 MiB. A piece has at least one page, since smaller ones would spend their time in calls.
-std::size_t mpi_piece(const ranks::Session& session) {
-  constexpr std::size_t max = std::size_t{256} << 10, min = 4096;
-  constexpr std::size_t max_pinned = std::size_t{16} << 20;
-  const std::size_t shares = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
-  return std::clamp(max_pinned / shares / 8 * 8, min, max);
-}
-
 /// The communicator that comm.transport requests. Calls `meanwhile`, while NCCL starts. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime,
                                             const std::function<void()>& meanwhile) {
@@ -147,7 +137,8 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime,
   meanwhile();
   std::unique_ptr<comm::Communicator> over_mpi;
   session.collectively([&] {
-    over_mpi = comm::make_mpi_communicator(*runtime.device, session, mpi_piece(session));
+    over_mpi =
+        comm::make_mpi_communicator(*runtime.device, session, comm::mpi_piece(session.size()));
   });
   return over_mpi;
 }

@@ -19,8 +19,9 @@ QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
 TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
-SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB"]
-ON_HOST = {"reduction", "reduction-order", "feed", "occupancy", "scheduling"}  # without options
+SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB",
+         "--host-memory.size", "16MiB"]
+ON_HOST = {"reduction", "reduction-order", "feed", "host-memory", "occupancy", "scheduling"}
 
 
 def bench(*arguments, ranks=1):

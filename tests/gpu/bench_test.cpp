@@ -244,6 +244,31 @@ TEST(Experiments, FeedTheGpuFromEveryPlace) {
   EXPECT_EQ(std::ranges::size(result.table.rows()), cases * turns * session().size());
 }
 
+/// NCCL by a plain loop and as a run calls it, and staged MPI; links of all GPUs; managed memory,
+/// and the processor's access to pinned memory.
+TEST(Experiments, OfTheMachineVerifyTheirAnswersForSmallSizes) {
+  const Ended ended = test::run_bench(
+      {named("managed"), named("host-memory"), named("collectives"), named("contention")},
+      {{"managed.size", "16MiB"},
+       {"managed.most", "0.5"},
+       {"host-memory.size", "4MiB"},
+       {"collectives.most", "1MiB"},
+       {"contention.size", "1MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  for (const auto& [name, result] : ended.results) {
+    const bool needs_ranks = name == "collectives" || name == "contention";
+    if (name == "managed" && result.state == "not available") continue;
+    EXPECT_EQ(result.state, needs_ranks && session().size() == 1 ? "not available" : "measured")
+        << name << ": " << result.message;
+  }
+  std::set<std::string> ways;
+  for (const Row& row : ended.results.at("collectives").table.rows()) {
+    ways.insert(row.get<std::string>("way"));
+  }
+  EXPECT_TRUE(session().size() == 1 || ways.contains("MPI, staged"));
+}
+
 /// Each pair that a rank can measure has one row for each method and direction.
 TEST(Experiments, CopyBetweenEachPairOfGpusOnce) {
   if (visible_gpus() < 2) GTEST_SKIP() << "a second GPU is needed";
@@ -278,6 +303,7 @@ TEST(Experiments, RejectSizesBeyondMemory) {
       if (!is_memory && row.key != "reduction.count" && row.key != "reduction-order.count")
         continue;
       if (!row.range.ends_with("..") || each->needs.gpus > visible_gpus()) continue;
+      if (each->needs.ranks > session().size()) continue;
       experiments.push_back(*each);
       sizes[std::string(row.key)] = is_memory ? "1PiB" : "2^48";
     }

@@ -6,9 +6,12 @@
 #include <map>
 #include <regex>
 #include <string>
+#include <tuple>
 
 #include "cli/commands.hpp"
+#include "comm/communicator.hpp"
 #include "core/units.hpp"
+#include "device/buffer.hpp"
 #include "experiments/bench.hpp"
 #include "kernels/kernel.hpp"
 #include "support/experiments.hpp"
@@ -77,6 +80,58 @@ Table ranks_at_once(Bench& bench) {
                     {"rate", ColumnType::real, "GB/s"});
   rows.add({std::int64_t{bench.at_once()}, std::int64_t{bench.rank()}}, {2, 1, 3}, 0.5, "");
   return std::move(rows).table();
+}
+
+/// The sum of a value of each rank, by the communicator.
+Table sum_of_ranks(Bench& bench) {
+  device::Device& device = bench.device();
+  comm::Communicator& communicator = bench.together().communicator;
+  const device::Buffer<std::int64_t> host(device, device::Memory::pinned, 1);
+  const device::Buffer<std::int64_t> values(device, device::Memory::device, 2);
+  const auto stream = device.make_stream();
+  host[0] = bench.rank() + 1;
+  stream->upload(values.data(), host.data(), host.bytes());
+  communicator.all_reduce(*stream, values.data(), values.data() + 1, 1, comm::SumType::i64);
+  stream->download(host.data(), values.data() + 1, host.bytes());
+  communicator.wait(*stream);
+  return rate_of(static_cast<double>(host[0]));
+}
+
+/// The number of calls, their time on this rank, and the time of the slowest rank. The calls are
+/// collective, and their times do not converge.
+Table calls_in_step(Bench& bench) {
+  std::int64_t calls = 0;
+  const Timing timing = bench.sample([&] {
+    bench.together().session.barrier();
+    return static_cast<double>(++calls % 2 + bench.rank());
+  });
+  Measurements rows(
+      {{"case", ColumnType::text}, {"calls", ColumnType::integer}, {"own", ColumnType::real}},
+      {"rate", ColumnType::real, "GB/s"});
+  const double own = timing.by_rank.at(static_cast<std::size_t>(bench.rank())).value;
+  rows.add({"the only one", calls, own}, timing.seconds, 0.5, "");
+  return std::move(rows).table();
+}
+
+/// On the last rank the work in agree() throws `E`; then the ranks would communicate.
+template <class E>
+Table agreed(Bench& bench) {
+  bench.agree([&] {
+    if (bench.rank() + 1 == bench.at_once()) throw E("the last rank says why");
+  });
+  return sum_of_ranks(bench);
+}
+
+Table wrong_together(Bench& bench) {
+  bench.verify(bench.rank() + 1 < bench.at_once(), "one and one");
+  return sum_of_ranks(bench);
+}
+
+Experiment together(const char* name, Table (*measure)(Bench&)) {
+  Experiment made = experiment(name, measure);
+  made.scope = Scope::all_ranks;
+  made.needs.ranks = 2;
+  return made;
 }
 
 Ended run(const std::vector<Experiment>& experiments,
@@ -236,6 +291,69 @@ TEST(Experiments, SayWhatTheMachineLacks) {
   EXPECT_EQ(lacking.state, "not available");
   EXPECT_NE(lacking.message.find(built_with_cuda ? "device.backend" : "CUDA"), std::string::npos)
       << lacking.message;
+}
+
+TEST(ExperimentsOfAllRanks, Communicate) {
+  const Ended ended = run({together("sum", sum_of_ranks), experiment("alone", sum_of_ranks)});
+  const bool several = session().size() > 1;
+  EXPECT_EQ(ended.code, ExitCode::failed);  // of "alone", which must not communicate
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("alone").state, "failed");
+  const report::ExperimentResult& sum = ended.results.at("sum");
+  EXPECT_EQ(sum.state, several ? "measured" : "not available");
+  if (!several) {
+    EXPECT_NE(sum.message.find("2 ranks"), std::string::npos) << sum.message;
+    return;
+  }
+  const std::int64_t ranks = session().size();
+  for (const Row& row : sum.table.rows()) {
+    EXPECT_EQ(row.get<double>("rate"), static_cast<double>(ranks * (ranks + 1)) / 2);
+  }
+}
+
+TEST(ExperimentsOfAllRanks, StopTogetherAndKnowTheTimeOfEachRank) {
+  for (const char* const repetitions : {"auto", "7"}) {
+    const Ended ended = run({together("steps", calls_in_step)}, {{"measure.repeat", repetitions}});
+    EXPECT_EQ(ended.code, ExitCode::done);
+    if (session().rank() != 0 || session().size() == 1) continue;
+    const report::ExperimentResult& steps = ended.results.at("steps");
+    const auto rows = steps.table.rows();
+    ASSERT_EQ(rows.size(), static_cast<std::size_t>(session().size()));
+    for (const Row& row : rows) {
+      EXPECT_EQ(row.get<std::int64_t>("calls"), rows[0].get<std::int64_t>("calls"));
+      EXPECT_EQ(row.get<double>("own") - rows[0].get<double>("own"),
+                static_cast<double>(row.get<std::int64_t>("rank")));
+      EXPECT_EQ(row.get<double>("rate"), rows.back().get<double>("own"));
+    }
+    // Timings of all ranks count once.
+    EXPECT_EQ(steps.unconverged, std::string_view(repetitions) == "auto" ? 1 : 0);
+  }
+}
+
+TEST(ExperimentsOfAllRanks, EndAlikeIfOneOfThemFindsAnError) {
+  const Ended ended =
+      run({together("lacking", agreed<NotAvailable>), together("rejected", agreed<UsageError>),
+           together("broken", agreed<Error>), together("wrong", wrong_together),
+           together("sum", sum_of_ranks)});
+  const bool several = session().size() > 1;
+  EXPECT_EQ(ended.code, several ? ExitCode::unverified : ExitCode::done);
+  if (session().rank() != 0 || !several) return;
+  const std::string last = "rank " + std::to_string(session().size() - 1);
+  for (const auto& [name, state, word] : {std::tuple{"lacking", "not available", "says why"},
+                                          {"rejected", "rejected", "says why"},
+                                          {"broken", "failed", "says why"},
+                                          {"wrong", "wrong", "one and one"},
+                                          {"sum", "measured", ""}}) {
+    const report::ExperimentResult& result = ended.results.at(name);
+    EXPECT_EQ(result.state, state) << name;
+    EXPECT_NE(result.message.find(word), std::string::npos) << result.message;
+    EXPECT_EQ(result.message.starts_with(last), *word != '\0') << result.message;
+  }
+}
+
+TEST(ExperimentsOfAllRanks, RejectSizesBeyondMemoryTogether) {
+  const Ended ended = run({together("sized", sized)}, {{"feed.size", "10TiB"}});
+  EXPECT_EQ(ended.code, session().size() > 1 ? ExitCode::usage : ExitCode::done);
 }
 
 }  // namespace

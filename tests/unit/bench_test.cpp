@@ -117,6 +117,13 @@ TEST(Catalogue, EachRowHasItsOwnNameAndAKnownGroupAndOptionsInItsSection) {
   EXPECT_EQ(find("none"), nullptr);
 }
 
+TEST(Catalogue, OnlyExperimentsOfAllRanksNeedSeveral) {
+  for (const Experiment* each : all()) {
+    EXPECT_EQ(each->scope == Scope::all_ranks, each->needs.ranks > 1) << each->name;
+    EXPECT_TRUE(each->scope == Scope::each_rank || each->turns == Turns::at_once) << each->name;
+  }
+}
+
 TEST(Catalogue, SharesOfCeilingsAreExplained) {
   for (const Experiment* each : all()) {
     if (!std::ranges::empty(each->needs.ceilings)) {

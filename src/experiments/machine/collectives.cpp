@@ -1,0 +1,377 @@
+// Collectives of all ranks: NCCL between GPUs, and MPI through host memory. Small ones cost
+// latency, large ones the bandwidth of the links; a busy device or link slows both. The calls of
+// the program's communicator are compared with a plain loop of NCCL's calls, as nccl-tests has it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "device/buffer.hpp"
+#include "experiments/bench.hpp"
+#include "experiments/experiment.hpp"
+#include "experiments/machine/load.hpp"
+#include "experiments/machine/messages.hpp"
+#include "experiments/machine/ways.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::experiments::machine {
+
+constexpr OptionRow options[] = {
+    {"collectives.most", OptionKind::size, "1GiB", "4KiB..",
+     "The largest message. The default with --quick is 64 MiB; on CPUs it is 64 MiB, with --quick "
+     "1 MiB."},
+};
+
+Table collectives(Bench& bench);
+
+extern const Experiment about_collectives = {
+    .name = "collectives",
+    .group = "machine",
+    .summary = "Small collectives cost latency, large ones the bandwidth of the links.",
+    .explanation =
+        "All ranks together call all-reduce, reduce-scatter, all-gather and broadcast on floats, "
+        "from 4 bytes to collectives.most. The ways are a plain loop of NCCL's calls, NCCL as a "
+        "run calls it, and MPI through pinned host memory (staged). `bytes` is the larger of the "
+        "buffers that a rank sends and receives. `algorithm` is `bytes` over the time of a call. "
+        "The rate is the bus bandwidth as nccl-tests defines it: for P ranks it is `algorithm` "
+        "times 2 (P - 1) / P for all-reduce, (P - 1) / P for reduce-scatter and all-gather, and 1 "
+        "for broadcast. So it does not depend on the number of ranks if each has one link of the "
+        "same rate. The time is that of the slowest rank. Expect a constant time of 10 to 50 us "
+        "for small messages, and for large ones the rate of NVLink, of PCIe or of the network. "
+        "Expect NCCL in a run within 5 % of the plain loop, except for the barrier of one byte "
+        "that a run puts before collectives of 1 MiB and more: in it, early ranks wait without "
+        "occupying the GPU. Expect staged MPI to be several times slower between GPUs. Some rows "
+        "are measured beside matrix products (a GEMM) or beside copies over the host link in both "
+        "directions. A GEMM occupies the multiprocessors that NCCL's kernels need, and copies "
+        "share the links with staged MPI. On CPUs, all ways are MPI. nccl-tests, "
+        "doc/PERFORMANCE.md; NCCL User Guide, chapter Using NCCL; CUDA C++ Programming Guide, "
+        "section Multi-Device System.",
+    .share = "of the bus bandwidth of a plain loop of NCCL's calls, alone",
+    .options = options,
+    .figure = {.look = Look::lines,
+               .x = "bytes",
+               .y = "rate",
+               .series = "way",
+               .panel = "collective",
+               .log_x = true,
+               .log_y = true},
+    .needs = {.ranks = 2},
+    .scope = Scope::all_ranks,
+    .run = collectives,
+    .run_host = collectives,
+};
+
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+/// The floats in up to `pieces` equal pieces of an array, from its beginning to its end, that a
+/// check reads.
+class Sampled {
+ public:
+  explicit Sampled(std::uint64_t count)
+      : count_(count), length_(count <= pieces * max_length ? count : max_length) {}
+
+  static constexpr std::uint64_t max_floats() { return pieces * max_length; }
+  std::uint64_t length() const { return length_; }
+  std::uint64_t number() const { return length_ == count_ ? 1 : pieces; }
+  /// The index in the array of the first float of piece `i`.
+  std::uint64_t first(std::uint64_t i) const {
+    return number() == 1 ? 0 : (count_ - length_) / (pieces - 1) * i;
+  }
+
+ private:
+  static constexpr std::uint64_t pieces = 32, max_length = 1024;
+  std::uint64_t count_, length_;
+};
+
+/// The buffers of this rank, and the check of what it has received.
+class Data {
+ public:
+  Data(Bench& bench, device::Stream& stream, std::uint64_t max_bytes)
+      : stream_(stream),
+        rank_(static_cast<std::uint64_t>(bench.rank())),
+        count_(std::max(max_bytes / sizeof(float), static_cast<std::uint64_t>(bench.at_once()))),
+        send_(bench.device(), Memory::device, count_),
+        receive_(bench.device(), Memory::device, count_),
+        sample_(bench.device(), Memory::pinned, Sampled::max_floats()) {
+    const Buffer<float> repeated(bench.device(), Memory::pinned, period);
+    for (std::uint64_t i = 0; i < period; ++i) repeated[i] = sent_by(rank_, i);
+    for (std::uint64_t first = 0; first < count_; first += period) {
+      const std::uint64_t count = std::min(period, count_ - first);
+      stream_.upload(send_.data() + first, repeated.data(), count * sizeof(float));
+      stream_.upload(receive_.data() + first, repeated.data(), count * sizeof(float));
+    }
+    stream_.synchronize();
+  }
+
+  Buffers buffers() const { return {send_.data(), receive_.data()}; }
+
+  /// Overwrites the floats that is_right() reads.
+  void spoil(const Message& message) const {
+    if (is_root_of(message)) return;
+    std::fill_n(sample_.data(), sample_.size(), -1.0F);
+    for_each_piece(message, [&](float* remote, float* local, std::uint64_t bytes) {
+      stream_.upload(remote, local, bytes);
+    });
+    stream_.synchronize();
+  }
+  /// Whether a sample of the received floats is right.
+  bool is_right(const Message& message) const {
+    if (is_root_of(message)) return true;
+    for_each_piece(message, [&](float* remote, float* local, std::uint64_t bytes) {
+      stream_.download(local, remote, bytes);
+    });
+    stream_.synchronize();
+    const Sampled sampled(message.received());
+    for (std::uint64_t piece = 0; piece < sampled.number(); ++piece) {
+      for (std::uint64_t i = 0; i < sampled.length(); ++i) {
+        const float found = sample_[piece * sampled.length() + i];
+        if (found != received_by(rank_, sampled.first(piece) + i, message)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  bool is_root_of(const Message& message) const {
+    return message.collective == Collective::broadcast && rank_ == 0;
+  }
+  template <class Copy>
+  void for_each_piece(const Message& message, Copy copy) const {
+    const Sampled sampled(message.received());
+    for (std::uint64_t piece = 0; piece < sampled.number(); ++piece) {
+      copy(receive_.data() + sampled.first(piece), sample_.data() + piece * sampled.length(),
+           sampled.length() * sizeof(float));
+    }
+  }
+
+  device::Stream& stream_;
+  std::uint64_t rank_, count_;
+  Buffer<float> send_, receive_, sample_;
+};
+
+/// Measures collectives and adds their rows, on rank 0 alone: the figures belong to all ranks.
+class Cases {
+ public:
+  Cases(Bench& bench, std::uint64_t max_bytes, Measurements& rows)
+      : bench_(bench), rows_(rows), ranks_(static_cast<std::uint64_t>(bench.at_once())) {
+    bench.agree([&] {
+      stream_ = bench.device().make_stream();
+      data_ = std::make_unique<Data>(bench, *stream_, max_bytes);
+    });
+  }
+
+  /// The seconds of a barrier of one byte, as a run makes it before large collectives.
+  void time_barrier(Way& plain) {
+    barrier_ = seconds_of(plain, message_of(Collective::all_gather, 0, ranks_)).value;
+  }
+
+  /// Measures the collective, alone if `load` is null. Ways of the same message must be measured in
+  /// the same order: first the plain loop alone, if there is one.
+  void add(Way& way, const Message& message, Load* load, const std::string& beside) {
+    check(way, message);
+    std::unique_ptr<BusyGuard> busy;
+    if (load != nullptr) {
+      bench_.agree([&] { busy = std::make_unique<BusyGuard>(bench_.device(), *load); });
+    }
+    const Measured seconds = seconds_of(way, message);
+    if (busy) bench_.agree([&] { busy->end(); });
+    const double bytes = static_cast<double>(message.bytes());
+    const double factor = bus_factor(message.collective, ranks_);
+    const Measured rate = Timing{seconds}.rate(bytes * factor);
+    const std::string name =
+        std::string(way.name()) + (load != nullptr ? ", beside " + beside : "");
+    const std::string remark = load != nullptr ? slowdown(way, message, seconds.value)
+                                               : remark_alone(way, message, seconds.value);
+    if (load == nullptr) alone_[{std::string(way.name()), key_of(message)}] = seconds.value;
+    if (bench_.rank() != 0) return;
+    rows_.add(
+        {word_of(message.collective), name, beside, static_cast<std::int64_t>(message.bytes()),
+         seconds.value * 1e6, bytes / seconds.value / 1e9},
+        rate, plain_seconds(message) / seconds.value, remark);
+  }
+
+ private:
+  using Key = std::pair<Collective, std::uint64_t>;
+  static Key key_of(const Message& message) { return {message.collective, message.bytes()}; }
+
+  void check(Way& way, const Message& message) {
+    bench_.agree([&] { data_->spoil(message); });
+    way.enqueue(*stream_, message, data_->buffers(), 1);
+    way.wait(*stream_);
+    bool is_right = false;
+    bench_.agree([&] { is_right = data_->is_right(message); });
+    bench_.verify(is_right, fmt::format("{} of {} bytes by {}", word_of(message.collective),
+                                        message.bytes(), way.name()));
+  }
+
+  /// The time of one call: many calls are enqueued at a time, as nccl-tests does.
+  Measured seconds_of(Way& way, const Message& message) {
+    const auto seconds_of_calls = [&](unsigned calls) {
+      const auto begin = Clock::now();
+      way.enqueue(*stream_, message, data_->buffers(), calls);
+      way.wait(*stream_);
+      return seconds_since(begin);
+    };
+    constexpr double sample_length = 3e-3, max_calls = 200;
+    (void)seconds_of_calls(1);  // connects the ranks, if no call has done so
+    double once = bench_.max_of_ranks(seconds_of_calls(1));
+    if (once < sample_length) once = bench_.max_of_ranks(seconds_of_calls(4)) / 4;
+    const auto calls =
+        static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls));
+    return bench_.sample([&] { return seconds_of_calls(calls); }).seconds.times(1.0 / calls);
+  }
+
+  double seconds_alone(std::string_view way, const Message& message) const {
+    const auto found = alone_.find({std::string(way), key_of(message)});
+    return found == alone_.end() ? none : found->second;
+  }
+  double plain_seconds(const Message& message) const {
+    return seconds_alone(nccl_plain_loop, message);
+  }
+
+  std::string slowdown(const Way& way, const Message& message, double seconds) const {
+    return fmt::format("{:.2f} times the time alone", seconds / seconds_alone(way.name(), message));
+  }
+
+  /// Compares with the plain loop, or with the previous size if there is none.
+  std::string remark_alone(const Way& way, const Message& message, double seconds) {
+    const auto [bytes_before, before] = std::exchange(
+        previous_[{message.collective, std::string(way.name())}], {message.bytes(), seconds});
+    const double plain = plain_seconds(message);
+    if (std::isnan(plain)) {
+      const double growth =
+          std::log(seconds / before) /
+          std::log(static_cast<double>(message.bytes()) / static_cast<double>(bytes_before));
+      if (bytes_before == 0 || growth < 0.5) return "mostly latency: the size hardly matters";
+      return "mostly bandwidth: the time grows with the size";
+    }
+    if (way.name() != nccl_in_a_run)
+      return fmt::format("{:.1f} times as long as NCCL", seconds / plain);
+    constexpr std::uint64_t large = 1 << 20;  // as in comm/nccl.cpp
+    constexpr double tolerance = 1.05;
+    const double barrier = message.bytes() >= large ? barrier_ : 0;
+    if (seconds <= tolerance * plain) return "as expected: within 5 % of the plain loop";
+    if (seconds <= tolerance * (plain + barrier)) {
+      return fmt::format("as expected: the barrier before it takes {:.1f} us", barrier * 1e6);
+    }
+    return fmt::format("{:.1f} us longer than the plain loop", (seconds - plain) * 1e6);
+  }
+
+  Bench& bench_;
+  Measurements& rows_;
+  std::uint64_t ranks_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<Data> data_;
+  double barrier_ = 0;                                   ///< seconds
+  std::map<std::pair<std::string, Key>, double> alone_;  ///< seconds, by way
+  /// Bytes and seconds of the last message alone, by way.
+  std::map<std::pair<Collective, std::string>, std::pair<std::uint64_t, double>> previous_;
+};
+
+/// The ways of this run: NCCL and staged MPI between GPUs, MPI otherwise.
+class Ways {
+ public:
+  explicit Ways(Bench& bench) {
+    const auto& [session, communicator] = bench.together();
+    if (communicator.transport() == "nccl") {
+      plain_ = make_plain_nccl(session);
+      ways_.push_back(std::make_unique<CommunicatorCalls>(nccl_in_a_run, communicator));
+      bench.agree([&] {
+        staged_ =
+            comm::make_mpi_communicator(bench.device(), session, comm::mpi_piece(session.size()));
+      });
+      ways_.push_back(std::make_unique<CommunicatorCalls>("MPI, staged", *staged_));
+    } else {
+      ways_.push_back(std::make_unique<CommunicatorCalls>("MPI, staged", communicator));
+    }
+  }
+
+  /// Null if there is no NCCL.
+  Way* plain() const { return plain_.get(); }
+  /// Those that a run may use.
+  const std::vector<std::unique_ptr<Way>>& of_a_run() const { return ways_; }
+
+ private:
+  std::unique_ptr<comm::Communicator> staged_;
+  std::unique_ptr<Way> plain_;
+  std::vector<std::unique_ptr<Way>> ways_;
+};
+
+std::uint64_t max_message(Bench& bench) {
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+  const bool on_host = bench.resources().backend == Backend::host;
+  const std::uint64_t usual =
+      on_host ? (bench.is_quick() ? 1 : 64) * MiB : (bench.is_quick() ? 64 : 1024) * MiB;
+  return bench.bytes("collectives.most", {.of_device = 0.35}, usual) / sizeof(float) *
+         sizeof(float);
+}
+
+/// Beside loads, only a few sizes are measured.
+void add_beside_loads(Bench& bench, Cases& cases, const Ways& ways, std::uint64_t max_bytes) {
+  std::unique_ptr<Load> products, link;
+  bench.agree([&] {
+    products = make_product_load(bench.device());
+    link = make_link_load(bench.device());
+  });
+  if (!products) bench.note("There are no rows beside a GEMM: this build has no library for it.");
+  const auto ranks = static_cast<std::uint64_t>(bench.at_once());
+  const std::uint64_t small = std::uint64_t{256} << 10;  // one of the sizes that are measured alone
+  const std::vector<std::uint64_t> sizes = bench.is_quick() || max_bytes <= small
+                                               ? std::vector{max_bytes}
+                                               : std::vector{small, max_bytes};
+  for (const auto& [load, beside] : {std::pair{products.get(), "a GEMM"}, {link.get(), "copies"}}) {
+    if (load == nullptr) continue;
+    for (const Collective collective : all_collectives) {
+      for (const std::uint64_t bytes : sizes) {
+        const Message message = message_of(collective, bytes, ranks);
+        for (const auto& way : ways.of_a_run()) cases.add(*way, message, load, beside);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Table collectives(Bench& bench) {
+  const std::uint64_t max_bytes = max_message(bench);
+  Measurements rows({{"collective", ColumnType::text},
+                     {"way", ColumnType::text},
+                     {"beside", ColumnType::text},
+                     {"bytes", ColumnType::integer, "B"},
+                     {"time", ColumnType::real, "us"},
+                     {"algorithm", ColumnType::real, "GB/s"}},
+                    {"rate", ColumnType::real, "GB/s"});
+  const Ways ways(bench);
+  Cases cases(bench, max_bytes, rows);
+  if (ways.plain() != nullptr) cases.time_barrier(*ways.plain());
+  const auto ranks = static_cast<std::uint64_t>(bench.at_once());
+  for (const Collective collective : all_collectives) {
+    std::uint64_t previous = 0;  // many ranks have the same smallest messages
+    for (const std::uint64_t bytes : sizes_up_to(4, max_bytes, bench.is_quick() ? 256 : 16)) {
+      const Message message = message_of(collective, bytes, ranks);
+      if (std::exchange(previous, message.bytes()) == message.bytes()) continue;
+      if (ways.plain() != nullptr) cases.add(*ways.plain(), message, nullptr, "nothing");
+      for (const auto& way : ways.of_a_run()) cases.add(*way, message, nullptr, "nothing");
+    }
+  }
+  add_beside_loads(bench, cases, ways, max_bytes);
+  bench.note(
+      "The time is that of the slowest of all ranks, by the host's clock, over many calls that are "
+      "enqueued at a time. The rows are those of all ranks together.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::machine

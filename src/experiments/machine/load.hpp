@@ -1,0 +1,60 @@
+// Work that keeps a device or its link busy while something else is measured.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <semaphore>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "device/device.hpp"
+
+namespace shardstream::experiments::machine {
+
+/// Some work on streams of its own.
+class Load {
+ public:
+  virtual ~Load() = default;
+  /// Enqueues a round of the work, which takes about a millisecond.
+  virtual void enqueue() = 0;
+  virtual const std::vector<std::unique_ptr<device::Stream>>& streams() const = 0;
+};
+
+/// Matrix products of floats: on a GPU by tensor cores (tf32), which need 192 MiB there. Null if
+/// this build has no library for them. The device must outlive the load.
+std::unique_ptr<Load> make_product_load(device::Device& device);
+/// Copies between pinned memory and the device, in both directions at the same time. The device
+/// must outlive the load.
+std::unique_ptr<Load> make_link_load(device::Device& device);
+
+/// While an object of this class lives, a thread repeats the load without a pause. The load must
+/// outlive it.
+class BusyGuard {
+ public:
+  /// Returns after the first round has ended, or after the thread has failed.
+  BusyGuard(device::Device& device, Load& load);
+  ~BusyGuard();
+  BusyGuard(const BusyGuard&) = delete;
+  BusyGuard& operator=(const BusyGuard&) = delete;
+
+  /// Ends the load and rethrows the exception of its thread. Call it once.
+  void end();
+
+ private:
+  void repeat(const std::stop_token& stop);
+  void round(std::size_t number);
+
+  /// A round is enqueued while the previous one runs.
+  static constexpr std::size_t rounds_in_flight = 2;
+
+  Load& load_;
+  std::array<std::vector<std::unique_ptr<device::Event>>, rounds_in_flight> ended_;  ///< by stream
+  std::exception_ptr error_;  ///< of the thread; read after its end
+  std::binary_semaphore begun_{0};
+  std::jthread thread_;  // last: it uses the rest
+};
+
+}  // namespace shardstream::experiments::machine
