@@ -23,6 +23,9 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
   shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)
+else()
+  shardstream_script_test(spills LABELS style COMMAND ${unit}/check_spills
+    ${PROJECT_BINARY_DIR}/compile_commands.json)
 endif()
 
 # Checks that every header compiles alone. A header with a .cpp in this build does, since the .cpp
