@@ -22,7 +22,7 @@
 namespace shardstream::cli {
 namespace {
 
-constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
+constexpr std::array<std::string_view, 4> switches = {"list", "quick", "json", "quiet"};
 
 }  // namespace
 
@@ -64,7 +64,8 @@ int bench(const Arguments& arguments, const char* const* environment) {
         selected = experiments::select(line.words);
         request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),
-                   .command_line = "shardstream bench " + shell_line(arguments)};
+                   .command_line = "shardstream bench " + shell_line(arguments),
+                   .printing = printing_of(line)};
         Options options = table.resolve(line, environment, std::nullopt);
         std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
         for (const auto* experiment : experiments::all()) own.push_back(experiment->name);
@@ -74,6 +75,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
         return options;
       },
       [&](const ranks::Session& session, const Options& options, Log& log) {
+        if (request.printing == Printing::none) log.omit_information();
         return experiments::run_experiments(session, options, log, request);
       },
       "start fewer ranks per host");

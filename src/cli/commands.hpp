@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "ranks/session.hpp"
 
@@ -73,6 +74,13 @@ using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)
 int in_session(const std::function<Options()>& parse, const Body& body,
                std::string_view memory_remedy = {});
 
+/// The switches of a command that prints results, besides its own ones.
+inline constexpr std::array<std::string_view, 2> printing_switches = {"json", "quiet"};
+
+/// The form of the results that the switches name. Throws UsageError if there are both, or if a file
+/// name follows --json, which takes no value here although it does in other programs.
+Printing printing_of(const CommandLine& line);
+
 // These functions reject options of the command line that belong to another command or workload.
 // Environment variables and INI files may serve several commands, so their options are not checked.
 
@@ -87,9 +95,5 @@ void reject_options_of_run(const Options& options, std::string_view command,
                            std::span<const std::string_view> own,
                            std::span<const std::string_view> data,
                            std::span<const std::string_view> sizes);
-
-/// Throws UsageError if a file name follows --json, which takes no value here although it does in
-/// other programs.
-void reject_json_file(const CommandLine& line);
 
 }  // namespace shardstream::cli

@@ -36,7 +36,7 @@ int compare(const Arguments& arguments, const char* const*) {
   constexpr std::array<std::string_view, 2> settings = {"threshold", "launch-noise"};
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line = none.parse_command_line(arguments, switches, settings);
-  reject_json_file(line);
+  const bool as_json = printing_of(line) == Printing::json;
   if (line.words.size() != 2) {
     throw UsageError(
         fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
@@ -47,7 +47,7 @@ int compare(const Arguments& arguments, const char* const*) {
       line.words[0], line.words[1],
       {.threshold = fraction(line, "threshold", study::default_threshold),
        .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)});
-  print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
+  print_output(as_json ? to_json(report) : to_text(report));
   return exit_code(report);
 }
 

@@ -120,7 +120,7 @@ std::string program_help() {
   shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set
   shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems
   shardstream COMMAND --help                      shows a command's options
-  shardstream --version
+  shardstream --version, -V
 
 {}
 {}
@@ -144,9 +144,12 @@ shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]
 Runs one workload on all ranks and writes its result and timings to one HDF5 file.
 Workloads:
 {}
+  --json            prints the results as one JSON object instead of lines
+  --quiet           prints nothing but warnings and errors
   --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,
                     but does not run it; needs neither MPI nor a GPU
-  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1
+  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1.
+                    Several, such as 1,2,4,8, give a table of predicted times
   --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,
                     else as in the result of --rates if it has several hosts, else 8
   --rates           short for --measure.rates: a result file of the same machine; a dry run
@@ -171,14 +174,17 @@ records a timeline for the figures. All options of run are passed on to these ru
 scale itself once, without mpirun or srun. The same command again launches only the runs
 that are missing.
 
-  --list      lists the missing launches with names, predicted times and commands, and
-              suggests a time limit for jobs
+  --list      lists the missing launches with names, predicted times and commands, their
+              node-hours and GPU-hours, and suggests a time limit for jobs. A shell can run
+              this list
   --rates FILE with --list: predicts with the rates that the result FILE has measured, until
               the calibration run exists; it does not become part of the study
   --only NAME does one launch of that list (calibration first), so that each can be a job
               of its own; several jobs may run at the same time
   --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S
               from 0 to 1, and launches nothing
+  --json      prints the report, or the list, as one JSON object
+  --quiet     prints nothing but warnings and errors
 
 {}
 {})",
@@ -261,6 +267,8 @@ reference. If a rank is slower than the others, its number is shown.
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment
+  --json      prints one JSON object at the end instead of tables
+  --quiet     prints nothing but warnings and errors
 
 Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;
 2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables
@@ -277,6 +285,9 @@ std::string generate_help(const Arguments&) {
       R"(shardstream generate [OPTIONS] -o FILE.h5:/PATH
 
 Writes a file with one synthetic, contiguous data set. All ranks write in parallel.
+
+  --json      prints one JSON object instead of lines
+  --quiet     prints nothing but warnings and errors
 
 {}
 {})",

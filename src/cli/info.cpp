@@ -43,7 +43,8 @@ Options parse(const Arguments& arguments, const char* const* environment, InfoSw
     }
     ini = word;
   }
-  chosen = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
+  chosen = {.json = printing_of(line) == Printing::json,
+            .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
 

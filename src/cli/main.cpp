@@ -60,7 +60,7 @@ int dispatch(const cli::Arguments& words) {
                                   : cli::program_help());
     return 0;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "-V") {
     print_output(runtime::version_line() + '\n');
     return 0;
   }

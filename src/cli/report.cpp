@@ -141,7 +141,7 @@ int report(const Arguments& arguments, const char* const*) {
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
-  reject_json_file(line);
+  const bool as_json = printing_of(line) == Printing::json;
   const Options options = table.resolve(line, &no_environment, std::nullopt);
   const std::string& page = options.text("output.file");
   // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
@@ -164,12 +164,12 @@ int report(const Arguments& arguments, const char* const*) {
   if (!why_no_pictures.empty()) {
     log.warn(fmt::format("the page lacks figures: {}", why_no_pictures));
   }
-  if (!page.empty() || line.switches.contains("json")) {  // the text has the sentences itself
+  if (!page.empty() || as_json) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
-  print_output(line.switches.contains("json") ? report::to_json(report)
-               : !page.empty()                ? fmt::format("page={}\n", printable(page))
-                                              : report::to_text(report));
+  print_output(as_json         ? report::to_json(report)
+               : !page.empty() ? fmt::format("page={}\n", printable(page))
+                               : report::to_text(report));
   return report::exit_code(report);
 }
 

@@ -159,6 +159,10 @@ Json of_bench(const BenchFile& bench) {
 
 }  // namespace
 
+std::string to_json(const BenchFile& bench) {
+  return to_document(of_bench(bench));
+}
+
 std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
   for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));

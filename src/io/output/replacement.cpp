@@ -128,6 +128,12 @@ void expect_free(const Destination& destination) {
     throw UsageError(fmt::format("{}: '{}' has no file name: add one", destination.option,
                                  destination.path.string()));
   }
+  if (destination.path == "-") {
+    throw UsageError(fmt::format(
+        "{}: the output cannot be written to standard output, since it appears under its name when "
+        "it is complete: name a file instead of -",
+        destination.option));
+  }
   if (const auto reason = objection(destination)) {
     throw UsageError(fmt::format("{}: {}", destination.option, *reason));
   }
