@@ -5,6 +5,21 @@ install(DIRECTORY jobs inputs DESTINATION ${CMAKE_INSTALL_DATADIR}/shardstream
   USE_SOURCE_PERMISSIONS PATTERN quickstart EXCLUDE)
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The program writes its man page and its completions itself.
+set(documents ${PROJECT_BINARY_DIR}/documents)
+install(CODE "
+  file(MAKE_DIRECTORY \"${documents}\")
+  foreach(document \"man>shardstream.1\" \"completion bash>shardstream\" \"completion zsh>_shardstream\")
+    string(REGEX MATCH \"^(.*)>(.*)$\" matched \"\${document}\")
+    set(file \"${documents}/\${CMAKE_MATCH_2}\")
+    string(REPLACE \" \" \";\" words \"\${CMAKE_MATCH_1}\")
+    execute_process(COMMAND \"$<TARGET_FILE:shardstream>\" \${words}
+      OUTPUT_FILE \"\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()")
+install(FILES ${documents}/shardstream.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${documents}/shardstream DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${documents}/_shardstream DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+
 # `cpack` makes a package for this distribution. dpkg-shlibdeps finds the packages of the libraries
 # that the program is linked with.
 set(CPACK_GENERATOR DEB)

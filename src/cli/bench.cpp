@@ -20,11 +20,6 @@
 #include "runtime/runtime.hpp"
 
 namespace shardstream::cli {
-namespace {
-
-constexpr std::array<std::string_view, 4> switches = {"list", "quick", "json", "quiet"};
-
-}  // namespace
 
 OptionTable bench_table() {
   std::vector<std::span<const OptionRow>> groups = {
@@ -37,7 +32,7 @@ OptionTable bench_table() {
 
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
-  const auto words_of = [&] { return table.parse_command_line(arguments, switches); };
+  const auto words_of = [&] { return table.parse_command_line(arguments, switches_of_bench); };
   if (std::ranges::find(arguments, "--list") != arguments.end()) {
     const CommandLine line = words_of();
     if (!line.words.empty()) {

@@ -25,6 +25,8 @@ OptionTable all_options();
 OptionTable scale_table();
 /// The options of `bench` and of all its experiments.
 OptionTable bench_table();
+/// The options of `report`.
+OptionTable report_options();
 /// all_options() with the meanings and ranges that they have for `generate`.
 OptionTable generate_options();
 /// The options that `generate` accepts, as keys or whole sections.
@@ -74,11 +76,25 @@ using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)
 int in_session(const std::function<Options()>& parse, const Body& body,
                std::string_view memory_remedy = {});
 
-/// The switches of a command that prints results, besides its own ones.
-inline constexpr std::array<std::string_view, 2> printing_switches = {"json", "quiet"};
+/// The words of each command that are not options of a table: switches, and settings with a value.
+/// `rates` is short for measure.rates.
+inline constexpr std::array<std::string_view, 3> switches_of_run = {"dry-run", "json", "quiet"};
+inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gpus-per-node",
+                                                                    "rates"};
+inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
+inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
+inline constexpr std::array<std::string_view, 1> switches_of_report = {"json"};
+inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
+inline constexpr std::array<std::string_view, 1> switches_of_compare = {"json"};
+inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",
+                                                                        "launch-noise"};
+inline constexpr std::array<std::string_view, 4> switches_of_bench = {"list", "quick", "json",
+                                                                      "quiet"};
+inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
+inline constexpr std::array<std::string_view, 2> switches_of_info = {"json", "measure"};
 
-/// The form of the results that the switches name. Throws UsageError if there are both, or if a file
-/// name follows --json, which takes no value here although it does in other programs.
+/// The form of the results that the switches name. Throws UsageError if there are both, or if a
+/// file name follows --json, which takes no value here although it does in other programs.
 Printing printing_of(const CommandLine& line);
 
 // These functions reject options of the command line that belong to another command or workload.

@@ -32,10 +32,9 @@ double fraction(const CommandLine& line, const std::string& name, double fallbac
 }  // namespace
 
 int compare(const Arguments& arguments, const char* const*) {
-  constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 2> settings = {"threshold", "launch-noise"};
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
-  const CommandLine line = none.parse_command_line(arguments, switches, settings);
+  const CommandLine line =
+      none.parse_command_line(arguments, switches_of_compare, settings_of_compare);
   const bool as_json = printing_of(line) == Printing::json;
   if (line.words.size() != 2) {
     throw UsageError(

@@ -28,7 +28,7 @@ constexpr std::uint64_t pieces_per_sync = 128;
 /// Sets `printing` to the form of the output.
 Options parse(const Arguments& arguments, const char* const* environment, Printing& printing) {
   const OptionTable table = generate_options();
-  const CommandLine line = table.parse_command_line(arguments, printing_switches);
+  const CommandLine line = table.parse_command_line(arguments, switches_of_generate);
   printing = printing_of(line);
   if (!line.words.empty()) {
     throw UsageError(

@@ -120,6 +120,8 @@ std::string program_help() {
   shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set
   shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems
   shardstream COMMAND --help                      shows a command's options
+  shardstream completion bash|zsh                 completion for a shell, see cmake/README.md
+  shardstream man                                 this program's man page: | man -l -
   shardstream --version, -V
 
 {}

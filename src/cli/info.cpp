@@ -24,15 +24,13 @@
 namespace shardstream::cli {
 namespace {
 
-constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
-
 struct InfoSwitches {
   bool json = false, measure = false;
 };
 
 Options parse(const Arguments& arguments, const char* const* environment, InfoSwitches& chosen) {
   const OptionTable table = all_options();
-  const CommandLine line = table.parse_command_line(arguments, switches);
+  const CommandLine line = table.parse_command_line(arguments, switches_of_info);
   std::optional<std::filesystem::path> ini;
   for (const std::string& word : line.words) {
     if (ini || !word.ends_with(".ini")) {

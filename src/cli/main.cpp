@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cli/commands.hpp"
+#include "cli/grammar.hpp"
 #include "core/error.hpp"
 #include "core/failure.hpp"
 #include "core/limits.hpp"
@@ -62,6 +63,14 @@ int dispatch(const cli::Arguments& words) {
   }
   if (words[0] == "--version" || words[0] == "-V") {
     print_output(runtime::version_line() + '\n');
+    return 0;
+  }
+  if (words[0] == "completion" && words.size() == 2) {
+    print_output(cli::completion(words[1]));
+    return 0;
+  }
+  if (words[0] == "man" && words.size() == 1) {
+    print_output(cli::man_page());
     return 0;
   }
   const Command& command = command_named(words[0]);

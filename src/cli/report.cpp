@@ -132,11 +132,14 @@ std::string add_outputs(const CommandLine& line, const std::string& page_path,
 
 }  // namespace
 
+OptionTable report_options() {
+  return OptionTable(std::vector<std::span<const OptionRow>>{rows});
+}
+
 int report(const Arguments& arguments, const char* const*) {
-  constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 3> settings = {"csv", "extra-p", "svg"};
-  const OptionTable table(std::vector<std::span<const OptionRow>>{rows});
-  const CommandLine line = table.parse_command_line(arguments, switches, settings);
+  const OptionTable table = report_options();
+  const CommandLine line =
+      table.parse_command_line(arguments, switches_of_report, settings_of_report);
   const char* const no_environment = nullptr;
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");

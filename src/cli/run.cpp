@@ -22,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words of the command line that are not options of the table. `rates` is short for measure.rates;
-/// the others are for a dry run.
-constexpr std::array<std::string_view, 3> switches = {"dry-run", "json", "quiet"};
-constexpr std::array<std::string_view, 3> settings = {"ranks", "gpus-per-node", "rates"};
 constexpr std::uint64_t default_ranks_on_host = 8;
 
 /// The number of ranks that the setting `name` has as `text`. Throws UsageError.
@@ -100,7 +96,7 @@ struct Request {
 
 /// Sets `request` to the other arguments.
 Options parse(const Arguments& arguments, const char* const* environment, Request& request) {
-  CommandLine line = all_options().parse_command_line(arguments, switches, settings);
+  CommandLine line = all_options().parse_command_line(arguments, switches_of_run, settings_of_run);
   if (auto rates = line.settings.extract("rates")) {
     line.values["measure.rates"] = std::move(rates.mapped());
   }

@@ -71,10 +71,8 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
 }  // namespace
 
 int scale(const Arguments& arguments, const char* const* environment) {
-  constexpr std::array<std::string_view, 3> switches = {"list", "json", "quiet"};
-  constexpr std::array<std::string_view, 3> settings = {"predict", "only", "rates"};
   const OptionTable table = scale_table(), run_table = all_options();
-  CommandLine line = table.parse_command_line(arguments, switches, settings);
+  CommandLine line = table.parse_command_line(arguments, switches_of_scale, settings_of_scale);
   const Printing printing = printing_of(line);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
     print_output(predicted(share->second, table, line, environment));

@@ -4,11 +4,12 @@ lists can be run by a shell, and the completions and the man page know every opt
 
 import json
 import re
+import shutil
 import subprocess
 
 import h5py
 
-from harness import each, environment, expect_complaint, main, new_folder, run
+from harness import each, environment, expect_complaint, main, new_folder, run, skip_part
 from studies import QUICK
 
 MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
@@ -128,6 +129,44 @@ def test_no_output_goes_to_standard_output():
         ["generate", "--input.count", 10, "--output.file=-:/x"], ["report", "r.h5", "-o", "-"])],
          lambda arguments: expect_complaint(run(*arguments, cwd=folder), 2, ["standard output"]))
     assert [path.name for path in folder.iterdir()] == ["r.h5"]
+
+
+def completed(script, *words):
+    """The words that bash offers for the last of `words`."""
+    done = subprocess.run(
+        ["bash", "-c", f'{script}\nCOMP_WORDS=("$@") COMP_CWORD=$(($# - 1))\n_shardstream\n'
+                       'printf "%s\\n" "${COMPREPLY[@]}"', "bash", "shardstream", *words],
+        capture_output=True, text=True, check=False, cwd=new_folder())
+    assert done.returncode == 0 and not done.stderr, done
+    return done.stdout.split()
+
+
+def test_bash_completes_words_options_and_choices():
+    script = run("completion", "bash", env=NO_MPI).expect(0).out
+    for words, found in ((["r"], ["run", "report"]), (["run", "hist"], ["histogram"]),
+                         (["bench", "str"], ["stride"]), (["run", "--gemm.m"], ["--gemm.m"]),
+                         (["run", "reduce", "--dry"], ["--dry-run"]),
+                         (["run", "gemm", "--product.precision", "t"], ["tf32"]),
+                         (["run", "gemm", "--product.precision", "=", "t"], ["tf32"]),
+                         (["bench", "stride", "--stride.m"], ["--stride.most"]),
+                         (["compare", "--thr"], ["--threshold"])):
+        assert completed(script, *words) == found, (words, completed(script, *words))
+    assert "--gemm.m" not in completed(script, "generate", "--"), script
+    expect_complaint(run("completion", "fish", env=NO_MPI), 2, ["'fish'", "bash or zsh"])
+
+
+def test_zsh_and_man_page_have_every_option():
+    zsh, page = (run(*words, env=NO_MPI).expect(0).out for words in (["completion", "zsh"], ["man"]))
+    for option in re.findall(r"--([a-z]+\.[a-z-]+) ", run("run", "--help").expect(0).out):
+        assert f"--{option}=[" in zsh, option
+        assert f"\\-\\-{option} ".replace("-", "\\-").replace("\\\\-", "\\-") in page, option
+    for command in (["zsh", "-n"], ["groff", "-man", "-Tascii", "-ww"]):
+        if shutil.which(command[0]) is None:
+            skip_part(f"{command[0]} is missing")
+            continue
+        done = subprocess.run(command, input=zsh if command[0] == "zsh" else page, text=True,
+                              capture_output=True, check=False)
+        assert done.returncode == 0 and not done.stderr, done
 
 
 def test_short_version():

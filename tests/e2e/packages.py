@@ -35,6 +35,9 @@ def check_program(prefix):
     assert "shapes" in succeed(shared / "jobs/product-shapes", "--help")
     assert (prefix / "share/doc/shardstream/README.md").is_file()
     assert not (shared / "jobs/quickstart").exists()
+    for document in ("man/man1/shardstream.1", "bash-completion/completions/shardstream",
+                     "zsh/site-functions/_shardstream"):
+        assert "histogram" in (prefix / "share" / document).read_text(), document
 
 
 def test_an_installed_program_can_be_moved():
