@@ -79,12 +79,12 @@ Output::~Output() {
 }
 
 void Output::keep() {
-  const char* const rank = session_.size() > 1 ? "rank 0: " : "";
-  remove_.keep({io::part_path_of(path_, uuid_), journal_path_},
-               session_.rank() == 0
-                   ? printable(fmt::format("{}interrupted{{}}: {}", rank, what_is_kept())) + '\n'
-                   : "");
+  remove_.keep({io::part_path_of(path_, uuid_), journal_path_}, last_words());
   keeps_ = true;
+}
+
+void Output::keep_earlier(const fs::path& earlier) {
+  remove_.keep({earlier}, last_words());
 }
 
 void Output::publish(Failure failure) {
@@ -93,6 +93,12 @@ void Output::publish(Failure failure) {
   file_->publish(failure == Failure::none ? "complete" : "unverified");
   published_ = true;
   if (!keeps) io::remove_journals(path_, uuid_);
+}
+
+std::string Output::last_words() const {
+  if (session_.rank() != 0) return {};
+  const char* const rank = session_.size() > 1 ? "rank 0: " : "";
+  return printable(fmt::format("{}interrupted{{}}: {}", rank, what_is_kept())) + '\n';
 }
 
 std::string Output::what_is_kept() const {
