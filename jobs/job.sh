@@ -60,9 +60,11 @@ run_on_all_tasks() {
 }
 
 # end_job CODE: with code 75 (interrupted), requeues the job, at most MAX_RESTARTS (50) times; its
-# next start continues the work.
+# next start continues the work. A job that is canceled stays so.
 end_job() {
-  if (($1 == 75)); then
+  local state
+  state=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p')
+  if (($1 == 75)) && [[ $state == RUNNING ]]; then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
       scontrol requeue "$SLURM_JOB_ID"
     else

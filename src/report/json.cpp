@@ -126,6 +126,7 @@ Json of_study(const StudyReport& study) {
   object["notes"] = study.notes;
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
+  object["interrupted"] = of_attempts(study.interrupted);
   object["missing"] = study.missing;
   object["timelines"] = Json::array();
   for (const RunFile& run : study.timelines) object["timelines"].push_back(run.path.string());

@@ -264,6 +264,20 @@ StudyReport make_study(std::vector<RunFile> runs) {
   return study;
 }
 
+/// The reason why the folder of a study has no results, as the end of a sentence; empty if its
+/// attempts do not tell.
+std::string failure_in(const fs::path& folder) {
+  try {
+    const auto attempts = study_folder::read_attempts(folder);
+    if (attempts.empty() || attempts.back().problem.empty()) return {};
+    const study_folder::LaunchAttempt& last = attempts.back();
+    return fmt::format("; the last launch of its study, {}, has failed: {} (see '{}')", last.name(),
+                       last.problem, (folder / "logs" / last.log).string());
+  } catch (const UsageError& error) {
+    return fmt::format("; {}", error.what());
+  }
+}
+
 }  // namespace
 
 std::size_t StudyReport::throttled() const {
@@ -329,8 +343,8 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
     }
     if (files.size() == before) {
       throw UsageError(fmt::format(
-          "the folder '{}' has no results (*.h5); folders in it are not searched: name them",
-          path));
+          "the folder '{}' has no results (*.h5); folders in it are not searched: name them{}",
+          path, failure_in(path)));
     }
   }
   return files;
@@ -382,10 +396,14 @@ Report make_report(std::span<const fs::path> files) {
     }
     const auto tried = attempts.find(first.parent_path());
     if (tried == attempts.end()) continue;
-    std::ranges::copy_if(tried->second, std::back_inserter(study.failed),
-                         [](const study_folder::LaunchAttempt& each) {
-                           return !each.problem.empty() && !each.interrupted;
-                         });
+    for (const study_folder::LaunchAttempt& each : tried->second) {
+      if (each.problem.empty()) continue;
+      if (!each.interrupted) {
+        study.failed.push_back(each);
+      } else if (std::ranges::find(study.missing, each.name()) != study.missing.end()) {
+        study.interrupted.push_back(each);
+      }
+    }
   }
   return report;
 }

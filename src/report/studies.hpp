@@ -42,8 +42,8 @@ struct StudyReport {
   std::string workload, unit, device;
   std::vector<RunFile> runs;       ///< in the order of their creation
   std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
-  /// Launches without a result, if the folder lists attempts.
-  std::vector<study_folder::LaunchAttempt> failed;
+  std::vector<study_folder::LaunchAttempt> failed;       ///< attempts, if the folder lists them
+  std::vector<study_folder::LaunchAttempt> interrupted;  ///< attempts of launches in `missing`
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`

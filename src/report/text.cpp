@@ -269,10 +269,7 @@ std::string of_warnings(const StudyReport& study) {
     text += fmt::format("Missing: {}. The same scale command launches them.\n",
                         printable(join(names, ", ")));
   }
-  for (const study_folder::LaunchAttempt& attempt : study.failed) {
-    text += fmt::format("Failed: {}, attempt {}: {} (logs/{}).\n", printable(attempt.name()),
-                        attempt.number, printable(attempt.problem), printable(attempt.log));
-  }
+  for (const std::string& sentence : words_on_attempts(study)) text += printable(sentence) + ".\n";
   return text;
 }
 

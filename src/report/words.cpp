@@ -132,6 +132,19 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
   return sentences;
 }
 
+std::vector<std::string> words_on_attempts(const StudyReport& study) {
+  std::vector<std::string> sentences;
+  const auto add = [&](const char* end, const study_folder::LaunchAttempt& attempt) {
+    sentences.push_back(fmt::format("{}: {}, attempt {}{}: {} (logs/{})", end, attempt.name(),
+                                    attempt.number,
+                                    attempt.job.empty() ? "" : fmt::format(", job {}", attempt.job),
+                                    attempt.problem, attempt.log));
+  };
+  for (const auto& attempt : study.failed) add("Failed", attempt);
+  for (const auto& attempt : study.interrupted) add("Interrupted", attempt);
+  return sentences;
+}
+
 std::string words_on_shares(const std::vector<SizeFacts>& sizes) {
   constexpr double shown_as_more = 1.005;
   const bool is_exceeded = std::ranges::any_of(

@@ -32,6 +32,11 @@ std::string launch_of_bounds(const study::Study& table, double ranks);
 /// control characters.
 std::vector<std::string> words_on_outliers(const StudyReport& study);
 
+/// "Failed: p2-r1, attempt 1, job 47: exit code 1 (logs/p2-r1-a1.log)" for each failed or
+/// interrupted attempt, without a full stop. Texts come from a file and may contain control
+/// characters.
+std::vector<std::string> words_on_attempts(const StudyReport& study);
+
 /// A sentence on shares of a limit above 1; empty if no size has one.
 std::string words_on_shares(const std::vector<SizeFacts>& sizes);
 

@@ -36,10 +36,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
   }
   for (const std::string& note : study.notes) texts.push_back(fmt::format("Note: {}", note));
-  for (const study_folder::LaunchAttempt& attempt : study.failed) {
-    texts.push_back(
-        fmt::format("Failed: {}, attempt {}: {}", attempt.name(), attempt.number, attempt.problem));
-  }
+  for (std::string& sentence : words_on_attempts(study)) texts.push_back(std::move(sentence));
   for (const std::string& launch : study.missing) {
     texts.push_back(fmt::format("Missing: {}: the same scale command launches it", launch));
   }
