@@ -194,8 +194,8 @@ that are missing.
 }
 
 std::string report_help(const Arguments&) {
-  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] [--svg FOLDER]
-                 [--extra-p FILE]
+  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json|--markdown|--latex]
+                 [--csv FOLDER] [--svg FOLDER] [--extra-p FILE]
 
 Groups result files of run into scaling studies. For each study, it shows times, speed-up,
 efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over
@@ -204,6 +204,8 @@ and the excluded results with the reasons. Tables of bench are shown too.
 
   -o          writes one HTML page with figures instead of text; figures need gnuplot
   --json      writes one JSON object to standard output instead of text
+  --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
+              table for an application for computing time; --latex does the same for LaTeX
   --csv       writes STUDY.csv into FOLDER, with one row per repetition
   --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
   --extra-p   writes an input file for Extra-P (JSON lines); for results of one study

@@ -145,6 +145,11 @@ int report(const Arguments& arguments, const char* const*) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
   const bool as_json = printing_of(line) == Printing::json;
+  const bool as_markdown = line.switches.contains("markdown");
+  const bool as_latex = line.switches.contains("latex");
+  if (int{as_json} + int{as_markdown} + int{as_latex} > 1) {
+    throw UsageError("--json, --markdown and --latex write to standard output: give one of them");
+  }
   const Options options = table.resolve(line, &no_environment, std::nullopt);
   const std::string& page = options.text("output.file");
   // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
@@ -167,10 +172,12 @@ int report(const Arguments& arguments, const char* const*) {
   if (!why_no_pictures.empty()) {
     log.warn(fmt::format("the page lacks figures: {}", why_no_pictures));
   }
-  if (!page.empty() || as_json) {  // the text has the sentences itself
+  if (!page.empty() || as_json || as_markdown || as_latex) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
   print_output(as_json         ? report::to_json(report)
+               : as_markdown   ? report::to_markdown(report)
+               : as_latex      ? report::to_latex(report)
                : !page.empty() ? fmt::format("page={}\n", printable(page))
                                : report::to_text(report));
   return report::exit_code(report);

@@ -46,6 +46,10 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
   point["to_result"] = number(facts.to_result);
   point["launcher"] = number(facts.launcher);
   point["host_memory"] = number(facts.host_memory);
+  point["nodes"] = number(facts.nodes);
+  point["gpus"] = number(facts.gpus);
+  point["node_hours"] = number(facts.cost.node_hours);
+  point["gpu_hours"] = number(facts.cost.gpu_hours);
   return point;
 }
 
@@ -121,6 +125,8 @@ Json of_study(const StudyReport& study) {
     object["points"].push_back(of_size(study.table.sizes[i], study.facts[i]));
   }
   object["expected"] = expected(study);
+  object["node_hours"] = number(study.cost.node_hours);
+  object["gpu_hours"] = number(study.cost.gpu_hours);
   object["contradiction"] = study.contradiction;
   object["outliers"] = of_outliers(study);
   object["notes"] = study.notes;

@@ -123,6 +123,36 @@ std::string common_word(const std::vector<const RunFile*>& runs, const std::stri
   return most == count.end() ? "" : most->first;
 }
 
+Cost cost_of(double seconds, double nodes, double gpus) {
+  return {seconds * nodes / 3600, seconds * gpus / 3600};
+}
+
+Cost cost_of(const RunFile& run) {
+  return cost_of(run.to_result(), static_cast<double>(run.hosts), static_cast<double>(run.gpus));
+}
+
+/// The cost of all launches. Attempts count as long as the launcher ran, on the nodes and GPUs of
+/// their number of ranks.
+Cost total_cost(const StudyReport& study, std::span<const study_folder::LaunchAttempt> attempts) {
+  Cost total{0, 0};
+  const auto add = [&](const Cost& cost) {
+    total.node_hours += cost.node_hours;
+    total.gpu_hours += cost.gpu_hours;
+  };
+  for (const auto& attempt : attempts) {
+    const auto facts =
+        std::ranges::find(study.table.sizes, static_cast<int>(attempt.ranks), &study::Size::ranks);
+    if (facts == study.table.sizes.end()) return {};
+    const auto& of = study.facts[static_cast<std::size_t>(facts - study.table.sizes.begin())];
+    add(cost_of(attempt.utc_end - attempt.utc_start, of.nodes, of.gpus));
+  }
+  if (!attempts.empty()) return total;
+  for (const auto* const runs : {&study.runs, &study.timelines}) {
+    for (const RunFile& run : *runs) add(cost_of(run));
+  }
+  return total;
+}
+
 std::vector<SizeFacts> facts_of(const StudyReport& study) {
   std::vector<SizeFacts> facts;
   for (const study::Size& size : study.table.sizes) {
@@ -137,6 +167,11 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .to_result = median_of(runs, &RunFile::to_result),
          .launcher = median_of(runs, [](const RunFile& run) { return run.launcher.start; }),
          .host_memory = number("host_memory_peak"),
+         .nodes =
+             median_of(runs, [](const RunFile& run) { return static_cast<double>(run.hosts); }),
+         .gpus = median_of(runs, [](const RunFile& run) { return static_cast<double>(run.gpus); }),
+         .cost = {median_of(runs, [](const RunFile& run) { return cost_of(run).node_hours; }),
+                  median_of(runs, [](const RunFile& run) { return cost_of(run).gpu_hours; })},
          .repetitions = median_of(runs, [](const RunFile& run) {
            return static_cast<double>(run.repetitions.size());
          })});
@@ -395,6 +430,9 @@ Report make_report(std::span<const fs::path> files) {
       report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
     }
     const auto tried = attempts.find(first.parent_path());
+    study.cost =
+        total_cost(study, tried == attempts.end() ? std::span<const study_folder::LaunchAttempt>()
+                                                  : tried->second);
     if (tried == attempts.end()) continue;
     for (const study_folder::LaunchAttempt& each : tried->second) {
       if (each.problem.empty()) continue;

@@ -22,6 +22,12 @@
 
 namespace shardstream::report {
 
+/// The time that nodes and GPUs were allocated; NaN if it is unknown. A launch counts from the
+/// start of the launcher to its end, or at least from the start of the processes to the result.
+struct Cost {
+  double node_hours = std::nan(""), gpu_hours = std::nan("");
+};
+
 /// Facts about the runs of one size, besides their times. Numbers are medians over the launches, or
 /// NaN if no run has them. Words are the most frequent ones, or empty if no run has them.
 struct SizeFacts {
@@ -30,7 +36,9 @@ struct SizeFacts {
   double to_result = std::nan("");    ///< seconds; see RunFile::to_result()
   double launcher = std::nan("");     ///< time of the launcher before the processes ran, in seconds
   double host_memory = std::nan("");  ///< maximum of the ranks' peak memory, in bytes
-  double repetitions = 0;             ///< per launch; they may differ with measure.repeat auto
+  double nodes = 0, gpus = 0;
+  Cost cost;               ///< of one launch
+  double repetitions = 0;  ///< per launch; they may differ with measure.repeat auto
   std::size_t min_repetitions = 0, max_repetitions = 0;  ///< of any launch
   std::size_t throttled = 0;    ///< number of launches in which a GPU was throttled
   std::size_t unconverged = 0;  ///< number of launches that did not reach measure.precision
@@ -47,6 +55,9 @@ struct StudyReport {
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`
+  /// Of all launches, with timelines. If the folder lists attempts, also with the calibration run
+  /// and with failed attempts.
+  Cost cost;
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;

@@ -33,6 +33,7 @@ Table size_table(const StudyReport& study) {
                         {"bound_by", ColumnType::text},
                         {"share", ColumnType::text},
                         {"to_result", ColumnType::text, "s"},
+                        {"node_hours", ColumnType::text},
                         {"host_memory", ColumnType::text}});
   for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
     const study::Size& size = study.table.sizes[i];
@@ -45,7 +46,7 @@ Table size_table(const StudyReport& study) {
                is_alone ? "-" : with_interval(size.efficiency),
                size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
                facts.bound_by.empty() ? "-" : facts.bound_by, cell(facts.bound_share, "{:.2f}"),
-               cell(facts.to_result, "{:.3g}"),
+               cell(facts.to_result, "{:.3g}"), cell(facts.cost.node_hours, "{:.3g}"),
                knows_memory ? format_size(static_cast<std::uint64_t>(facts.host_memory)) : "-"});
   }
   return table;
@@ -312,7 +313,11 @@ std::string of_study(const StudyReport& study) {
                         with_interval(study.scalability->coherency));
   }
   text += of_superlinear(study);
-  return text + of_serial_part(study) + of_start(study) + of_warnings(study);
+  text += of_serial_part(study) + of_start(study);
+  if (const std::string cost = words_of(study.cost); !cost.empty()) {
+    text += fmt::format("The whole study took {}.\n", cost);
+  }
+  return text + of_warnings(study);
 }
 
 }  // namespace

@@ -132,6 +132,13 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
   return sentences;
 }
 
+std::string words_of(const Cost& cost) {
+  if (!std::isfinite(cost.node_hours)) return {};
+  return fmt::format(
+      "{:.3g} node-hours{}", cost.node_hours,
+      cost.gpu_hours > 0 ? fmt::format(" and {:.3g} GPU-hours", cost.gpu_hours) : "");
+}
+
 std::vector<std::string> words_on_attempts(const StudyReport& study) {
   std::vector<std::string> sentences;
   const auto add = [&](const char* end, const study_folder::LaunchAttempt& attempt) {

@@ -32,6 +32,9 @@ std::string launch_of_bounds(const study::Study& table, double ranks);
 /// control characters.
 std::vector<std::string> words_on_outliers(const StudyReport& study);
 
+/// "0.0132 node-hours and 0.0527 GPU-hours", without GPUs only the former; empty if it is unknown.
+std::string words_of(const Cost& cost);
+
 /// "Failed: p2-r1, attempt 1, job 47: exit code 1 (logs/p2-r1-a1.log)" for each failed or
 /// interrupted attempt, without a full stop. Texts come from a file and may contain control
 /// characters.

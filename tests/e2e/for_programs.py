@@ -156,7 +156,8 @@ def test_bash_completes_words_options_and_choices():
 
 
 def test_zsh_and_man_page_have_every_option():
-    zsh, page = (run(*words, env=NO_MPI).expect(0).out for words in (["completion", "zsh"], ["man"]))
+    zsh, page = (run(*words, env=NO_MPI).expect(0).out
+                 for words in (["completion", "zsh"], ["man"]))
     for option in re.findall(r"--([a-z]+\.[a-z-]+) ", run("run", "--help").expect(0).out):
         assert f"--{option}=[" in zsh, option
         assert f"\\-\\-{option} ".replace("-", "\\-").replace("\\\\-", "\\-") in page, option
