@@ -1,6 +1,7 @@
 // The table of a study for an application for computing time, in Markdown and LaTeX.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

@@ -69,7 +69,7 @@ struct Outcome {
   std::vector<InputAttribute> input;                                   ///< of /input and its groups
   /// The values of options that the program chose or rounded, by key, on this rank.
   std::vector<std::pair<std::string, io::AttributeValue>> resolved;
-  std::vector<Metric> metrics;  ///< the lines of standard output
+  std::vector<Metric> metrics;            ///< the lines of standard output
   measure::Samples samples;               ///< the timed repetitions
   std::uint64_t elements = 0, bytes = 0;  ///< processed in one repetition by all ranks
   Work work;
