@@ -7,6 +7,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "report/comparison/benches.hpp"
 #include "report/comparison/comparison.hpp"
 
 namespace shardstream::cli {
@@ -42,10 +43,16 @@ int compare(const Arguments& arguments, const char* const*) {
                     "shardstream compare --help",
                     line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
-  const report::ComparisonReport report = report::make_comparison(
-      line.words[0], line.words[1],
-      {.threshold = fraction(line, "threshold", study::default_threshold),
-       .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)});
+  const report::Judgement judgement{
+      .threshold = fraction(line, "threshold", study::default_threshold),
+      .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)};
+  if (report::holds_benches(line.words[0])) {
+    const auto benches = report::make_bench_comparison(line.words[0], line.words[1], judgement);
+    print_output(as_json ? to_json(benches) : to_text(benches));
+    return exit_code(benches);
+  }
+  const report::ComparisonReport report =
+      report::make_comparison(line.words[0], line.words[1], judgement);
   print_output(as_json ? to_json(report) : to_text(report));
   return exit_code(report);
 }
