@@ -64,20 +64,17 @@ Json of_outliers(const StudyReport& study) {
   return list;
 }
 
-/// The expectation of the law at twice the largest size; null without a law.
+/// The extrapolated law; null without one.
 Json expected(const StudyReport& study) {
-  const int ranks = 2 * study.table.sizes.back().ranks;
-  Json object = {{"ranks", ranks}};
-  if (study.gustafson) {
-    put(object, "efficiency", study.gustafson->predict_efficiency(ranks));
-    return object;
+  if (!study.expected) return nullptr;
+  const study::Extrapolation& next = *study.expected;
+  Json object = {{"ranks", next.ranks}};
+  if (next.seconds) put(object, "time", *next.seconds);
+  if (next.speedup) put(object, "speedup", *next.speedup);
+  put(object, "efficiency", next.efficiency);
+  if (study.is_strong()) {
+    object["max_speedup"] = next.max_speedup ? Json(*next.max_speedup) : Json(nullptr);
   }
-  if (!study.amdahl) return nullptr;
-  const auto law = study.amdahl->predict(ranks);
-  if (!law) return nullptr;
-  put(object, "time", law->seconds);
-  put(object, "speedup", law->speedup);
-  put(object, "efficiency", law->efficiency);
   return object;
 }
 
@@ -102,14 +99,12 @@ Json of_study(const StudyReport& study) {
                  {"unit", study.unit},
                  {"reference_ranks", study.table.anchor}};
   object["law"] = study.is_strong() ? "Amdahl" : "Gustafson";
-  const study::Fit* fit = nullptr;
+  const study::Fit* const fit = study.fit();
   if (study.amdahl) {
     put(object, "serial", study.amdahl->serial_share);
     put(object, "serial_seconds", study.amdahl->serial_seconds);
-    fit = &study.amdahl->law.fit;
   } else if (study.gustafson) {
     put(object, "serial", study.gustafson->serial_share);
-    fit = &study.gustafson->fit;
   } else {
     put_unknown(object, "serial");
   }
@@ -125,6 +120,7 @@ Json of_study(const StudyReport& study) {
     object["points"].push_back(of_size(study.table.sizes[i], study.facts[i]));
   }
   object["expected"] = expected(study);
+  object["why_not_expected"] = study.expected.why_not;
   object["node_hours"] = number(study.cost.node_hours);
   object["gpu_hours"] = number(study.cost.gpu_hours);
   object["contradiction"] = study.contradiction;

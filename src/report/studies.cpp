@@ -260,6 +260,14 @@ void exclude(std::vector<RunFile>& runs, const std::vector<std::string>& usual,
   });
 }
 
+study::Result<study::Extrapolation> expected_of(const StudyReport& study) {
+  const int next = 2 * study.table.sizes.back().ranks;
+  if (study.amdahl) return study::extrapolate(*study.amdahl, next);
+  if (study.gustafson) return study::extrapolate(*study.gustafson, next);
+  return study::Result<study::Extrapolation>::none(study.is_strong() ? study.amdahl.why_not
+                                                                     : study.gustafson.why_not);
+}
+
 StudyReport make_study(std::vector<RunFile> runs) {
   std::ranges::stable_sort(
       runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
@@ -294,6 +302,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.amdahl = study::fit_amdahl(study.table);
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
+  study.expected = expected_of(study);
   study.drift = study::find_drift(study.table);
   study.outliers = study::find_outliers(study.table);
   return study;
@@ -314,6 +323,14 @@ std::string failure_in(const fs::path& folder) {
 }
 
 }  // namespace
+
+const study::Fit* StudyReport::fit() const {
+  return amdahl ? &amdahl->law.fit : gustafson ? &gustafson->fit : nullptr;
+}
+
+bool StudyReport::is_law_rejected() const {
+  return fit() != nullptr && fit()->verdict == study::FitVerdict::does_not_fit;
+}
 
 std::size_t StudyReport::throttled() const {
   std::size_t launches = 0;

@@ -13,6 +13,7 @@
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
 #include "study/laws/amdahl.hpp"
+#include "study/laws/extrapolation.hpp"
 #include "study/laws/gustafson.hpp"
 #include "study/laws/scalability.hpp"
 #include "study/sizes.hpp"
@@ -61,6 +62,8 @@ struct StudyReport {
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;
+  /// By the fitted law, on twice as many ranks as the largest size has.
+  study::Result<study::Extrapolation> expected;
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;    ///< excluded files of this study
@@ -69,6 +72,10 @@ struct StudyReport {
   std::vector<std::string> notes;  ///< sentences about inputs that changed while results agree
 
   bool is_strong() const { return table.mode == study::Mode::strong; }
+  /// The test of the fitted law; null without a law.
+  const study::Fit* fit() const;
+  /// Whether the test rejects the fitted law.
+  bool is_law_rejected() const;
   /// The number of launches in which a GPU was throttled, or whose repetitions did not converge.
   std::size_t throttled() const;
   std::size_t unconverged() const;

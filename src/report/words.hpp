@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "report/studies.hpp"
-#include "study/laws/least_squares.hpp"
 
 namespace shardstream::report {
 
-/// A sentence that tells whether a law fits. `residuals` are those of the fit.
-std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals);
+/// Sentences on the fitted law of a study: its serial share and whether it fits, or that it is
+/// rejected, or why there is none.
+std::string words_on_law(const StudyReport& study);
+
+/// Sentences on the prediction of the law at twice the largest size, or why there is none. Empty
+/// without a law.
+std::string words_on_expected(const StudyReport& study);
 
 /// "3 repetitions" or "6 to 22 repetitions": the numbers of timed repetitions of the launches of
 /// these sizes.
@@ -23,10 +27,6 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark 
 
 /// A sentence on the size that speed-ups and laws refer to; empty for a study of one size.
 std::string words_on_reference(const study::Study& table);
-
-/// The launch on `ranks` ranks that the bounds of an extrapolated law are for, as the end of a
-/// sentence. The study has intervals.
-std::string launch_of_bounds(const study::Study& table, double ranks);
 
 /// For each outlier, a sentence without a full stop that names the file. The path may contain
 /// control characters.
