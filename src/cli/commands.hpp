@@ -83,7 +83,8 @@ inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gp
                                                                     "rates"};
 inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
 inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
-inline constexpr std::array<std::string_view, 3> switches_of_report = {"json", "markdown", "latex"};
+inline constexpr std::array<std::string_view, 4> switches_of_report = {"json", "markdown", "latex",
+                                                                       "together"};
 inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
 inline constexpr std::array<std::string_view, 1> switches_of_compare = {"json"};
 inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",

@@ -195,13 +195,15 @@ that are missing.
 
 std::string report_help(const Arguments&) {
   return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json|--markdown|--latex]
-                 [--csv FOLDER] [--svg FOLDER] [--extra-p FILE]
+                 [--csv FOLDER] [--svg FOLDER] [--extra-p FILE] [--together]
 
 Groups result files of run into scaling studies. For each study, it shows times, speed-up,
 efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over
 launches, the fitted scaling laws and whether they fit, the limiting factor at each size,
 and the excluded results with the reasons. Tables of bench are shown too.
 
+  --together  draws the studies of two to six folders in one figure and one table, and names
+              what differs; for several serial shares, machines or versions
   -o          writes one HTML page with figures instead of text; figures need gnuplot
   --json      writes one JSON object to standard output instead of text
   --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a

@@ -162,7 +162,9 @@ int report(const Arguments& arguments, const char* const*) {
   if (const std::string* const path = setting(line, "extra-p")) {
     outputs.expect_destination("--extra-p", *path, io::Contents::extra_p);
   }
-  const report::Report report = report::make_report(files);
+  const report::Report report = line.switches.contains("together")
+                                    ? report::make_report_together(files)
+                                    : report::make_report(files);
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }

@@ -7,18 +7,13 @@
 #include "core/text.hpp"
 #include "report/formats.hpp"
 #include "report/json_values.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report {
 namespace {
 
 void put_unknown(Json& object, const std::string& name) {
   for (const char* end : {"", "_lo", "_hi"}) object[name + end] = nullptr;
-}
-
-const char* word_of(study::FitVerdict verdict) {
-  return verdict == study::FitVerdict::fits           ? "yes"
-         : verdict == study::FitVerdict::does_not_fit ? "no"
-                                                      : "unclear";
 }
 
 Json of_size(const study::Size& size, const SizeFacts& facts) {
@@ -108,7 +103,7 @@ Json of_study(const StudyReport& study) {
   } else {
     put_unknown(object, "serial");
   }
-  object["law_fits"] = word_of(fit == nullptr ? study::FitVerdict::cannot_tell : fit->verdict);
+  object["law_fits"] = word_of_fit(study);
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
   if (study.scalability) {
@@ -133,6 +128,16 @@ Json of_study(const StudyReport& study) {
   object["timelines"] = Json::array();
   for (const RunFile& run : study.timelines) object["timelines"].push_back(run.path.string());
   return object;
+}
+
+Json of_together(const Together& together) {
+  Json list = Json::array();
+  for (const Distinction& each : together.studies) {
+    Json differs = Json::object();
+    for (const auto& [key, value] : each.differs) differs[key] = value;
+    list.push_back({{"letter", each.letter}, {"folder", each.folder}, {"differs", differs}});
+  }
+  return {{"studies", list}, {"why_no_times", together.why_no_times}};
 }
 
 Json of_cell(const Cell& cell) {
@@ -169,6 +174,7 @@ std::string to_json(const BenchFile& bench) {
 std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
   for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
+  if (report.together) object["together"] = of_together(*report.together);
   object["benches"] = Json::array();
   for (const BenchFile& bench : report.benches) object["benches"].push_back(of_bench(bench));
   object["unreadable"] = of_files(report.unreadable);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "report/agreement.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
+#include "report/together.hpp"
 #include "study/laws/amdahl.hpp"
 #include "study/laws/extrapolation.hpp"
 #include "study/laws/gustafson.hpp"
@@ -89,6 +91,7 @@ struct StudyReport {
 
 struct Report {
   std::vector<StudyReport> studies;
+  std::optional<Together> together;  ///< if the studies are to be compared side by side
   std::vector<BenchFile> benches;
   std::vector<ExcludedFile> unreadable;  ///< files that are not results of this schema
 };

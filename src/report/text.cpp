@@ -306,7 +306,7 @@ std::string with_interval(const Estimate& estimate, int digits) {
 }
 
 std::string to_text(const Report& report) {
-  std::string text;
+  std::string text = report.together ? together_text(report) : "";
   for (const StudyReport& study : report.studies) {
     text += fmt::format("{}{}", text.empty() ? "" : "\n", of_study(study));
   }

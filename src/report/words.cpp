@@ -134,6 +134,12 @@ std::string words_on_expected(const StudyReport& study) {
   return text;
 }
 
+const char* word_of_fit(const StudyReport& study) {
+  if (study.is_law_rejected()) return "no";
+  const bool fits = study.fit() != nullptr && study.fit()->verdict == study::FitVerdict::fits;
+  return fits ? "yes" : "unclear";
+}
+
 std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
   const auto min = std::ranges::min(sizes, {}, &SizeFacts::min_repetitions).min_repetitions;
   const auto max = std::ranges::max(sizes, {}, &SizeFacts::max_repetitions).max_repetitions;

@@ -267,7 +267,7 @@ std::string doubling_tics(const Extent& extent) {
         add(std::exp2(power) * (1 + part / static_cast<double>(parts)));
       }
     }
-    if (tics.size() <= max) return list_of(tics);
+    if (tics.size() <= (parts > 1 ? max - 2 : max)) return list_of(tics);
   }
   const int step = 1 + (highest - lowest) / static_cast<int>(max);
   tics.clear();
