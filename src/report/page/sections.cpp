@@ -292,6 +292,7 @@ std::string page_command(const Report& report) {
     }
   }
   for (const BenchFile& bench : report.benches) add(bench.path.string());
+  if (report.together) words.emplace_back("--together");
   words.insert(words.end(), {"-o", "report.html"});
   return "<section id=\"redo\">\n<h2>This page again</h2>\n" + command_block(shell_line(words)) +
          "</section>\n";

@@ -195,21 +195,27 @@ std::string summary(const DetailedStudy& detailed) {
   return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
 }
 
-std::string overview(const std::vector<DetailedStudy>& studies) {
+std::string title_of(const Report& report, std::size_t study) {
+  const std::string& name = report.studies[study].name;
+  return report.together ? fmt::format("{}: {}", report.together->studies[study].letter, name)
+                         : name;
+}
+
+std::string overview(const Report& report) {
   std::string html =
       "<h2>In short</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>section</th>"
       "<th>workload</th><th>mode</th><th>device</th><th class=\"n\">ranks</th>"
       "<th class=\"n\">speed-up</th><th class=\"n\">efficiency</th><th>bound by</th></tr></thead>"
       "<tbody>\n";
-  for (std::size_t i = 0; i < studies.size(); ++i) {
-    const StudyReport& study = *studies[i].study;
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    const StudyReport& study = report.studies[i];
     const study::Size& last = study.table.sizes.back();
     const bool has_sizes = study.table.sizes.size() > 1;
     const std::string bound = bound_at(study.facts.back());
     html += fmt::format(
         "<tr><td><a href=\"#s{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td>"
         "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-        i + 1, escape(study.name), escape(study.workload),
+        i + 1, escape(title_of(report, i)), escape(study.workload),
         !has_sizes          ? "one size"
         : study.is_strong() ? "strong"
                             : "weak",

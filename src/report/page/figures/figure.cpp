@@ -117,20 +117,21 @@ std::pair<int, int> size_of(const std::string& picture) {
 class Column {
  public:
   void add_text(const std::string& text, int size, const char* look, int width) {
-    const double letter = 0.56 * size;  // of a sans-serif font, on average
-    const auto letters = static_cast<std::size_t>((width - 2 * margin) / letter);
-    for (const std::string& line : wrapped(text, letters)) {
+    for (const std::string& line : wrapped(text, letters_in(width, size))) {
       y_ += size + 5;
       svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" {}>{}</text>\n", +margin, y_,
                           size, look, escape(line));
     }
   }
-  void add_legend(const Legend& entry) {
-    y_ += 18;
-    svg_ += swatch(entry,
-                   fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ - 10));
-    svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"12\">{}</text>\n", margin + 36, y_,
-                        escape(entry.words));
+  void add_legend(const Legend& entry, int width) {
+    constexpr int size = 12, indent = 36;
+    svg_ +=
+        swatch(entry, fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ + 8));
+    for (const std::string& line : wrapped(entry.words, letters_in(width - indent, size))) {
+      y_ += size + 6;
+      svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\">{}</text>\n", margin + indent,
+                          y_, +size, escape(line));
+    }
   }
   void add_picture(const std::string& picture, int width, int height) {
     y_ += 10;
@@ -150,6 +151,12 @@ class Column {
 
  private:
   static constexpr int margin = 14;
+
+  static std::size_t letters_in(int width, int size) {
+    const double letter = 0.56 * size;  // of a sans-serif font, on average
+    return static_cast<std::size_t>((width - 2 * margin) / letter);
+  }
+
   std::string svg_;
   int y_ = 8;
 };
@@ -337,7 +344,7 @@ std::string to_svg(const Figure& figure, const std::string& subtitle) {
   Column column;
   column.add_text(figure.title, 14, "font-weight=\"600\"", width);
   column.add_text(subtitle, 11, "fill=\"#52606d\"", width);
-  for (const Legend& entry : figure.legend) column.add_legend(entry);
+  for (const Legend& entry : figure.legend) column.add_legend(entry, width);
   column.add_picture(picture, width, height);
   column.add_text(figure.basis, 11, "fill=\"#52606d\"", width);
   return column.document(figure.title, width);
