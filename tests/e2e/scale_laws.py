@@ -106,19 +106,27 @@ def near(a, b, relative=1e-3):
 
 
 def test_everything_refers_to_the_smallest_size():
-    """T = 1 + 4 / p on 2, 4 and 8 ranks. A second study, with 5 % more on 2, violates the law."""
+    """T = 1 + 4 / p on 2, 4 and 8 ranks. A second study, with 5 % more on 2, violates the law, so
+    that nothing is extrapolated."""
     def check(more):
         laws = {p: 1 + 4 / p for p in (2, 4, 8)}
         laws[2] *= more
         folder = made_up({p: [seconds] * 2 for p, seconds in laws.items()})
         found = only_study(folder)
         points, expected = found["points"], found["expected"]
-        for point in (*points, expected):
+        for point in (*points, *([expected] if more == 1 else [])):
             assert near(point["speedup"] * point["time"], 2 * laws[2]), (point, found)
             assert near(point["efficiency"] * point["ranks"], point["speedup"]), point
         assert found["reference_ranks"] == 2, found
-        assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
-        if more == 1:  # the serial share is a part of the run on 2 ranks
+        if more > 1:
+            assert found["law_fits"] == "no" and expected is None, found
+            assert "does not fit" in found["why_not_expected"], found
+            for text in texts_of(folder):
+                assert "xtrapolated to" not in text, text
+                expect_words(text, ["Nothing is extrapolated", "does not fit"])
+        else:  # the serial share is a part of the run on 2 ranks
+            assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
+            assert near(expected["max_speedup"], 2 * 3 / 1), found
             assert near(found["serial"], 1 / 3) and near(found["serial_seconds"], 1), found
             for point in points[1:]:
                 assert near(point["karp_flatt"], 1 / 3), point
@@ -171,6 +179,40 @@ def test_scatter_that_grows_widens_the_intervals():
     assert scatter == sorted(scatter) and scatter[0] < 0.015 and scatter[3] > 0.07, scatter
     half = (found["expected"]["time_hi"] - found["expected"]["time_lo"]) / 2
     assert half / found["expected"]["time"] > 0.2, found["expected"]
+
+
+def test_possible_efficiencies():
+    """A new launch is expected between 0 and ideal scaling, however much launches scatter."""
+    times = {p: [scale * (0.1 + 0.9 / p) for scale in (0.7, 1, 1.4)] for p in (1, 2, 4)}
+    works = {p: float(p) for p in times}
+    for found in (only_study(made_up(times)), only_study(made_up(
+            {p: [scale * p / (p - 0.1 * (p - 1)) for scale in (0.7, 1, 1.4)] for p in times},
+            works))):
+        expected = found["expected"]
+        assert 0 <= expected["efficiency_lo"] < expected["efficiency"] <= 1, found
+        assert expected["efficiency_hi"] == 1, found
+        assert expected.get("max_speedup") is None, found
+
+
+def test_an_interval_of_two_launches_squashes_no_figure():
+    """The axes stay near the values, and triangles mark bars that are cut. The numbers below the
+    figures have the whole interval."""
+    times = {p: [scale * (0.05 + 0.95 / p) for scale in (0.99, 1, 1.01)] for p in (1, 2, 4, 8)}
+    times[4] = [times[4][0] / 1.3, times[4][0] * 1.3]
+    folder = made_up(times)
+    drawn = folder.parent / "figures"
+    run("report", folder, "--svg", drawn).expect(0)
+    for name in ("time", "speedup", "efficiency", "karp-flatt", "law"):
+        assert "longer than drawn" in (drawn / f"s1-{name}.svg").read_text(), name
+    speedup = (drawn / "s1-speedup.svg").read_text()
+    tics = re.findall(r"<tspan[^>]*>\s*([0-9.]+)\s*</tspan>|<text[^>]*>([0-9.]+)</text>", speedup)
+    numbers = {float(a or b) for a, b in tics}
+    assert {1, 2, 4, 8, 16} <= numbers and max(numbers) < 100, numbers
+    assert "1/s" in speedup and "Amdahl" in speedup, speedup
+    point = only_study(folder)["points"][2]
+    assert point["speedup_hi"] > 30, point
+    _, page = texts_of(folder)
+    assert f'{point["speedup_hi"]:.4g}'[:4] in page, point
 
 
 if __name__ == "__main__":
