@@ -210,6 +210,51 @@ def test_runs_without_labels_of_different_inputs():
     assert len(studies) == 2 and not any(each["contradiction"] for each in studies), studies
 
 
+def test_studies_side_by_side():
+    """--together names what differs, has one column per study, and compares times of the same work
+    only."""
+    tf32, bf16, file, resident, weak = (EXAMPLES / name for name in (
+        "gemm-tf32-strong", "gemm-bf16-strong", "reduce-file-strong", "reduce-resident-strong",
+        "gemm-fp32-weak"))
+    found = report(tf32, bf16, "--together")
+    together, points = found["together"], [each["points"] for each in found["studies"]]
+    assert [each["letter"] for each in together["studies"]] == ["A", "B"], together
+    assert [each["differs"] for each in together["studies"]] == [
+        {"product.precision": "tf32"}, {"product.precision": "bf16"}], together
+    assert together["why_no_times"] == "", together
+    assert "together" not in report(tf32, bf16)
+    told = run("report", tf32, bf16, "--together").expect(0).out
+    rows = [re.split(r" {2,}", line.strip()) for line in told.splitlines()]
+    for name, key in (("time [s]", "time"), ("speedup", "speedup"), ("efficiency", "efficiency")):
+        (shown,) = [row for row in rows if row[:2] == [name, "2"]]
+        for cell, (_, two) in zip(shown[2:], points, strict=True):
+            assert abs(float(cell.split(" ")[0]) / two[key] - 1) < 0.005, (shown, two)
+
+    found = report(file, resident, "--together")
+    expect_words(found["together"]["why_no_times"], ["8.59", "17.18"])
+    told = run("report", file, resident, "--together").expect(0).out
+    assert "time [s]" not in told.split("Times are not compared")[0], told
+    for words, named in (((tf32, weak), ["strong", "weak"]), ((tf32,), ["1 study"]),
+                         ((tf32, bf16 / "p1-r1.h5"), ["one number of ranks", "compare"]),
+                         ((tf32, EXAMPLES / "bench.h5"), ["bench.h5"])):
+        expect_complaint(run("report", *words, "--together"), 2, ["--together", *named])
+
+
+def test_studies_of_the_same_name_side_by_side():
+    """Folders keep their studies apart: two versions of the program."""
+    folder = new_folder()
+    for name in ("old", "new"):
+        shutil.copytree(EXAMPLES / "reduce-file-strong", folder / name)
+        for path in (folder / name).glob("*.h5"):
+            with h5py.File(path, "r+") as file:
+                file["provenance"].attrs["git_commit"] = f"commit-of-{name}"
+    assert len(report(folder / "old", folder / "new")["studies"]) == 1
+    found = report(folder / "old", folder / "new", "--together")
+    assert [each["differs"]["commit"] for each in found["together"]["studies"]] == [
+        "commit-of-ol", "commit-of-ne"], found["together"]
+    assert all(each["excluded"] == [] for each in found["studies"]), found
+
+
 def test_extra_p_of_two_studies():
     out = new_folder() / "out.jsonl"
     two = [EXAMPLES / "reduce-file-strong", EXAMPLES / "gemm-fp32-weak"]
