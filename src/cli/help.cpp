@@ -226,10 +226,10 @@ std::string compare_help(const Arguments&) {
   shardstream compare old-results/ new-results/
 
 Compares result files of run, or files of bench. OLD is the reference; each side is a file
-or a folder of files. A point is the same work on the same number of ranks. For each point, it shows the
-ratio NEW/OLD of the times with its 95 % confidence interval and, for information, the
-rate and the time to the result. For points that differ, it also shows the phases and
-every other change between the sides.
+or a folder of files. A point is the same work on the same number of ranks. For each point,
+it shows the ratio NEW/OLD of the times with its 95 % confidence interval and, for
+information, the rate and the time to the result. For points that differ, it also shows the
+phases and every other change between the sides.
 
 A point is slower if the interval lies above 1 + threshold, faster if it lies below
 1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
