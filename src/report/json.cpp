@@ -86,6 +86,13 @@ Json of_residuals(const StudyReport& study) {
   return list;
 }
 
+/// The shares of the configured law; null without one.
+void put_configured(Json& object, const StudyReport& study) {
+  const auto& law = study.configured;
+  object["serial_configured"] = law ? number(law->serial_share) : Json(nullptr);
+  object["serial_expected"] = law ? number(law->expected_share) : Json(nullptr);
+}
+
 Json of_study(const StudyReport& study) {
   Json object = {{"name", study.name},
                  {"workload", study.workload},
@@ -103,6 +110,7 @@ Json of_study(const StudyReport& study) {
   } else {
     put_unknown(object, "serial");
   }
+  put_configured(object, study);
   object["law_fits"] = word_of_fit(study);
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
@@ -112,7 +120,11 @@ Json of_study(const StudyReport& study) {
   }
   object["points"] = Json::array();
   for (std::size_t i = 0; i < study.facts.size(); ++i) {
-    object["points"].push_back(of_size(study.table.sizes[i], study.facts[i]));
+    Json point = of_size(study.table.sizes[i], study.facts[i]);
+    point["speedup_configured"] = study.configured
+                                      ? number(study.configured->expected.sizes[i].speedup.value)
+                                      : Json(nullptr);
+    object["points"].push_back(std::move(point));
   }
   object["expected"] = expected(study);
   object["why_not_expected"] = study.expected.why_not;

@@ -302,6 +302,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
   study.expected = expected_of(study);
+  study.configured = configured_law(study.runs, study.table);
   study.drift = study::find_drift(study.table);
   study.outliers = study::find_outliers(study.table);
   return study;

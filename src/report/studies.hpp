@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "report/agreement.hpp"
+#include "report/configured_law.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
 #include "report/together.hpp"
@@ -66,6 +67,7 @@ struct StudyReport {
   study::Result<study::Scalability> scalability;
   /// By the fitted law, on twice as many ranks as the largest size has.
   study::Result<study::Extrapolation> expected;
+  std::optional<ConfiguredLaw> configured;  ///< if the options of the runs set their law
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;    ///< excluded files of this study

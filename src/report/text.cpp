@@ -156,6 +156,7 @@ std::string of_law(const StudyReport& study) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
   }
   if (study.gustafson && !study.is_law_rejected()) text += of_longer_time(study);
+  if (study.configured) text += "Configured law: " + words_on_configured(study) + '\n';
   const std::string expected = words_on_expected(study);
   return expected.empty() ? text : text + expected + '\n';
 }

@@ -115,6 +115,21 @@ std::string words_on_law(const StudyReport& study) {
       study.is_strong() ? " The Karp-Flatt metric has the serial share of each size." : "");
 }
 
+std::string words_on_configured(const StudyReport& study) {
+  if (!study.configured) return {};
+  const auto [share, expected] =
+      std::pair(study.configured->serial_share, study.configured->expected_share);
+  const char* const name = study.is_strong() ? "s" : "s'";
+  constexpr double relevant = 0.0005;
+  if (std::abs(expected - share) < relevant) {
+    return fmt::format("serial share {} = {:.3g}.", name, share);
+  }
+  return fmt::format(
+      "serial share {} = {:.3g}. Noise, imbalance or overhead make the expected "
+      "times longer; a fit to these gives {} = {:.3g}.",
+      name, share, name, expected);
+}
+
 std::string words_on_expected(const StudyReport& study) {
   if (study.fit() == nullptr) return {};
   if (!study.expected) return fmt::format("Nothing is extrapolated: {}.", study.expected.why_not);

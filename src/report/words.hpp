@@ -13,6 +13,10 @@ namespace shardstream::report {
 /// rejected, or why there is none.
 std::string words_on_law(const StudyReport& study);
 
+/// The end of a sentence that begins with "Configured law:": the law that the options set. Empty
+/// without one.
+std::string words_on_configured(const StudyReport& study);
+
 /// Sentences on the prediction of the law at twice the largest size, or why there is none. Empty
 /// without a law.
 std::string words_on_expected(const StudyReport& study);

@@ -3,6 +3,7 @@
 the statements of `report`."""
 
 import functools
+import math
 import re
 import shutil
 import uuid
@@ -32,12 +33,15 @@ def test_strong_scaling_finds_the_serial_share():
     def check(serial):
         def is_found(_, found):
             assert abs(found["serial"] - serial) < 0.02, found
+            assert near(found["serial_configured"] + 1, serial + 1, 1e-9), found
+            assert near(found["serial_expected"] + 1, serial + 1, 1e-9), found
             assert found["serial_lo"] < found["serial"] < found["serial_hi"], found
             assert [point["ranks"] for point in found["points"]] == [1, 2, 4], found
             assert all(point["launches"] == 2 for point in found["points"]), found
             assert found["excluded"] == [] and found["contradiction"] == "", found
             ideal = 1 / (serial + (1 - serial) / 4)
             assert abs(found["points"][2]["speedup"] / ideal - 1) < 0.1, found
+            assert near(found["points"][2]["speedup_configured"], ideal, 1e-9), found
         check_study(is_found, "--model.work", "400ms", "--model.serial", serial,
                     "--scale.ranks", "1,2,4")
     each([(0,), (0.05,), (0.25,)], check, workers=1)
@@ -51,6 +55,27 @@ def test_weak_scaling_keeps_the_work_of_a_rank():
         assert abs(found["serial"] - 0.1) < 0.05, found
     check_study(check, "--model.work", "200ms", "--model.serial", 0.1, "--scale.ranks", "1,3",
                 "--scale.mode", "weak")
+
+
+def test_noise_differs_between_launches_and_lengthens_the_expected_times():
+    """Of two log-normal times with the mean 1, the larger has the mean 2 F(d / sqrt(2)), with the
+    normal distribution function F."""
+    folder = new_folder() / "noisy"
+    study(folder, "--model.work", "10ms", "--model.serial", 0.2, "--model.noise", 0.5,
+          "--scale.ranks", "1,2", "--scale.replicates", 2)
+    counted = set()
+    for path in folder.glob("p?-r?.h5"):
+        with h5py.File(path) as file:
+            counted.add(int(file["results/model_ranks"]["counted"][-1]))
+    assert len(counted) == 4, counted
+    slower = 1 + math.erf(math.sqrt(math.log(1.25)) / 2)
+    found = only_study(folder)
+    assert near(found["serial_configured"], 0.2, 1e-9), found
+    assert near(found["serial_expected"], 2 * (0.2 + 0.4 * slower) - 1, 1e-6), found
+    assert near(found["points"][1]["speedup_configured"], 1 / (0.2 + 0.4 * slower), 1e-6), found
+    text, page = texts_of(folder)
+    expect_words(text, ["Configured law: serial share s = 0.2", f"{found['serial_expected']:.3g}"])
+    expect_words(page, ["configured law, s = 0.2", f"{found['serial_expected']:.3g}"])
 
 
 def test_overhead_does_not_fit_the_law():
@@ -128,6 +153,7 @@ def test_everything_refers_to_the_smallest_size():
             assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
             assert near(expected["max_speedup"], 2 * 3 / 1), found
             assert near(found["serial"], 1 / 3) and near(found["serial_seconds"], 1), found
+            assert near(found["serial_configured"], 0.05 / (0.05 + 0.95 / 2)), found
             for point in points[1:]:
                 assert near(point["karp_flatt"], 1 / 3), point
             for text in texts_of(folder):

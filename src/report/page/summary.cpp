@@ -188,6 +188,7 @@ std::string summary(const DetailedStudy& detailed) {
   }
   add("Limit", what_bounds(study));
   if (has_sizes) add("Serial part", words_on_law(study));
+  add("Configured law", capitalised(words_on_configured(study)));
   add("Twice the size", expected(study));
   add("To the result", time_to_result(study));
   add("Trust", trust(study));

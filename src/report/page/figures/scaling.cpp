@@ -56,6 +56,26 @@ bool has_one_size(const StudyReport& study) {
   return study.table.sizes.size() < 2;
 }
 
+/// The expected speed-ups of the configured law; none without one.
+Rows configured_speedups(const StudyReport& study) {
+  Rows rows;
+  if (!study.configured) return rows;
+  for (const study::Size& size : study.configured->expected.sizes) {
+    rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
+  }
+  return rows;
+}
+
+void plot_configured(Script& script, Figure& figure, const StudyReport& study) {
+  if (!study.configured) return;
+  constexpr Style dotted = {styles[2].colour, styles[2].dashes, 0};
+  script.plot(configured_speedups(study), "using 1:2 with lines " + line_of(dotted, 2.2));
+  figure.legend.push_back(
+      {dotted, Look::line,
+       fmt::format("configured law, {} = {:.3g}", study.is_strong() ? "s" : "s'",
+                   study.configured->serial_share)});
+}
+
 }  // namespace
 
 std::vector<int> ranks_of(const StudyReport& study) {
@@ -125,8 +145,9 @@ Figure speedup_figure(const StudyReport& study) {
   if (last > ranks.back()) ranks.push_back(static_cast<int>(last));
   Script script;
   set_ranks_axis(script, ranks);
-  const Extent extent =
-      extent_of(Spacing::logarithmic, values_of({ideal, law.inside, law.beyond, law.limit}), bars);
+  const Extent extent = extent_of(
+      Spacing::logarithmic,
+      values_of({ideal, law.inside, law.beyond, law.limit, configured_speedups(study)}), bars);
   set_log_axis(script, "speed-up", {extent.lo, extent.hi}, doubling_tics);
   const Extent axis = log_extent({extent.lo, extent.hi});
   Rows boundaries;
@@ -138,6 +159,7 @@ Figure speedup_figure(const StudyReport& study) {
   script.plot(boundaries, "using 1:2 with lines " + line_of(styles[3], 1));
   script.plot(ideal, "using 1:2 with lines " + line_of(ideal_style));
   plot_law(script, figure, law);
+  plot_configured(script, figure, study);
   if (!boundaries.empty()) {
     figure.legend.push_back({styles[3], Look::line, "from here on more nodes"});
   } else {
