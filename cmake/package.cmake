@@ -3,7 +3,11 @@
 install(TARGETS shardstream RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY jobs inputs DESTINATION ${CMAKE_INSTALL_DATADIR}/shardstream
   USE_SOURCE_PERMISSIONS PATTERN quickstart EXCLUDE)
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages keep their places, so that their links lead to each other.
+install(DIRECTORY src kernels cmake tests DESTINATION ${CMAKE_INSTALL_DATADIR}/shardstream
+  FILES_MATCHING PATTERN "*.md")
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/shardstream)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 # The program writes its man page and its completions itself.
 set(documents ${PROJECT_BINARY_DIR}/documents)

@@ -44,10 +44,13 @@ load_modules() {
   set -u
 }
 
-# Sets `program`: shardstream on PATH, else the build in this repository.
+# Sets `program`: shardstream on PATH, else the build in this repository, or the program that was
+# installed with this script.
 find_program() {
   # shellcheck disable=SC2154  # the script has set `folder`
   program=$(command -v shardstream) || program=${folder%/*}/build/shardstream
+  local installed=${folder%/share/shardstream/jobs}/bin/shardstream
+  if [[ ! -x $program && -x $installed ]]; then program=$installed; fi
   [[ -x $program ]] || die "no shardstream on PATH, and no $program: build it (jobs/quickstart)"
 }
 

@@ -56,6 +56,8 @@ int compare(const Arguments& arguments, const char* const* environment);
 int bench(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
+int completion(const Arguments& arguments, const char* const* environment);
+int man(const Arguments& arguments, const char* const* environment);
 
 /// The text of --help for the program or a command. `arguments` are those of the command.
 std::string program_help();
@@ -66,6 +68,8 @@ std::string compare_help(const Arguments& arguments);
 std::string bench_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
+std::string completion_help(const Arguments& arguments);
+std::string man_help(const Arguments& arguments);
 
 using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)>;
 
@@ -83,16 +87,16 @@ inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gp
                                                                     "rates"};
 inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
 inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
-inline constexpr std::array<std::string_view, 4> switches_of_report = {"json", "markdown", "latex",
-                                                                       "together"};
+inline constexpr std::array<std::string_view, 5> switches_of_report = {"json", "quiet", "markdown",
+                                                                       "latex", "together"};
 inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
-inline constexpr std::array<std::string_view, 1> switches_of_compare = {"json"};
+inline constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
 inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",
                                                                         "launch-noise"};
 inline constexpr std::array<std::string_view, 4> switches_of_bench = {"list", "quick", "json",
                                                                       "quiet"};
 inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
-inline constexpr std::array<std::string_view, 2> switches_of_info = {"json", "measure"};
+inline constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
 
 /// The form of the results that the switches name. Throws UsageError if there are both, or if a
 /// file name follows --json, which takes no value here although it does in other programs.

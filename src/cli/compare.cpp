@@ -30,13 +30,18 @@ double fraction(const CommandLine& line, const std::string& name, double fallbac
   return percent / 100;
 }
 
+void print_in(Printing printing, const auto& comparison) {
+  if (printing == Printing::none) return;
+  print_output(printing == Printing::json ? to_json(comparison) : to_text(comparison));
+}
+
 }  // namespace
 
 int compare(const Arguments& arguments, const char* const*) {
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line =
       none.parse_command_line(arguments, switches_of_compare, settings_of_compare);
-  const bool as_json = printing_of(line) == Printing::json;
+  const Printing printing = printing_of(line);
   if (line.words.size() != 2) {
     throw UsageError(
         fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
@@ -48,12 +53,12 @@ int compare(const Arguments& arguments, const char* const*) {
       .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)};
   if (report::holds_benches(line.words[0])) {
     const auto benches = report::make_bench_comparison(line.words[0], line.words[1], judgement);
-    print_output(as_json ? to_json(benches) : to_text(benches));
+    print_in(printing, benches);
     return exit_code(benches);
   }
   const report::ComparisonReport report =
       report::make_comparison(line.words[0], line.words[1], judgement);
-  print_output(as_json ? to_json(report) : to_text(report));
+  print_in(printing, report);
   return exit_code(report);
 }
 

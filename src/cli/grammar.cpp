@@ -64,24 +64,29 @@ std::string with_dashes(const Grammar& grammar) {
   return words + " --help";
 }
 
+/// The values of options in a command, as cases of a shell.
+std::string value_cases(const Grammar& grammar) {
+  std::string cases;
+  for (const OptionRow& row : grammar.options) {
+    const auto of_row = choices(row);
+    if (of_row.empty()) continue;
+    cases += fmt::format("        --{}) values='{}' ;;\n", row.key, join(of_row, " "));
+  }
+  return cases.empty() ? "" : fmt::format("      case $option in\n{}      esac\n", cases);
+}
+
 std::string for_bash(const std::vector<Grammar>& all) {
-  std::string commands, cases, values;
-  std::vector<std::string_view> seen;
+  std::string commands, cases;
   for (const Grammar& grammar : all) {
     commands += fmt::format(" {}", grammar.name);
-    cases += fmt::format("    {})\n      words='{}'\n      options='{}'\n      ;;\n", grammar.name,
-                         join(grammar.words, " "), with_dashes(grammar).substr(1));
-    for (const OptionRow& row : grammar.options) {
-      const auto of_row = choices(row);
-      if (of_row.empty() || std::ranges::find(seen, row.key) != seen.end()) continue;
-      seen.push_back(row.key);
-      values += fmt::format("    --{}) values='{}' ;;\n", row.key, join(of_row, " "));
-    }
+    cases +=
+        fmt::format("    {})\n      words='{}'\n      options='{}'\n{}      ;;\n", grammar.name,
+                    join(grammar.words, " "), with_dashes(grammar).substr(1), value_cases(grammar));
   }
   return fmt::format(R"(# Completion of shardstream in bash; made by: shardstream completion bash
 _shardstream() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} option=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local words='' options='' values=''
+  local words='' options='' values='' before=''
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W '{} --help --version' -- "$current")
@@ -89,14 +94,13 @@ _shardstream() {{
   fi
   if [[ $current == '=' ]]; then current=; fi
   if [[ $option == '=' ]]; then option=${{COMP_WORDS[COMP_CWORD - 2]}}; fi
-  case $option in
-{}  esac
-  if [[ -n $values ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
-    return
-  fi
   case ${{COMP_WORDS[1]}} in
 {}  esac
+  if [[ -n $values ]]; then
+    if [[ $current == *,* ]]; then before=${{current%,*}},; fi  # the last value of a list
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "$values" -- "${{current##*,}}")
+    return
+  fi
   if [[ $current == -* ]]; then words=$options; fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   if [[ $current != -* ]]; then
@@ -105,7 +109,7 @@ _shardstream() {{
 }}
 complete -o filenames -F _shardstream shardstream
 )",
-                     commands.substr(1), values, cases);
+                     commands.substr(1), cases);
 }
 
 /// A sentence inside the brackets of _arguments.
@@ -234,7 +238,7 @@ std::vector<Grammar> grammars() {
   };
 }
 
-std::string completion(std::string_view shell) {
+std::string completion_of(std::string_view shell) {
   if (shell == "bash") return for_bash(grammars());
   if (shell == "zsh") return for_zsh(grammars());
   throw UsageError(
@@ -253,7 +257,7 @@ std::string man_page() {
     for (const auto words : {grammar.switches, grammar.settings}) {
       for (const auto word : words) more += fmt::format("{}--{}", more.empty() ? "" : ", ", word);
     }
-    commands += fmt::format("Its own words: {}.\n", roff(more));
+    if (!more.empty()) commands += fmt::format("Its own words: {}.\n", roff(more));
     for (const OptionRow& row : grammar.options) {
       if (std::ranges::find(seen, row.key) != seen.end()) continue;
       seen.push_back(row.key);
@@ -291,7 +295,41 @@ The option section.name, for example SHARDSTREAM_OUTPUT_FILE.
 its verification; 4 compare cannot tell; 5 compare found a point slower; 75 stopped with a
 checkpoint: run the same command again.
 )",
-                     roff(runtime::version_line()), commands, options);
+                     roff(fmt::format("shardstream {}", runtime::version())), commands, options);
+}
+
+int completion(const Arguments& arguments, const char* const*) {
+  if (arguments.size() != 1) {
+    throw UsageError("completion needs one shell: shardstream completion bash, or zsh");
+  }
+  print_output(completion_of(arguments[0]));
+  return static_cast<int>(ExitCode::done);
+}
+
+int man(const Arguments& arguments, const char* const*) {
+  if (!arguments.empty()) {
+    throw UsageError(
+        fmt::format("man takes no {}: its page has all commands", excerpt(arguments[0])));
+  }
+  print_output(man_page());
+  return static_cast<int>(ExitCode::done);
+}
+
+std::string completion_help(const Arguments&) {
+  return R"(shardstream completion bash|zsh
+
+Prints a script that completes commands, names, options and their values.
+
+  source <(shardstream completion bash)                       in ~/.bashrc
+  shardstream completion zsh >~/.zfunc/_shardstream           with fpath+=~/.zfunc before compinit
+)";
+}
+
+std::string man_help(const Arguments&) {
+  return R"(shardstream man | man -l -
+
+Prints the man page, which has all commands and options.
+)";
 }
 
 }  // namespace shardstream::cli

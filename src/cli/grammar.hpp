@@ -23,7 +23,7 @@ std::vector<Grammar> grammars();
 
 /// A script for `shell`, bash or zsh, that completes commands, words, options and their choices.
 /// Throws UsageError for another shell.
-std::string completion(std::string_view shell);
+std::string completion_of(std::string_view shell);
 
 /// The man page, in the format of man(7).
 std::string man_page();

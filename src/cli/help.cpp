@@ -206,6 +206,7 @@ and the excluded results with the reasons. Tables of bench are shown too.
               what differs; for several serial shares, machines or versions
   -o          writes one HTML page with figures instead of text; figures need gnuplot
   --json      writes one JSON object to standard output instead of text
+  --quiet     writes no text, only the files of the other options
   --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
               table for an application for computing time; --latex does the same for LaTeX
   --csv       writes STUDY.csv into FOLDER, with one row per repetition
@@ -244,6 +245,7 @@ measure their scatter and find smaller differences.
   --launch-noise  the standard deviation between launches of one program, relative to their
                   time, if each side has one launch; above 0% and below 100% (default: {1:g}%)
   --json          writes one JSON object to standard output instead of text
+  --quiet         writes nothing: only the exit code tells
 
 Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is
 unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear
@@ -310,6 +312,7 @@ Shows versions, the ranks with their CPUs and devices, the GPUs, the links betwe
 the warnings and errors that a run with the same options would give. With an error, the exit
 code is that of the run. Unknown numbers are -1 or nan (null in JSON).
 
+  --quiet     writes only warnings and errors
   --json      writes one JSON object instead of text
   --measure   also measures the ceilings of this machine with all ranks at work, including
               the rate of input.data; the options of [input] and [pipeline] apply to it

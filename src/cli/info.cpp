@@ -25,7 +25,8 @@ namespace shardstream::cli {
 namespace {
 
 struct InfoSwitches {
-  bool json = false, measure = false;
+  Printing printing = Printing::text;
+  bool measure = false;
 };
 
 Options parse(const Arguments& arguments, const char* const* environment, InfoSwitches& chosen) {
@@ -41,7 +42,7 @@ Options parse(const Arguments& arguments, const char* const* environment, InfoSw
     }
     ini = word;
   }
-  chosen = {.json = printing_of(line) == Printing::json,
+  chosen = {.printing = printing_of(line),
             .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
@@ -206,7 +207,8 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   tables.push_back(ranks::gather(
       session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
   session.collectively([&] {
-    if (session.rank() == 0) print_output(chosen.json ? to_json(tables) : as_text(tables));
+    if (session.rank() != 0 || chosen.printing == Printing::none) return;
+    print_output(chosen.printing == Printing::json ? to_json(tables) : as_text(tables));
   });
   if (!errors.empty()) throw ranks::AgreedError(errors.front());
   return ExitCode::done;

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "cli/commands.hpp"
-#include "cli/grammar.hpp"
 #include "core/error.hpp"
 #include "core/failure.hpp"
 #include "core/limits.hpp"
@@ -34,7 +33,9 @@ constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
                                  Command{"compare", cli::compare, cli::compare_help},
                                  Command{"bench", cli::bench, cli::bench_help},
                                  Command{"generate", cli::generate, cli::generate_help},
-                                 Command{"info", cli::info, cli::info_help}};
+                                 Command{"info", cli::info, cli::info_help},
+                                 Command{"completion", cli::completion, cli::completion_help},
+                                 Command{"man", cli::man, cli::man_help}};
 
 const Command& command_named(std::string_view name) {
   const auto found = std::ranges::find(commands, name, &Command::name);
@@ -63,14 +64,6 @@ int dispatch(const cli::Arguments& words) {
   }
   if (words[0] == "--version" || words[0] == "-V") {
     print_output(runtime::version_line() + '\n');
-    return 0;
-  }
-  if (words[0] == "completion" && words.size() == 2) {
-    print_output(cli::completion(words[1]));
-    return 0;
-  }
-  if (words[0] == "man" && words.size() == 1) {
-    print_output(cli::man_page());
     return 0;
   }
   const Command& command = command_named(words[0]);

@@ -144,7 +144,8 @@ int report(const Arguments& arguments, const char* const*) {
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
-  const bool as_json = printing_of(line) == Printing::json;
+  const Printing printing = printing_of(line);
+  const bool as_json = printing == Printing::json;
   const bool as_markdown = line.switches.contains("markdown");
   const bool as_latex = line.switches.contains("latex");
   if (int{as_json} + int{as_markdown} + int{as_latex} > 1) {
@@ -177,6 +178,7 @@ int report(const Arguments& arguments, const char* const*) {
   if (!page.empty() || as_json || as_markdown || as_latex) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
+  if (printing == Printing::none) return report::exit_code(report);
   print_output(as_json         ? report::to_json(report)
                : as_markdown   ? report::to_markdown(report)
                : as_latex      ? report::to_latex(report)

@@ -32,7 +32,7 @@ namespace {
 
 /// The speed-ups that the scaling laws predict for a serial share, without any run.
 std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
-                      const char* const* environment) {
+                      const char* const* environment, Printing printing) {
   double serial = 0;
   try {
     serial = parse_number(share);
@@ -61,6 +61,8 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
     sizes.add({std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks, size.gustafson,
                size.gustafson / size.ranks});
   }
+  if (printing == Printing::none) return {};
+  if (printing == Printing::json) return to_json(std::span(&sizes, 1));
   return fmt::format(
       "{}\nAmdahl: fixed work; {} of the time of a run on one rank is serial; the speed-up is {}.\n"
       "Gustafson: growing work; {} of the time of the parallel run is serial.\n",
@@ -75,7 +77,7 @@ int scale(const Arguments& arguments, const char* const* environment) {
   CommandLine line = table.parse_command_line(arguments, switches_of_scale, settings_of_scale);
   const Printing printing = printing_of(line);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
-    print_output(predicted(share->second, table, line, environment));
+    print_output(predicted(share->second, table, line, environment, printing));
     return static_cast<int>(ExitCode::done);
   }
   scale::reject_many_copies();

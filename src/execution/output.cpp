@@ -1,6 +1,7 @@
 #include "execution/output.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -18,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The job number of the batch system, else the time, so that default names do not collide.
+/// The job number of the batch system, else time and process, so that default names do not collide.
 std::string job_id() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
     if (const char* id = std::getenv(name)) return id;
   }
-  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return fmt::format("{}-{}", std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                     ::getpid());
 }
 
 /// The files that a run publishes.

@@ -20,14 +20,6 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.3g}", value) : "-";
 }
 
-/// "12.3 ± 0.2": half the width of the interval that is farther from the value.
-std::string with_error(const study::Estimate& estimate) {
-  if (!estimate.interval) return number(estimate.value);
-  const double error =
-      std::max(estimate.interval->hi - estimate.value, estimate.value - estimate.interval->lo);
-  return fmt::format("{} ± {:.1g}", number(estimate.value), error);
-}
-
 Cells cells_of(const StudyReport& study) {
   bool has_gpus = false;
   for (const SizeFacts& facts : study.facts) has_gpus = has_gpus || facts.gpus > 0;
@@ -43,8 +35,8 @@ Cells cells_of(const StudyReport& study) {
     std::vector<std::string>& row =
         cells.emplace_back(std::vector{fmt::format("{}", size.ranks), number(facts.nodes)});
     if (has_gpus) row.push_back(number(facts.gpus));
-    row.insert(row.end(), {with_error(size.seconds), with_error(size.speedup),
-                           with_error(size.efficiency), number(facts.cost.node_hours)});
+    row.insert(row.end(), {with_interval(size.seconds), with_interval(size.speedup),
+                           with_interval(size.efficiency), number(facts.cost.node_hours)});
     if (has_gpus) row.push_back(number(facts.cost.gpu_hours));
   }
   return cells;
@@ -53,12 +45,16 @@ Cells cells_of(const StudyReport& study) {
 /// The contents of the table, in sentences.
 std::string caption_of(const StudyReport& study) {
   std::string text = fmt::format(
-      "{} scaling of {} on {}, {}. Times are of one repetition, ± 95 % over launches; hours are of "
-      "one launch.",
+      "{} scaling of {} on {}, {}. Times are of one repetition, with 95 % intervals over launches; "
+      "hours are of one launch, with its start. ",
       study.is_strong() ? "Strong" : "Weak", study.workload, study.device,
       counted(study.runs.size(), "launch"));
+  const std::string law = words_on_law(study);
+  for (const std::string_view line : split(law, '\n')) {
+    if (!line.empty()) text += fmt::format("{} ", line);
+  }
   if (const std::string cost = words_of(study.cost); !cost.empty()) {
-    text += fmt::format(" The whole study took {}.", cost);
+    text += fmt::format("The whole study took {}.", cost);
   }
   return text;
 }
@@ -85,9 +81,6 @@ std::string for_latex(const std::string& text) {
     } else {
       result += c;
     }
-  }
-  for (std::size_t at = 0; (at = result.find("±", at)) != std::string::npos;) {
-    result.replace(at, std::string_view("±").size(), "$\\pm$");
   }
   return result;
 }
@@ -116,9 +109,9 @@ std::string to_latex(const Report& report) {
   std::string text;
   for (const StudyReport& study : report.studies) {
     const Cells cells = cells_of(study);
-    text +=
-        fmt::format("\\begin{{table}}\n\\centering\n\\caption{{{}}}\n\\begin{{tabular}}{{{}}}\n",
-                    for_latex(caption_of(study)), std::string(cells[0].size(), 'r'));
+    text += fmt::format(
+        "\\begin{{table}}\n\\centering\n\\caption{{{}: {}}}\n\\begin{{tabular}}{{{}}}\n",
+        for_latex(study.name), for_latex(caption_of(study)), std::string(cells[0].size(), 'r'));
     for (std::size_t i = 0; i < cells.size(); ++i) {
       text +=
           fmt::format("{} \\\\\n{}", join(cells[i], " & ", for_latex), i == 0 ? "\\hline\n" : "");

@@ -143,8 +143,9 @@ std::string words_on_expected(const StudyReport& study) {
                         launch_of_bounds(study.table, next.ranks));
   }
   if (next.max_speedup) {
-    text += fmt::format(" By the law, the speed-up is below {:.3g} on any number of ranks.",
-                        *next.max_speedup);
+    text += fmt::format(
+        " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
+        *next.max_speedup);
   }
   return text;
 }

@@ -42,6 +42,10 @@ std::string job_environment() {
 
 }  // namespace
 
+std::string version() {
+  return std::string(build_info::version);
+}
+
 std::string version_line() {
   return fmt::format("shardstream {} (commit {}, CUDA {})", build_info::version,
                      build_info::git_commit, build_info::cuda_version);

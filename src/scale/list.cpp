@@ -75,6 +75,16 @@ std::string words_of(const StudyList& list, const Cost& cost) {
                      list.on_gpus ? fmt::format(", {:.3g} GPU-hours", cost.rank_hours) : "");
 }
 
+/// The command for a shell. A launcher would read the rest of a list from standard input.
+std::string command_of(const ListedLaunch& launch) {
+  return shell_line(launch.command) + " </dev/null";
+}
+
+/// The command that makes the folder; empty if it is there.
+std::string preparation_of(const StudyList& list) {
+  return list.has_folder ? "" : shell_line({"mkdir", "-p", list.folder});
+}
+
 double longest(const StudyList& list) {
   double seconds = 0;
   for (const ListedLaunch& launch : list.launches) seconds = std::max(seconds, launch.limit);
@@ -128,9 +138,7 @@ StudyList list_study(const Order& order) {
 std::string to_text(const StudyList& list) {
   std::string text = fmt::format("# folder: {}\n", printable(list.folder));
   for (const std::string& note : list.notes) text += fmt::format("# {}\n", printable(note));
-  if (!list.has_folder && !list.launches.empty()) {
-    text += shell_line({"mkdir", "-p", list.folder}) + '\n';
-  }
+  if (const std::string command = preparation_of(list); !command.empty()) text += command + '\n';
   for (const ListedLaunch& launch : list.launches) {
     text += fmt::format(
         "# {}: {}, {}{} per launch, {}{} per repetition{}\n{}\n", launch.name,
@@ -139,7 +147,7 @@ std::string to_text(const StudyList& list) {
         list.repetitions_are_minima ? " or more" : "",
         list.is_weak ? fmt::format(", {:.4g} times the work of the smallest size", launch.work)
                      : "",
-        shell_line(launch.command));
+        command_of(launch));
   }
   const auto sizes = costs(list);
   for (const auto& [ranks, cost] : sizes) {
@@ -159,6 +167,7 @@ std::string to_text(const StudyList& list) {
 std::string to_json(const StudyList& list) {
   const auto integer = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
   Table study("study", {{"folder", ColumnType::text},
+                        {"prepare", ColumnType::text},  // a command for the first launch
                         {"notes", ColumnType::text},
                         {"launches", ColumnType::integer},
                         {"time", ColumnType::real, "s"},
@@ -181,8 +190,8 @@ std::string to_json(const StudyList& list) {
                               {"command", ColumnType::text}});
   const auto gpu_hours = [&](const Cost& cost) { return list.on_gpus ? cost.rank_hours : 0; };
   const Cost all = total(list);
-  study.add({list.folder, join(list.notes, "\n"), integer(all.launches), all.seconds,
-             std::int64_t{all.may_take_longer}, all.node_hours, gpu_hours(all),
+  study.add({list.folder, preparation_of(list), join(list.notes, "\n"), integer(all.launches),
+             all.seconds, std::int64_t{all.may_take_longer}, all.node_hours, gpu_hours(all),
              suggested_limit(all.limit)});
   for (const auto& [ranks, cost] : costs(list)) {
     sizes.add(
@@ -191,7 +200,7 @@ std::string to_json(const StudyList& list) {
   for (const ListedLaunch& launch : list.launches) {
     launches.add({launch.name, integer(launch.ranks), integer(launch.nodes), launch.seconds,
                   launch.repetition, launch.work, suggested_limit(launch.limit),
-                  shell_line(launch.command)});
+                  command_of(launch)});
   }
   const std::array tables = {std::move(study), std::move(sizes), std::move(launches)};
   return shardstream::to_json(tables);

@@ -97,27 +97,32 @@ def test_quiet_commands_print_nothing():
     each([(["run", "reduce", "--input.count", 10, "-o", folder / "r.h5"],),
           (["generate", "--input.count", 10, "-o", f"{folder}/g.h5:/x"],),
           (["scale", "model", *MODEL, "-o", folder / "study"],),
-          (["bench", *THEORY],)], lambda arguments: quiet(arguments))
+          (["info"],), (["bench", *THEORY],)], quiet)
+    quiet(["report", folder / "study"])
+    quiet(["compare", folder / "study", folder / "study/p1-r1.h5"], code=2)
     assert (folder / "r.h5").exists() and (folder / "study/p2-r1.h5").exists()
     expect_complaint(run("run", "reduce", "--quiet", "--input.count", -1), 2, ["input.count"])
     expect_complaint(run("run", "reduce", "--quiet", "--json"), 2, ["--quiet", "--json"])
     expect_complaint(run("run", "reduce", "--json", "out.json"), 2, ["--json", "out.json"])
 
 
-def quiet(arguments):
-    finished = run(*arguments, "--quiet").expect(0)
-    assert finished.out == finished.err == "", finished
+def quiet(arguments, code=0):
+    finished = run(*arguments, "--quiet").expect(code)
+    assert finished.out == "" and (finished.err == "" or code != 0), finished
 
 
 def test_a_shell_runs_a_list_in_an_empty_folder():
     folder = new_folder()
     commands = run("scale", "model", *MODEL, "--list", "-o", "new/study", cwd=folder).expect(0).out
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=folder, check=False,
+    done = subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=folder, check=False,
                           env=environment(ranks=2), capture_output=True, text=True)
     assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
     assert "p2-r1" not in run("scale", "model", *MODEL, "--list", "-o", "new/study",
                               cwd=folder).expect(0).out
     assert "2 launches" in run("report", "new/study", cwd=folder).expect(0).out
+    (folder / "new/study/p2-r1.h5").unlink()  # the study goes on from here
+    run("scale", "model", *MODEL, "-o", "new/study", cwd=folder).expect(0)
+    assert len((folder / "new/study/attempts.jsonl").read_text().splitlines()) == 1, commands
 
 
 def test_no_output_goes_to_standard_output():
@@ -149,9 +154,15 @@ def test_bash_completes_words_options_and_choices():
                          (["run", "gemm", "--product.precision", "t"], ["tf32"]),
                          (["run", "gemm", "--product.precision", "=", "t"], ["tf32"]),
                          (["bench", "stride", "--stride.m"], ["--stride.most"]),
-                         (["compare", "--thr"], ["--threshold"])):
+                         (["compare", "--thr"], ["--threshold"]),
+                         (["run", "reduce", "--reduce.ops", "sum,var"], ["sum,variance"]),
+                         (["completion", "z"], ["zsh"])):
         assert completed(script, *words) == found, (words, completed(script, *words))
     assert "--gemm.m" not in completed(script, "generate", "--"), script
+    assert "ramp" not in completed(script, "run", "reduce", "--input.data", ""), script
+    for words in (["completion"], ["completion", "bash", "zsh"], ["man", "run"]):
+        expect_complaint(run(*words, env=NO_MPI), 2, [words[0]])
+    assert "completion bash" in run("completion", "--help", env=NO_MPI).expect(0).out
     expect_complaint(run("completion", "fish", env=NO_MPI), 2, ["'fish'", "bash or zsh"])
 
 

@@ -33,7 +33,8 @@ def check_program(prefix):
                      "--scale.oversubscribe", "--device.backend", "host", cwd=folder)
     assert "gemm" in listed, listed
     assert "shapes" in succeed(shared / "jobs/product-shapes", "--help")
-    assert (prefix / "share/doc/shardstream/README.md").is_file()
+    assert "src/io/RESULT_FILE.md" in (shared / "README.md").read_text()
+    assert (shared / "src/io/RESULT_FILE.md").is_file()
     assert not (shared / "jobs/quickstart").exists()
     for document in ("man/man1/shardstream.1", "bash-completion/completions/shardstream",
                      "zsh/site-functions/_shardstream"):

@@ -10,6 +10,8 @@ class Shardstream(CMakePackage, CudaPackage):
     """Statistics, matrix products and covariance matrices of HDF5 data sets that do not fit into
     the memory of a GPU, over many GPUs, with scaling studies."""
 
+    license("BSD-3-Clause")
+
     version("main")
 
     variant("nccl", default=True, when="+cuda", description="Combine results of GPUs with NCCL")
@@ -38,7 +40,8 @@ class Shardstream(CMakePackage, CudaPackage):
                      self.define("SHARDSTREAM_TESTS", False)]
         if self.spec.satisfies("+cuda"):
             # The newest one includes PTX, from which drivers compile code for later GPUs.
-            *older, newest = sorted(self.spec.variants["cuda_arch"].value, key=int)
+            *older, newest = sorted(self.spec.variants["cuda_arch"].value,
+                                     key=lambda name: int(name.rstrip("abcdefghijklmnopqrstuvwxyz")))
             architectures = [*(f"{each}-real" for each in older), newest]
             arguments += [self.define("CMAKE_CUDA_ARCHITECTURES", architectures),
                           self.define("CMAKE_DISABLE_FIND_PACKAGE_NCCL",

@@ -112,11 +112,8 @@ std::optional<std::string> objection(const Destination& destination) {
                        destination.option);
   }
   if (const auto kind = special_kind(destination.path); !kind.empty()) {
-    return fmt::format("'{}' is {}, not a regular file: choose another {}{}",
-                       destination.path.string(), kind, destination.option,
-                       destination.contents == Contents::result
-                           ? ", or pass --output.store false if you do not need the result matrix"
-                           : "");
+    return fmt::format("'{}' is {}, not a regular file: choose another {}",
+                       destination.path.string(), kind, destination.option);
   }
   if (S_ISLNK(status.st_mode)) return objection_to_link(destination);
   return objection_to_replacing(destination);
