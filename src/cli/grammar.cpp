@@ -235,6 +235,8 @@ std::vector<Grammar> grammars() {
        {},
        only(all_options(), sections_of_info),
        {}},
+      {"completion", "completes this program's words in a shell", {}, {}, {}, {"bash", "zsh"}},
+      {"man", "prints this program's man page", {}, {}, {}, {}},
   };
 }
 
