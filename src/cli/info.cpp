@@ -42,8 +42,7 @@ Options parse(const Arguments& arguments, const char* const* environment, InfoSw
     }
     ini = word;
   }
-  chosen = {.printing = printing_of(line),
-            .measure = line.switches.contains("measure")};
+  chosen = {.printing = printing_of(line), .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
 
