@@ -59,7 +59,7 @@ struct StudyReport {
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`
-  /// Of all launches, with timelines. If the folder lists attempts, also with the calibration run
+  /// All launches count, with timelines. If the folder lists attempts, also with the calibration run
   /// and with failed attempts.
   Cost cost;
   study::Result<study::Amdahl> amdahl;

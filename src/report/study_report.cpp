@@ -1,4 +1,4 @@
-// What a StudyReport and lists of its runs tell.
+// The functions of a StudyReport and of lists of its runs.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -16,7 +16,7 @@ struct Report;
 /// The maximum number of studies side by side: figures have a colour and a marker for each.
 inline constexpr std::size_t max_together = 6;
 
-/// What one study has to itself.
+/// The properties of one study among those that are shown together.
 struct Distinction {
   std::string letter;  ///< "A" for the first study
   std::string folder;  ///< of its files

@@ -15,7 +15,7 @@ struct Extrapolation {
   int ranks = 0;
   std::optional<Estimate> seconds = {}, speedup = {};  ///< of strong studies
   Estimate efficiency = {};
-  /// Of strong studies, the speed-up on infinitely many ranks: p0 T(p0) / a with the measured
+  /// In strong studies, the speed-up on infinitely many ranks: p0 T(p0) / a with the measured
   /// T(p0), or 1/s if the law is exact on p0 = 1 rank. None if the serial part a may be zero.
   std::optional<double> max_speedup = {};
 };
