@@ -59,8 +59,8 @@ struct StudyReport {
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`
-  /// All launches count, with timelines. If the folder lists attempts, also with the calibration run
-  /// and with failed attempts.
+  /// All launches count, with timelines. If the folder lists attempts, also with the calibration
+  /// run and with failed attempts.
   Cost cost;
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
