@@ -33,6 +33,8 @@ else()
   list(TRANSFORM stories PREPEND ${PROJECT_SOURCE_DIR}/src/experiments/)
   shardstream_script_test(kernels LABELS style PROCESSORS 2
     COMMAND ${unit}/check_kernels --build ${PROJECT_BINARY_DIR} ${stories})
+  shardstream_script_test(spills LABELS style COMMAND ${unit}/check_spills
+    ${PROJECT_BINARY_DIR}/compile_commands.json)
 endif()
 
 # Checks that every header compiles alone. A header with a .cpp in this build does, since the .cpp

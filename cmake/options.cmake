@@ -12,7 +12,10 @@ option(SHARDSTREAM_PCH "Precompile headers that most sources include" ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
-# An installed program finds libraries outside the system's folders, such as CUDA's, by their path.
+# An installed program finds libraries in the folder lib beside its own, wherever that is, and those
+# outside the system's folders, such as NCCL, by the path at which it was linked with them.
+include(GNUInstallDirs)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

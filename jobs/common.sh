@@ -39,7 +39,8 @@ parallel_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# The number of GPUs that are visible to a program.
+# The number of GPUs that are visible to a program. Like CUDA, it ignores the first entry of
+# CUDA_VISIBLE_DEVICES that names no GPU, such as -1, and all entries after it.
 visible_gpus() {
   local count=0
   if command -v nvidia-smi >/dev/null; then
@@ -48,18 +49,24 @@ visible_gpus() {
     count=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)
   fi
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    local allowed
-    IFS=, read -ra allowed <<<"$CUDA_VISIBLE_DEVICES"
-    if ((${#allowed[@]} < count)); then count=${#allowed[@]}; fi
+    local entries entry allowed=0
+    IFS=, read -ra entries <<<"$CUDA_VISIBLE_DEVICES"
+    for entry in "${entries[@]}"; do
+      if [[ ! $entry =~ ^[[:space:]]*([0-9]|GPU-|MIG-) ]]; then break; fi
+      allowed=$((allowed + 1))
+    done
+    if ((allowed < count)); then count=$allowed; fi
   fi
   echo "$count"
 }
 
-# The architectures of this machine's GPUs in the format of CMake, "80-real;90-real", or nothing.
-# Building only for these takes a fraction of the time.
+# The architectures of this machine's GPUs in the format of CMake, "80-real;90", or nothing. The
+# newest one includes PTX, from which drivers compile code for later GPUs. Building only for these
+# takes a fraction of the time.
 gpu_architectures() {
   nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
-    sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2-real/p' | sort -u | paste -sd ';' || true
+    sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2-real/p' | sort -nu | sed '$s/-real$//' |
+    paste -sd ';' || true
 }
 
 # Prints the path of the CUDA compiler, or nothing. CMake itself only checks PATH and CUDACXX.

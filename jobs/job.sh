@@ -44,10 +44,13 @@ load_modules() {
   set -u
 }
 
-# Sets `program`: shardstream on PATH, else the build in this repository.
+# Sets `program`: shardstream on PATH, else the build in this repository, or the program that was
+# installed with this script.
 find_program() {
   # shellcheck disable=SC2154  # the script has set `folder`
   program=$(command -v shardstream) || program=${folder%/*}/build/shardstream
+  local installed=${folder%/share/shardstream/jobs}/bin/shardstream
+  if [[ ! -x $program && -x $installed ]]; then program=$installed; fi
   [[ -x $program ]] || die "no shardstream on PATH, and no $program: build it (jobs/quickstart)"
 }
 
@@ -60,9 +63,11 @@ run_on_all_tasks() {
 }
 
 # end_job CODE: with code 75 (interrupted), requeues the job, at most MAX_RESTARTS (50) times; its
-# next start continues the work.
+# next start continues the work. A job that is canceled stays so.
 end_job() {
-  if (($1 == 75)); then
+  local state
+  state=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p')
+  if (($1 == 75)) && [[ $state == RUNNING ]]; then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
       scontrol requeue "$SLURM_JOB_ID"
     else

@@ -21,11 +21,6 @@
 #include "runtime/runtime.hpp"
 
 namespace shardstream::cli {
-namespace {
-
-constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
-
-}  // namespace
 
 OptionTable bench_table() {
   std::vector<std::span<const OptionRow>> groups = {
@@ -38,7 +33,7 @@ OptionTable bench_table() {
 
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
-  const auto words_of = [&] { return table.parse_command_line(arguments, switches); };
+  const auto words_of = [&] { return table.parse_command_line(arguments, switches_of_bench); };
   if (std::ranges::find(arguments, "--list") != arguments.end()) {
     const CommandLine line = words_of();
     if (!line.words.empty()) {
@@ -65,7 +60,8 @@ int bench(const Arguments& arguments, const char* const* environment) {
         selected = experiments::select(line.words);
         request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),
-                   .command_line = "shardstream bench " + shell_line(arguments)};
+                   .command_line = "shardstream bench " + shell_line(arguments),
+                   .printing = printing_of(line)};
         Options options = table.resolve(line, environment, std::nullopt);
         std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
         for (const auto* experiment : experiments::all()) own.push_back(experiment->name);
@@ -75,6 +71,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
         return options;
       },
       [&](const ranks::Session& session, const Options& options, Log& log) {
+        if (request.printing == Printing::none) log.omit_information();
         return experiments::run_experiments(session, options, log, request);
       },
       "start fewer ranks per host");

@@ -95,14 +95,18 @@ int in_session(const std::function<Options()>& parse, const Body& body,
   return static_cast<int>(guarded(session, mistake, options, log, body));
 }
 
-void reject_json_file(const CommandLine& line) {
+Printing printing_of(const CommandLine& line) {
+  const bool is_quiet = line.switches.contains("quiet");
+  if (!line.switches.contains("json")) return is_quiet ? Printing::none : Printing::text;
   const auto json_file = std::ranges::find_if(
       line.words, [](const std::string& word) { return word.ends_with(".json"); });
-  if (line.switches.contains("json") && json_file != line.words.end()) {
+  if (json_file != line.words.end()) {
     throw UsageError(
         fmt::format("--json writes to standard output and takes no value: redirect it with > {}",
                     excerpt(*json_file)));
   }
+  if (is_quiet) throw UsageError("--json prints the results and --quiet omits them: give one");
+  return Printing::json;
 }
 
 }  // namespace shardstream::cli

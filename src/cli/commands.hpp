@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "ranks/session.hpp"
 
@@ -24,6 +25,8 @@ OptionTable all_options();
 OptionTable scale_table();
 /// The options of `bench` and of all its experiments.
 OptionTable bench_table();
+/// The options of `report`.
+OptionTable report_options();
 /// all_options() with the meanings and ranges that they have for `generate`.
 OptionTable generate_options();
 /// The options that `generate` accepts, as keys or whole sections.
@@ -56,6 +59,8 @@ int bench(const Arguments& arguments, const char* const* environment);
 int bench_helper(const Arguments& arguments);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
+int completion(const Arguments& arguments, const char* const* environment);
+int man(const Arguments& arguments, const char* const* environment);
 
 /// The text of --help for the program or a command. `arguments` are those of the command.
 std::string program_help();
@@ -66,6 +71,8 @@ std::string compare_help(const Arguments& arguments);
 std::string bench_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
+std::string completion_help(const Arguments& arguments);
+std::string man_help(const Arguments& arguments);
 
 using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)>;
 
@@ -75,6 +82,28 @@ using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)
 /// has found ends all ranks at once. For `memory_remedy`, see core/failure.hpp.
 int in_session(const std::function<Options()>& parse, const Body& body,
                std::string_view memory_remedy = {});
+
+/// The words of each command that are not options of a table: switches, and settings with a value.
+/// `rates` is short for measure.rates.
+inline constexpr std::array<std::string_view, 3> switches_of_run = {"dry-run", "json", "quiet"};
+inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gpus-per-node",
+                                                                    "rates"};
+inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
+inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
+inline constexpr std::array<std::string_view, 5> switches_of_report = {"json", "quiet", "markdown",
+                                                                       "latex", "together"};
+inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
+inline constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
+inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",
+                                                                        "launch-noise"};
+inline constexpr std::array<std::string_view, 4> switches_of_bench = {"list", "quick", "json",
+                                                                      "quiet"};
+inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
+inline constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
+
+/// The form of the results that the switches name. Throws UsageError if there are both, or if a
+/// file name follows --json, which takes no value here although it does in other programs.
+Printing printing_of(const CommandLine& line);
 
 // These functions reject options of the command line that belong to another command or workload.
 // Environment variables and INI files may serve several commands, so their options are not checked.
@@ -90,9 +119,5 @@ void reject_options_of_run(const Options& options, std::string_view command,
                            std::span<const std::string_view> own,
                            std::span<const std::string_view> data,
                            std::span<const std::string_view> sizes);
-
-/// Throws UsageError if a file name follows --json, which takes no value here although it does in
-/// other programs.
-void reject_json_file(const CommandLine& line);
 
 }  // namespace shardstream::cli

@@ -7,6 +7,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "report/comparison/benches.hpp"
 #include "report/comparison/comparison.hpp"
 
 namespace shardstream::cli {
@@ -29,25 +30,35 @@ double fraction(const CommandLine& line, const std::string& name, double fallbac
   return percent / 100;
 }
 
+void print_in(Printing printing, const auto& comparison) {
+  if (printing == Printing::none) return;
+  print_output(printing == Printing::json ? to_json(comparison) : to_text(comparison));
+}
+
 }  // namespace
 
 int compare(const Arguments& arguments, const char* const*) {
-  constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 2> settings = {"threshold", "launch-noise"};
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
-  const CommandLine line = none.parse_command_line(arguments, switches, settings);
-  reject_json_file(line);
+  const CommandLine line =
+      none.parse_command_line(arguments, switches_of_compare, settings_of_compare);
+  const Printing printing = printing_of(line);
   if (line.words.size() != 2) {
     throw UsageError(
         fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
                     "shardstream compare --help",
                     line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
-  const report::ComparisonReport report = report::make_comparison(
-      line.words[0], line.words[1],
-      {.threshold = fraction(line, "threshold", study::default_threshold),
-       .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)});
-  print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
+  const report::Judgement judgement{
+      .threshold = fraction(line, "threshold", study::default_threshold),
+      .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)};
+  if (report::holds_benches(line.words[0])) {
+    const auto benches = report::make_bench_comparison(line.words[0], line.words[1], judgement);
+    print_in(printing, benches);
+    return exit_code(benches);
+  }
+  const report::ComparisonReport report =
+      report::make_comparison(line.words[0], line.words[1], judgement);
+  print_in(printing, report);
   return exit_code(report);
 }
 

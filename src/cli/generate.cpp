@@ -25,9 +25,11 @@ constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
 /// A single sync at the end could take minutes on a slow disk, without any visible progress.
 constexpr std::uint64_t pieces_per_sync = 128;
 
-Options parse(const Arguments& arguments, const char* const* environment) {
+/// Sets `printing` to the form of the output.
+Options parse(const Arguments& arguments, const char* const* environment, Printing& printing) {
   const OptionTable table = generate_options();
-  const CommandLine line = table.parse_command_line(arguments);
+  const CommandLine line = table.parse_command_line(arguments, switches_of_generate);
+  printing = printing_of(line);
   if (!line.words.empty()) {
     throw UsageError(
         fmt::format("generate takes only options, not {}: see shardstream generate --help",
@@ -73,7 +75,9 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
 
 /// Opens the generator and lays out the file (on rank 0). Then every rank writes its share, and
 /// rank 0 publishes the file under its name.
-ExitCode generate_data(const ranks::Session& session, const Options& options, Log& log) {
+ExitCode generate_data(const ranks::Session& session, const Options& options, Log& log,
+                       Printing printing) {
+  if (printing == Printing::none) log.omit_information();
   session.collectively([&] { ranks::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
@@ -97,7 +101,8 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
   const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
   session.heartbeat().enter("write");
   session.collectively([&] {
-    Progress progress("writing", static_cast<double>(mine.count), session.rank() == 0);
+    Progress progress("writing", static_cast<double>(mine.count),
+                      session.rank() == 0 && log.shows_progress());
     const io::RangeWriter writer(part, std::stoull(offset), source->type());
     write_share(*source, writer, mine, threads, progress, session.heartbeat());
   });
@@ -105,10 +110,12 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
   session.collectively([&] {
     if (!file) return;
     file->publish();
-    print_output(fmt::format("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements,
-                             name_of(source->type()), elements * size_of(source->type()),
-                             printable(options.text("output.file"))),
-                 "; the data set is complete");
+    const std::uint64_t bytes = elements * size_of(source->type());
+    const std::array<Metric, 4> metrics = {Metric{"elements", static_cast<std::int64_t>(elements)},
+                                           Metric{"type", std::string(name_of(source->type()))},
+                                           Metric{"bytes", static_cast<std::int64_t>(bytes), "B"},
+                                           Metric{"file", options.text("output.file")}};
+    print_metrics(metrics, printing, "; the data set is complete");
   });
   return ExitCode::done;
 }
@@ -116,7 +123,11 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
 }  // namespace
 
 int generate(const Arguments& arguments, const char* const* environment) {
-  return in_session([&] { return parse(arguments, environment); }, generate_data,
+  Printing printing = Printing::text;
+  return in_session([&] { return parse(arguments, environment, printing); },
+                    [&](const ranks::Session& session, const Options& options, Log& log) {
+                      return generate_data(session, options, log, printing);
+                    },
                     "start fewer ranks per host, or bind them to fewer CPUs");
 }
 

@@ -120,7 +120,9 @@ std::string program_help() {
   shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set
   shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems
   shardstream COMMAND --help                      shows a command's options
-  shardstream --version
+  shardstream completion bash|zsh                 completion for a shell, see cmake/README.md
+  shardstream man                                 this program's man page: | man -l -
+  shardstream --version, -V
 
 {}
 {}
@@ -144,9 +146,12 @@ shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]
 Runs one workload on all ranks and writes its result and timings to one HDF5 file.
 Workloads:
 {}
+  --json            prints the results as one JSON object instead of lines
+  --quiet           prints nothing but warnings and errors
   --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,
                     but does not run it; needs neither MPI nor a GPU
-  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1
+  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1.
+                    Several, such as 1,2,4,8, give a table of predicted times
   --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,
                     else as in the result of --rates if it has several hosts, else 8
   --rates           short for --measure.rates: a result file of the same machine; a dry run
@@ -171,14 +176,17 @@ records a timeline for the figures. All options of run are passed on to these ru
 scale itself once, without mpirun or srun. The same command again launches only the runs
 that are missing.
 
-  --list      lists the missing launches with names, predicted times and commands, and
-              suggests a time limit for jobs
+  --list      lists the missing launches with names, predicted times and commands, their
+              node-hours and GPU-hours, and suggests a time limit for jobs. A shell can run
+              this list
   --rates FILE with --list: predicts with the rates that the result FILE has measured, until
               the calibration run exists; it does not become part of the study
   --only NAME does one launch of that list (calibration first), so that each can be a job
               of its own; several jobs may run at the same time
   --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S
               from 0 to 1, and launches nothing
+  --json      prints the report, or the list, as one JSON object
+  --quiet     prints nothing but warnings and errors
 
 {}
 {})",
@@ -186,16 +194,21 @@ that are missing.
 }
 
 std::string report_help(const Arguments&) {
-  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] [--svg FOLDER]
-                 [--extra-p FILE]
+  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json|--markdown|--latex]
+                 [--csv FOLDER] [--svg FOLDER] [--extra-p FILE] [--together]
 
 Groups result files of run into scaling studies. For each study, it shows times, speed-up,
 efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over
 launches, the fitted scaling laws and whether they fit, the limiting factor at each size,
 and the excluded results with the reasons. Tables of bench are shown too.
 
+  --together  draws the studies of two to six folders in one figure and one table, and names
+              what differs; for several serial shares, machines or versions
   -o          writes one HTML page with figures instead of text; figures need gnuplot
   --json      writes one JSON object to standard output instead of text
+  --quiet     writes no text, only the files of the other options
+  --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
+              table for an application for computing time; --latex does the same for LaTeX
   --csv       writes STUDY.csv into FOLDER, with one row per repetition
   --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
   --extra-p   writes an input file for Extra-P (JSON lines); for results of one study
@@ -213,11 +226,11 @@ std::string compare_help(const Arguments&) {
 
   shardstream compare old-results/ new-results/
 
-Compares result files of run. OLD is the reference; each side is a file or a folder of
-files. A point is the same work on the same number of ranks. For each point, it shows the
-ratio NEW/OLD of the times with its 95 % confidence interval and, for information, the
-rate and the time to the result. For points that differ, it also shows the phases and
-every other change between the sides.
+Compares result files of run, or files of bench. OLD is the reference; each side is a file
+or a folder of files. A point is the same work on the same number of ranks. For each point,
+it shows the ratio NEW/OLD of the times with its 95 % confidence interval and, for
+information, the rate and the time to the result. For points that differ, it also shows the
+phases and every other change between the sides.
 
 A point is slower if the interval lies above 1 + threshold, faster if it lies below
 1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
@@ -232,6 +245,7 @@ measure their scatter and find smaller differences.
   --launch-noise  the standard deviation between launches of one program, relative to their
                   time, if each side has one launch; above 0% and below 100% (default: {1:g}%)
   --json          writes one JSON object to standard output instead of text
+  --quiet         writes nothing: only the exit code tells
 
 Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is
 unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear
@@ -261,6 +275,8 @@ reference. If a rank is slower than the others, its number is shown.
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment
+  --json      prints one JSON object at the end instead of tables
+  --quiet     prints nothing but warnings and errors
 
 Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;
 2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables
@@ -278,6 +294,9 @@ std::string generate_help(const Arguments&) {
 
 Writes a file with one synthetic, contiguous data set. All ranks write in parallel.
 
+  --json      prints one JSON object instead of lines
+  --quiet     prints nothing but warnings and errors
+
 {}
 {})",
       sources_of_generate, generate_options().help(options_of_generate));
@@ -293,6 +312,7 @@ Shows versions, the ranks with their CPUs and devices, the GPUs, the links betwe
 the warnings and errors that a run with the same options would give. With an error, the exit
 code is that of the run. Unknown numbers are -1 or nan (null in JSON).
 
+  --quiet     writes only warnings and errors
   --json      writes one JSON object instead of text
   --measure   also measures the ceilings of this machine with all ranks at work, including
               the rate of input.data; the options of [input] and [pipeline] apply to it

@@ -24,15 +24,14 @@
 namespace shardstream::cli {
 namespace {
 
-constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
-
 struct InfoSwitches {
-  bool json = false, measure = false;
+  Printing printing = Printing::text;
+  bool measure = false;
 };
 
 Options parse(const Arguments& arguments, const char* const* environment, InfoSwitches& chosen) {
   const OptionTable table = all_options();
-  const CommandLine line = table.parse_command_line(arguments, switches);
+  const CommandLine line = table.parse_command_line(arguments, switches_of_info);
   std::optional<std::filesystem::path> ini;
   for (const std::string& word : line.words) {
     if (ini || !word.ends_with(".ini")) {
@@ -43,7 +42,7 @@ Options parse(const Arguments& arguments, const char* const* environment, InfoSw
     }
     ini = word;
   }
-  chosen = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
+  chosen = {.printing = printing_of(line), .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
 
@@ -207,7 +206,8 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   tables.push_back(ranks::gather(
       session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
   session.collectively([&] {
-    if (session.rank() == 0) print_output(chosen.json ? to_json(tables) : as_text(tables));
+    if (session.rank() != 0 || chosen.printing == Printing::none) return;
+    print_output(chosen.printing == Printing::json ? to_json(tables) : as_text(tables));
   });
   if (!errors.empty()) throw ranks::AgreedError(errors.front());
   return ExitCode::done;

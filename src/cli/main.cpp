@@ -34,7 +34,9 @@ constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
                                  Command{"compare", cli::compare, cli::compare_help},
                                  Command{"bench", cli::bench, cli::bench_help},
                                  Command{"generate", cli::generate, cli::generate_help},
-                                 Command{"info", cli::info, cli::info_help}};
+                                 Command{"info", cli::info, cli::info_help},
+                                 Command{"completion", cli::completion, cli::completion_help},
+                                 Command{"man", cli::man, cli::man_help}};
 
 const Command& command_named(std::string_view name) {
   const auto found = std::ranges::find(commands, name, &Command::name);
@@ -61,7 +63,7 @@ int dispatch(const cli::Arguments& words) {
                                   : cli::program_help());
     return 0;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "-V") {
     print_output(runtime::version_line() + '\n');
     return 0;
   }

@@ -132,16 +132,25 @@ std::string add_outputs(const CommandLine& line, const std::string& page_path,
 
 }  // namespace
 
+OptionTable report_options() {
+  return OptionTable(std::vector<std::span<const OptionRow>>{rows});
+}
+
 int report(const Arguments& arguments, const char* const*) {
-  constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 3> settings = {"csv", "extra-p", "svg"};
-  const OptionTable table(std::vector<std::span<const OptionRow>>{rows});
-  const CommandLine line = table.parse_command_line(arguments, switches, settings);
+  const OptionTable table = report_options();
+  const CommandLine line =
+      table.parse_command_line(arguments, switches_of_report, settings_of_report);
   const char* const no_environment = nullptr;
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
-  reject_json_file(line);
+  const Printing printing = printing_of(line);
+  const bool as_json = printing == Printing::json;
+  const bool as_markdown = line.switches.contains("markdown");
+  const bool as_latex = line.switches.contains("latex");
+  if (int{as_json} + int{as_markdown} + int{as_latex} > 1) {
+    throw UsageError("--json, --markdown and --latex write to standard output: give one of them");
+  }
   const Options options = table.resolve(line, &no_environment, std::nullopt);
   const std::string& page = options.text("output.file");
   // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
@@ -154,7 +163,9 @@ int report(const Arguments& arguments, const char* const*) {
   if (const std::string* const path = setting(line, "extra-p")) {
     outputs.expect_destination("--extra-p", *path, io::Contents::extra_p);
   }
-  const report::Report report = report::make_report(files);
+  const report::Report report = line.switches.contains("together")
+                                    ? report::make_report_together(files)
+                                    : report::make_report(files);
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }
@@ -164,12 +175,15 @@ int report(const Arguments& arguments, const char* const*) {
   if (!why_no_pictures.empty()) {
     log.warn(fmt::format("the page lacks figures: {}", why_no_pictures));
   }
-  if (!page.empty() || line.switches.contains("json")) {  // the text has the sentences itself
+  if (!page.empty() || as_json || as_markdown || as_latex) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
-  print_output(line.switches.contains("json") ? report::to_json(report)
-               : !page.empty()                ? fmt::format("page={}\n", printable(page))
-                                              : report::to_text(report));
+  if (printing == Printing::none) return report::exit_code(report);
+  print_output(as_json         ? report::to_json(report)
+               : as_markdown   ? report::to_markdown(report)
+               : as_latex      ? report::to_latex(report)
+               : !page.empty() ? fmt::format("page={}\n", printable(page))
+                               : report::to_text(report));
   return report::exit_code(report);
 }
 

@@ -22,48 +22,61 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words of the command line that are not options of the table. `rates` is short for measure.rates;
-/// the others are for a dry run.
-constexpr std::array<std::string_view, 1> switches = {"dry-run"};
-constexpr std::array<std::string_view, 3> settings = {"ranks", "gpus-per-node", "rates"};
 constexpr std::uint64_t default_ranks_on_host = 8;
 
-std::uint64_t positive_count(const CommandLine& line, std::string_view name,
-                             std::uint64_t otherwise) {
-  const auto found = line.settings.find(name);
-  if (found == line.settings.end()) return otherwise;
+/// The number of ranks that the setting `name` has as `text`. Throws UsageError.
+std::uint64_t positive_count(std::string_view name, const std::string& text) {
   try {
-    const std::uint64_t count = parse_count(found->second);
+    const std::uint64_t count = parse_count(text);
     if (count > 0 && count <= UINT32_MAX) return count;
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("--{}: {}", name, error.what()));
   }
-  throw UsageError(fmt::format("--{}: {} is not possible: give a number of ranks from 1 to 2^32-1",
-                               name, found->second));
+  throw UsageError(
+      fmt::format("--{}: {} is not possible: give a number of ranks from 1 to 2^32-1", name, text));
+}
+std::uint64_t positive_count(const CommandLine& line, std::string_view name,
+                             std::uint64_t otherwise) {
+  const auto found = line.settings.find(name);
+  return found == line.settings.end() ? otherwise : positive_count(name, found->second);
 }
 
-/// The ranks of a dry run; nothing without --dry-run. Throws UsageError if a value is not
+/// The numbers of ranks of a dry run: --ranks 1,2,4, else `otherwise`. Throws UsageError.
+std::vector<std::uint64_t> numbers_of_ranks(const CommandLine& line, std::uint64_t otherwise) {
+  const auto found = line.settings.find("ranks");
+  if (found == line.settings.end()) return {otherwise};
+  std::vector<std::uint64_t> numbers;
+  for (const std::string_view number : split(found->second, ',')) {
+    numbers.push_back(positive_count("ranks", std::string(number)));
+  }
+  return numbers;
+}
+
+/// The launches that a dry run plans; none without --dry-run. Throws UsageError if a value is not
 /// possible, or if --ranks or --gpus-per-node is given without --dry-run.
-std::optional<measure::PlannedRanks> planned_ranks(const CommandLine& line) {
+std::vector<measure::PlannedRanks> planned_launches(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
-    if (line.settings.empty()) return std::nullopt;
+    if (line.settings.empty()) return {};
     throw UsageError(fmt::format(
         "--{} is only for dry runs: pass --dry-run too, or leave it out, since mpirun or srun sets "
         "the number of ranks",
         line.settings.begin()->first));
   }
-  measure::PlannedRanks planned;
   const auto launched = ranks::launched().value_or(ranks::Launched{1, 1, ""});
-  planned.ranks = positive_count(line, "ranks", launched.ranks);
-  const bool is_launched = planned.ranks == launched.ranks;
-  const std::uint64_t on_host = is_launched ? launched.ranks_on_host : default_ranks_on_host;
-  planned.ranks_on_host = std::min(planned.ranks, positive_count(line, "gpus-per-node", on_host));
   const bool is_given = line.settings.contains("gpus-per-node");
-  planned.assumes_hosts = !is_given && !is_launched;
-  planned.why_hosts = is_given      ? "from --gpus-per-node"
+  std::vector<measure::PlannedRanks> launches;
+  for (const std::uint64_t ranks : numbers_of_ranks(line, launched.ranks)) {
+    const bool is_launched = ranks == launched.ranks;
+    const std::uint64_t on_host = is_launched ? launched.ranks_on_host : default_ranks_on_host;
+    launches.push_back(
+        {.ranks = ranks,
+         .ranks_on_host = std::min(ranks, positive_count(line, "gpus-per-node", on_host)),
+         .why_hosts = is_given      ? "from --gpus-per-node"
                       : is_launched ? "as the launcher has started them"
-                                    : "assumed; --gpus-per-node sets the number on each host";
-  return planned;
+                                    : "assumed; --gpus-per-node sets the number on each host",
+         .assumes_hosts = !is_given && !is_launched});
+  }
+  return launches;
 }
 
 /// The INI file of a scaling study that the command line names; empty if there is none.
@@ -74,17 +87,24 @@ std::string study_of(const CommandLine& line) {
   return {};
 }
 
-/// Sets `ini` to the INI file that the arguments name, and `dry` to the ranks of a dry run, if
-/// it is one.
-Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
-              std::optional<measure::PlannedRanks>& dry) {
-  CommandLine line = all_options().parse_command_line(arguments, switches, settings);
+/// The arguments of `run` besides its options.
+struct Request {
+  fs::path ini;                            ///< the INI file that they name; or empty
+  std::vector<measure::PlannedRanks> dry;  ///< the launches of a dry run; empty for a run
+  Printing printing = Printing::text;
+};
+
+/// Sets `request` to the other arguments.
+Options parse(const Arguments& arguments, const char* const* environment, Request& request) {
+  CommandLine line = all_options().parse_command_line(arguments, switches_of_run, settings_of_run);
   if (auto rates = line.settings.extract("rates")) {
     line.values["measure.rates"] = std::move(rates.mapped());
   }
-  dry = planned_ranks(line);
+  request.printing = printing_of(line);
+  request.dry = planned_launches(line);
+  const bool is_dry = !request.dry.empty();
   const std::string study = study_of(line);
-  if (!dry && !study.empty()) {
+  if (!is_dry && !study.empty()) {
     throw UsageError(
         fmt::format("'{}' describes a scaling study (it has a section [scale]): start it with "
                     "shardstream scale {}, or plan a run of exactly its data with --dry-run "
@@ -92,11 +112,12 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
                     study, shell_line({study})));
   }
   const OptionTable table = !study.empty() ? scale::with_run_defaults(scale_table())
-                            : dry          ? scale_table()
+                            : is_dry       ? scale_table()
                                            : all_options();
-  Options options = resolve_workload("run", table, std::move(line), environment, ini);
+  Options options = resolve_workload("run", table, std::move(line), environment, request.ini);
   constexpr std::array<std::string_view, 1> dry_run_keys = {"measure.rates"};
-  reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(dry_run_keys)
+  reject_options_of_other_workloads(options, is_dry
+                                                 ? std::span<const std::string_view>(dry_run_keys)
                                                  : std::span<const std::string_view>());
   return options;
 }
@@ -113,29 +134,38 @@ std::string warning_of_weak_study(const fs::path& ini, const Options& options,
       ini.string(), shell_line({ini.string()}));
 }
 
+/// A dry run.
+void plan(const Options& options, const Request& request) {
+  Log log;
+  for (const std::string& warning : options.warnings()) log.warn(warning);
+  std::vector<execution::DryRun> runs;
+  for (const measure::PlannedRanks& launch : request.dry) {
+    const std::string weak = warning_of_weak_study(request.ini, options, launch.ranks);
+    if (!weak.empty() && runs.empty()) log.warn(weak);
+    runs.push_back(execution::dry_run(options, launch, log));
+  }
+  if (request.printing != Printing::none) {
+    print_output(execution::to_output(runs, request.printing));
+  }
+}
+
 }  // namespace
 
 int run(const Arguments& arguments, const char* const* environment) {
-  fs::path ini;
-  std::optional<measure::PlannedRanks> dry;
+  Request request;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
     // All processes of a launcher would print the same text and errors: only the first one does.
     if (!ranks::first_of_launcher()) return static_cast<int>(ExitCode::done);
-    const Options options = parse(arguments, environment, ini, dry);
-    Log log;
-    for (const std::string& warning : options.warnings()) log.warn(warning);
-    if (dry) {
-      const std::string weak = warning_of_weak_study(ini, options, dry->ranks);
-      if (!weak.empty()) log.warn(weak);
-      print_output(execution::dry_run(options, *dry, log));
-    }
+    plan(parse(arguments, environment, request), request);
     return static_cast<int>(ExitCode::done);
   }
   return in_session(
-      [&] { return parse(arguments, environment, ini, dry); },
+      [&] { return parse(arguments, environment, request); },
       [&](const ranks::Session& session, const Options& options, Log& log) {
-        execution::run_workload(session, options, log,
-                                {"shardstream run " + shell_line(arguments), ini});
+        if (request.printing == Printing::none) log.omit_information();
+        execution::run_workload(
+            session, options, log,
+            {"shardstream run " + shell_line(arguments), request.ini, request.printing});
         return ExitCode::done;
       },
       "use a smaller --pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host");

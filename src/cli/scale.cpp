@@ -32,7 +32,7 @@ namespace {
 
 /// The speed-ups that the scaling laws predict for a serial share, without any run.
 std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
-                      const char* const* environment) {
+                      const char* const* environment, Printing printing) {
   double serial = 0;
   try {
     serial = parse_number(share);
@@ -61,6 +61,8 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
     sizes.add({std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks, size.gustafson,
                size.gustafson / size.ranks});
   }
+  if (printing == Printing::none) return {};
+  if (printing == Printing::json) return to_json(std::span(&sizes, 1));
   return fmt::format(
       "{}\nAmdahl: fixed work; {} of the time of a run on one rank is serial; the speed-up is {}.\n"
       "Gustafson: growing work; {} of the time of the parallel run is serial.\n",
@@ -71,12 +73,11 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
 }  // namespace
 
 int scale(const Arguments& arguments, const char* const* environment) {
-  constexpr std::array<std::string_view, 1> switches = {"list"};
-  constexpr std::array<std::string_view, 3> settings = {"predict", "only", "rates"};
   const OptionTable table = scale_table(), run_table = all_options();
-  CommandLine line = table.parse_command_line(arguments, switches, settings);
+  CommandLine line = table.parse_command_line(arguments, switches_of_scale, settings_of_scale);
+  const Printing printing = printing_of(line);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
-    print_output(predicted(share->second, table, line, environment));
+    print_output(predicted(share->second, table, line, environment, printing));
     return static_cast<int>(ExitCode::done);
   }
   scale::reject_many_copies();
@@ -94,15 +95,21 @@ int scale(const Arguments& arguments, const char* const* environment) {
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
   const scale::Order order{options, run_table, environment, scale::folder_of(options), only, rates};
+  if (printing == Printing::none) log.omit_information();
   if (lists) {
-    print_output(scale::list_study(order));
+    const scale::StudyList list = scale::list_study(order);
+    if (printing != Printing::none) {
+      print_output(printing == Printing::json ? to_json(list) : to_text(list));
+    }
     return static_cast<int>(ExitCode::done);
   }
   const ExitCode code = scale::run_study(order, log);
   if (code == ExitCode::checkpointed || !only.empty()) return static_cast<int>(code);
   const std::array<std::string, 1> folder = {order.folder.string()};
   const report::Report report = report::make_report(report::result_files(folder));
-  print_output(report::to_text(report));
+  if (printing != Printing::none) {
+    print_output(printing == Printing::json ? report::to_json(report) : report::to_text(report));
+  }
   return code == ExitCode::done ? report::exit_code(report) : static_cast<int>(code);
 }
 

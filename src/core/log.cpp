@@ -23,10 +23,13 @@ constexpr Progress::Clock::duration first_line = 5s, max_interval = 10min;
 }  // namespace
 
 void Log::warn(std::string_view line, const std::vector<std::string>& details) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(warnings_, line) != warnings_.end()) return;
+    warnings_.emplace_back(line);
+  }
   write("warning: ", line);
   for (const std::string& detail : details) write("  ", detail);
-  const std::lock_guard lock(mutex_);
-  warnings_.emplace_back(line);
 }
 
 std::vector<std::string> Log::warnings() const {

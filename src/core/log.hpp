@@ -19,8 +19,15 @@ class Log {
   explicit Log(std::string prefix = {}, std::FILE* out = stderr)
       : prefix_(std::move(prefix)), out_(out) {}
 
-  void info(std::string_view line) { write("", line); }
-  /// The details follow the warning, one line each.
+  /// From now on, the log only writes warnings and errors. Call it before threads use the log.
+  void omit_information() { is_quiet_ = true; }
+  /// Whether the progress of long steps is to be shown.
+  bool shows_progress() const { return !is_quiet_; }
+
+  void info(std::string_view line) {
+    if (!is_quiet_) write("", line);
+  }
+  /// The details follow the warning, one line each. Each warning is written once.
   void warn(std::string_view line, const std::vector<std::string>& details = {});
   void error(std::string_view line) { write("error: ", line); }
 
@@ -34,6 +41,7 @@ class Log {
   std::string prefix_;
   std::vector<std::string> warnings_;
   std::FILE* out_;
+  bool is_quiet_ = false;
 };
 
 /// The progress of a long step. On a terminal, a bar appears after 2 s, and the destructor clears

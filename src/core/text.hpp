@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <iterator>
@@ -37,6 +38,9 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   pieces.push_back(trim(text));
   return pieces;
 }
+/// The pieces would refer to a string that is gone.
+template <std::same_as<std::string> Temporary>
+void split(Temporary&& text, char separator) = delete;
 
 /// "a, b, c": the items joined by `separator`. `words` converts an item to text or to a whole
 /// number. This is not fmt::join, because GCC 12 warns about it in fmt 9 at -O2.

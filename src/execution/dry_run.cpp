@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "execution/output.hpp"
@@ -86,9 +88,17 @@ std::vector<std::string> of_checkpoints(const Options& options, const fs::path& 
   return lines;
 }
 
+std::string in_full(const DryRun& run) {
+  std::string text =
+      fmt::format("dry run of {} on {}, {} per host: nothing is computed or written\n",
+                  run.workload, counted(run.ranks, "rank"), run.ranks_on_host);
+  for (const std::string& line : run.lines) text += printable(line) + '\n';  // for names of files
+  return text;
+}
+
 }  // namespace
 
-std::string dry_run(const Options& options, const measure::PlannedRanks& planned, Log& log) {
+DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log& log) {
   const std::string& workload = options.text("run.workload");
   measure::Machine machine(options, planned);
   const std::unique_ptr<workloads::Task> task = workloads::open(options);
@@ -99,25 +109,46 @@ std::string dry_run(const Options& options, const measure::PlannedRanks& planned
   const workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
-  std::vector<std::string> lines;
+  DryRun run{.workload = workload,
+             .ranks = planned.ranks,
+             .ranks_on_host = machine.ranks_on_host(),
+             .seconds = prediction.seconds,
+             .is_minimum = prediction.is_minimum,
+             .lines = {}};
   for (const auto& part : {prediction.answer, machine.lines(), prediction.plan}) {
-    lines.insert(lines.end(), part.begin(), part.end());
+    run.lines.insert(run.lines.end(), part.begin(), part.end());
   }
   if (output) {
-    lines.push_back(
+    run.lines.push_back(
         fmt::format("result: {} takes {} of disk", output->name, format_size(bytes_of(output))));
   }
   if (prediction.checkpoints) {
     const auto found = of_checkpoints(options, result_path(options, planned.ranks), output,
                                       *prediction.checkpoints, log);
-    lines.insert(lines.end(), found.begin(), found.end());
+    run.lines.insert(run.lines.end(), found.begin(), found.end());
   }
   machine.warn(log);
-  std::string text =
-      fmt::format("dry run of {} on {} rank{}, {} per host: nothing is computed or written\n",
-                  workload, planned.ranks, planned.ranks == 1 ? "" : "s", machine.ranks_on_host());
-  for (const std::string& line : lines) text += printable(line) + '\n';  // for names of files
-  return text;
+  return run;
+}
+
+std::string to_output(std::span<const DryRun> runs, Printing printing) {
+  if (printing == Printing::text && runs.size() == 1) return in_full(runs.front());
+  Table predictions("predictions", {{"workload", ColumnType::text},
+                                    {"ranks", ColumnType::integer},
+                                    {"ranks_per_host", ColumnType::integer},
+                                    {"time", ColumnType::real, "s"},
+                                    {"kind", ColumnType::text},
+                                    {"speedup", ColumnType::real}});
+  Table lines("lines", {{"ranks", ColumnType::integer}, {"line", ColumnType::text}});
+  for (const DryRun& run : runs) {
+    const auto ranks = static_cast<std::int64_t>(run.ranks);
+    predictions.add({run.workload, ranks, static_cast<std::int64_t>(run.ranks_on_host), run.seconds,
+                     run.is_minimum ? "minimum" : "estimate", runs.front().seconds / run.seconds});
+    for (const std::string& line : run.lines) lines.add({ranks, line});
+  }
+  if (printing == Printing::text) return to_text(predictions);
+  const std::array tables = {std::move(predictions), std::move(lines)};
+  return to_json(tables);
 }
 
 }  // namespace shardstream::execution

@@ -1,6 +1,7 @@
 #include "execution/output.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -18,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The job number of the batch system, else the time, so that default names do not collide.
+/// The job number of the batch system, else time and process, so that default names do not collide.
 std::string job_id() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
     if (const char* id = std::getenv(name)) return id;
   }
-  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return fmt::format("{}-{}", std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                     ::getpid());
 }
 
 /// The files that a run publishes.
@@ -79,12 +80,12 @@ Output::~Output() {
 }
 
 void Output::keep() {
-  const char* const rank = session_.size() > 1 ? "rank 0: " : "";
-  remove_.keep({io::part_path_of(path_, uuid_), journal_path_},
-               session_.rank() == 0
-                   ? printable(fmt::format("{}interrupted{{}}: {}", rank, what_is_kept())) + '\n'
-                   : "");
+  remove_.keep({io::part_path_of(path_, uuid_), journal_path_}, last_words());
   keeps_ = true;
+}
+
+void Output::keep_earlier(const fs::path& earlier) {
+  remove_.keep({earlier}, last_words());
 }
 
 void Output::publish(Failure failure) {
@@ -93,6 +94,12 @@ void Output::publish(Failure failure) {
   file_->publish(failure == Failure::none ? "complete" : "unverified");
   published_ = true;
   if (!keeps) io::remove_journals(path_, uuid_);
+}
+
+std::string Output::last_words() const {
+  if (session_.rank() != 0) return {};
+  const char* const rank = session_.size() > 1 ? "rank 0: " : "";
+  return printable(fmt::format("{}interrupted{{}}: {}", rank, what_is_kept())) + '\n';
 }
 
 std::string Output::what_is_kept() const {

@@ -43,6 +43,11 @@ class Output {
   /// 0 prints that. Thread-safe.
   void keep();
 
+  /// From now on, a run that is interrupted ends with ExitCode::checkpointed, since a later run can
+  /// resume from `earlier`, the part file of an earlier run, and rank 0 prints that. keep()
+  /// replaces this.
+  void keep_earlier(const std::filesystem::path& earlier);
+
   /// The reason why a result has failed its verification. With wrong tiles, the checkpoint is kept:
   /// wrong tiles are in no journal, so that the next run can resume from the correct ones.
   enum class Failure { none, of_tiles, of_input };
@@ -54,6 +59,7 @@ class Output {
 
  private:
   std::string what_is_kept() const;
+  std::string last_words() const;
 
   const ranks::Session& session_;
   std::filesystem::path path_;

@@ -153,13 +153,8 @@ Table metrics_table(const workloads::Outcome& outcome) {
                           {"value", ColumnType::text},
                           {"number", ColumnType::real},
                           {"unit", ColumnType::text}});
-  for (const workloads::Metric& metric : outcome.metrics) {
-    double number = std::numeric_limits<double>::quiet_NaN();
-    if (const auto* real = std::get_if<double>(&metric.value)) number = *real;
-    if (const auto* integer = std::get_if<std::int64_t>(&metric.value)) {
-      number = static_cast<double>(*integer);
-    }
-    table.add({metric.key, to_text(metric.value, 17), number, metric.unit});
+  for (const Metric& metric : outcome.metrics) {
+    table.add({metric.key, to_text(metric.value, 17), number_of(metric), metric.unit});
   }
   return table;
 }

@@ -32,6 +32,7 @@ Resumption::Resumption(const ranks::Session& session, const Options& options, co
 workloads::Resume Resumption::begin(Output& output, const std::string& uuid,
                                     const io::RangeWriter* matrix) {
   matrix_ = matrix;
+  if (earlier_) output.keep_earlier(earlier_->runs.front().part);
   journal_.emplace(path_, uuid, session_.rank(), session_.size(), matrix, log_,
                    [&] { output.keep(); });
   return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};

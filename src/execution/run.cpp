@@ -8,7 +8,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "core/log.hpp"
@@ -39,19 +38,6 @@ double peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024;
-}
-
-void print(const workloads::Outcome& outcome, const fs::path& file) {
-  std::string lines;
-  for (const workloads::Metric& metric : outcome.metrics) {
-    const std::string value =
-        std::visit([&](const auto& cell) { return fmt::format(fmt::runtime(metric.format), cell); },
-                   metric.value);
-    lines += fmt::format("{}={}{}{}\n", metric.key, printable(value),
-                         metric.unit.empty() ? "" : " ", metric.unit);
-  }
-  print_output(fmt::format("{}file={}\n", lines, printable(file.string())),
-               fmt::format("; the result is complete in {}", file.string()));
 }
 
 /// Describes a change of the inputs since they were opened, as found by the lowest rank; empty if
@@ -191,12 +177,12 @@ void warn_of_outcome(const runtime::Runtime& runtime, const workloads::Outcome& 
 /// Stores and publishes the result and then the trace, and prints the metrics. Only rank 0 has
 /// files. Collective.
 void publish(const runtime::Runtime& runtime, Output& output, Resumption* resumption,
-             const std::string& command_line, const io::Origin& inputs, const Record& record,
+             const Invocation& invocation, const io::Origin& inputs, const Record& record,
              Output::Failure failure, workloads::Outcome& outcome) {
   runtime.session.collectively([&] {
     io::ResultFile* file = output.file();
     if (file == nullptr) return;
-    file->attribute("/", "argv", command_line);
+    file->attribute("/", "argv", invocation.command_line);
     file->attribute("/", "restart_count",
                     restart_count(resumption != nullptr ? resumption->restarts() : 0));
     store(*file, runtime, record, outcome, inputs);
@@ -207,7 +193,10 @@ void publish(const runtime::Runtime& runtime, Output& output, Resumption* resump
       publish_trace(*output.trace(), record, runtime.options.text("study.name"), runtime.log,
                     outcome);
     }
-    print(outcome, file->path());
+    const std::string path = file->path().string();
+    outcome.metrics.push_back({"file", path});
+    print_metrics(outcome.metrics, invocation.printing,
+                  fmt::format("; the result is complete in {}", path));
   });
 }
 
@@ -253,8 +242,8 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const auto failure = !failed          ? Output::Failure::none
                        : change.empty() ? Output::Failure::of_tiles
                                         : Output::Failure::of_input;
-  publish(runtime, *output, resumption ? &*resumption : nullptr, invocation.command_line, inputs,
-          record, failure, outcome);
+  publish(runtime, *output, resumption ? &*resumption : nullptr, invocation, inputs, record,
+          failure, outcome);
   session.collectively([&] {
     if (failed) fail_verification(path, outcome.verdict, !change.empty());
   });

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/log.hpp"
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "ranks/session.hpp"
 
@@ -14,6 +15,7 @@ namespace shardstream::execution {
 struct Invocation {
   std::string command_line;   ///< quoted for a shell; becomes the attribute argv
   std::filesystem::path ini;  ///< the configuration file, which a result never replaces; or empty
+  Printing printing = Printing::text;  ///< of the metrics
 };
 
 /// Runs the workload of run.workload, writes its result file and prints its metrics on rank 0.

@@ -105,6 +105,9 @@ class Run {
 
  private:
   bool writes_file() const { return !file_.path().empty(); }
+  bool prints(Printing printing) const {
+    return session_.rank() == 0 && request_.printing == printing;
+  }
   Finished run_one(const Experiment& experiment);
   RankResult run_on_this_rank(const Experiment& experiment, int at_once);
   RankResult take_turns(const Experiment& experiment);
@@ -307,16 +310,23 @@ ExitCode Run::run_all() {
     const Finished& finished = finished_.back();
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
     session_.collectively([&] {
-      if (session_.rank() == 0) print_output(report::to_text(finished.result) + '\n');
+      if (prints(Printing::text)) print_output(report::to_text(finished.result) + '\n');
     });
     publish();
   }
   session_.collectively([&] {
-    if (session_.rank() != 0) return;
-    if (finished_.size() > 1) print_output(report::count_of_states(results()) + ".\n");
-    if (writes_file()) {
-      print_output(fmt::format("file={}\n", printable(file_.path().string())));
+    const std::string path = writes_file() ? file_.path().string() : "";
+    if (prints(Printing::json)) {
+      print_output(report::to_json({.path = path,
+                                    .command = request_.command_line,
+                                    .created = "",
+                                    .device = runtime_.device->info().name,
+                                    .ranks = static_cast<std::size_t>(session_.size()),
+                                    .experiments = results()}));
     }
+    if (!prints(Printing::text)) return;
+    if (finished_.size() > 1) print_output(report::count_of_states(results()) + ".\n");
+    if (!path.empty()) print_output(fmt::format("file={}\n", printable(path)));
   });
   if (any(State::wrong)) return ExitCode::unverified;
   if (any(State::failed) || any(State::not_run)) return ExitCode::failed;

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "experiments/experiment.hpp"
 #include "ranks/session.hpp"
@@ -21,13 +22,15 @@ struct BenchRequest {
   std::span<const Experiment* const> experiments;
   bool quick = false;  ///< fewer and smaller cases, measured for a shorter time
   std::string command_line;
+  Printing printing = Printing::text;
 };
 
-/// Runs the experiments in turn, each on all ranks. After each experiment, prints its table
-/// and replaces the file by one with all finished experiments, so that an interruption loses at
-/// most the current one. A failed experiment does not affect the others, unless the CUDA context is
-/// lost: then the rest is not run. Returns unverified if an answer was wrong, else failed if an
-/// experiment failed or was not run, else usage if an option was rejected, else done. Collective.
+/// Runs the experiments in turn, each on all ranks. After each experiment, prints its table (as
+/// text) and replaces the file by one with all finished experiments, so that an interruption loses
+/// at most the current one. JSON is printed at the end. A failed experiment does not affect the
+/// others, unless the CUDA context is lost: then the rest is not run. Returns unverified if an
+/// answer was wrong, else failed if an experiment failed or was not run, else usage if an option
+/// was rejected, else done. Collective.
 ExitCode run_experiments(const ranks::Session& session, const Options& options, Log& log,
                          const BenchRequest& request);
 

@@ -69,17 +69,20 @@ bool exchange(std::string_view input, int in, int out, int err, FilterOutput& ou
 
 }  // namespace
 
-FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout) {
+FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout,
+                    const std::vector<std::string>& environment) {
   const auto program = find_program(words.front());
   if (!program) return {};
   FilterOutput output;
   output.started = true;
   Ends in = make_ends(), out = make_ends(), err = make_ends();
   const char* const path = ::getenv("PATH");
-  const Program filter_program{
+  Program filter_program{
       .path = *program,
       .words = words,
       .environment = {"LC_ALL=C", fmt::format("PATH={}", path == nullptr ? "" : path)}};
+  filter_program.environment.insert(filter_program.environment.end(), environment.begin(),
+                                    environment.end());
   Child child(filter_program, {in.child.get(), out.child.get(), err.child.get()});
   for (Ends* ends : {&in, &out, &err}) ends->child.close();
   const auto end = Clock::now() + std::chrono::seconds(timeout);

@@ -13,8 +13,9 @@ struct FilterOutput {
 };
 
 /// Runs `words` (a program in PATH and its arguments) with `input` as its standard input until it
-/// ends. It gets no environment but PATH and LC_ALL=C. Ends it after `timeout` seconds. Throws
-/// Error if no process can be started.
-FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout);
+/// ends. It gets no environment but PATH, LC_ALL=C and `environment` (NAME=value). Ends it after
+/// `timeout` seconds. Throws Error if no process can be started.
+FilterOutput filter(const std::vector<std::string>& words, const std::string& input, int timeout,
+                    const std::vector<std::string>& environment = {});
 
 }  // namespace shardstream::process

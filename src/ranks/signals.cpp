@@ -156,7 +156,9 @@ RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
 void RemoveOnSignal::keep(const std::vector<std::filesystem::path>& paths,
                           const std::string& words) {
   expect(!paths.empty() && paths.size() <= max_paths, "a signal keeps a few files");
-  for (std::size_t i = 0; i < paths.size(); ++i) set_path(paths_to_keep[i], full_path(paths[i]));
+  for (std::size_t i = 0; i < max_paths; ++i) {
+    set_path(paths_to_keep[i], i < paths.size() ? full_path(paths[i]) : "");
+  }
   last_words.set(words);
   has_checkpoint = true;
   for (const auto& path : paths) {

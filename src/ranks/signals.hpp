@@ -31,8 +31,8 @@ class RemoveOnSignal {
   /// standard error, a line of at most 4096 bytes (or nothing if it is empty), in which "{}" is
   /// replaced by " by SIGTERM", or by nothing if no signal ends the process. The signals then end
   /// the process with ExitCode::checkpointed. However, if the first of `paths` does not exist at
-  /// that moment, because another rank had nothing to keep, all paths are removed as before. Call
-  /// it at most once, from any thread.
+  /// that moment, because another rank had nothing to keep, all paths are removed as before. A
+  /// later call replaces an earlier one. Call it from any thread.
   void keep(const std::vector<std::filesystem::path>& paths, const std::string& words);
 
  private:

@@ -65,4 +65,7 @@ std::string words_on_precision(const ExperimentResult& experiment);
 std::string to_text(const ExperimentResult& experiment);
 std::string to_text(const BenchFile& bench);
 
+/// One JSON object, as described in README.md of this folder.
+std::string to_json(const BenchFile& bench);
+
 }  // namespace shardstream::report

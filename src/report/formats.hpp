@@ -17,6 +17,11 @@ std::string to_text(const Report& report);
 /// One JSON object with a final line break, as described in README.md of this folder.
 std::string to_json(const Report& report);
 
+/// For each study, its sizes with node-hours and GPU-hours as a table of Markdown, or as a table
+/// environment of LaTeX without packages.
+std::string to_markdown(const Report& report);
+std::string to_latex(const Report& report);
+
 /// A file of a format that has several.
 struct NamedText {
   std::string name;  ///< without a folder

@@ -7,18 +7,13 @@
 #include "core/text.hpp"
 #include "report/formats.hpp"
 #include "report/json_values.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report {
 namespace {
 
 void put_unknown(Json& object, const std::string& name) {
   for (const char* end : {"", "_lo", "_hi"}) object[name + end] = nullptr;
-}
-
-const char* word_of(study::FitVerdict verdict) {
-  return verdict == study::FitVerdict::fits           ? "yes"
-         : verdict == study::FitVerdict::does_not_fit ? "no"
-                                                      : "unclear";
 }
 
 Json of_size(const study::Size& size, const SizeFacts& facts) {
@@ -46,6 +41,10 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
   point["to_result"] = number(facts.to_result);
   point["launcher"] = number(facts.launcher);
   point["host_memory"] = number(facts.host_memory);
+  point["nodes"] = number(facts.nodes);
+  point["gpus"] = number(facts.gpus);
+  point["node_hours"] = number(facts.cost.node_hours);
+  point["gpu_hours"] = number(facts.cost.gpu_hours);
   return point;
 }
 
@@ -60,20 +59,17 @@ Json of_outliers(const StudyReport& study) {
   return list;
 }
 
-/// The expectation of the law at twice the largest size; null without a law.
+/// The extrapolated law; null without one.
 Json expected(const StudyReport& study) {
-  const int ranks = 2 * study.table.sizes.back().ranks;
-  Json object = {{"ranks", ranks}};
-  if (study.gustafson) {
-    put(object, "efficiency", study.gustafson->predict_efficiency(ranks));
-    return object;
+  if (!study.expected) return nullptr;
+  const study::Extrapolation& next = *study.expected;
+  Json object = {{"ranks", next.ranks}};
+  if (next.seconds) put(object, "time", *next.seconds);
+  if (next.speedup) put(object, "speedup", *next.speedup);
+  put(object, "efficiency", next.efficiency);
+  if (study.is_strong()) {
+    object["max_speedup"] = next.max_speedup ? Json(*next.max_speedup) : Json(nullptr);
   }
-  if (!study.amdahl) return nullptr;
-  const auto law = study.amdahl->predict(ranks);
-  if (!law) return nullptr;
-  put(object, "time", law->seconds);
-  put(object, "speedup", law->speedup);
-  put(object, "efficiency", law->efficiency);
   return object;
 }
 
@@ -90,6 +86,13 @@ Json of_residuals(const StudyReport& study) {
   return list;
 }
 
+/// The shares of the configured law; null without one.
+void put_configured(Json& object, const StudyReport& study) {
+  const auto& law = study.configured;
+  object["serial_configured"] = law ? number(law->serial_share) : Json(nullptr);
+  object["serial_expected"] = law ? number(law->expected_share) : Json(nullptr);
+}
+
 Json of_study(const StudyReport& study) {
   Json object = {{"name", study.name},
                  {"workload", study.workload},
@@ -98,18 +101,17 @@ Json of_study(const StudyReport& study) {
                  {"unit", study.unit},
                  {"reference_ranks", study.table.anchor}};
   object["law"] = study.is_strong() ? "Amdahl" : "Gustafson";
-  const study::Fit* fit = nullptr;
+  const study::Fit* const fit = study.fit();
   if (study.amdahl) {
     put(object, "serial", study.amdahl->serial_share);
     put(object, "serial_seconds", study.amdahl->serial_seconds);
-    fit = &study.amdahl->law.fit;
   } else if (study.gustafson) {
     put(object, "serial", study.gustafson->serial_share);
-    fit = &study.gustafson->fit;
   } else {
     put_unknown(object, "serial");
   }
-  object["law_fits"] = word_of(fit == nullptr ? study::FitVerdict::cannot_tell : fit->verdict);
+  put_configured(object, study);
+  object["law_fits"] = word_of_fit(study);
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
   if (study.scalability) {
@@ -118,18 +120,36 @@ Json of_study(const StudyReport& study) {
   }
   object["points"] = Json::array();
   for (std::size_t i = 0; i < study.facts.size(); ++i) {
-    object["points"].push_back(of_size(study.table.sizes[i], study.facts[i]));
+    Json point = of_size(study.table.sizes[i], study.facts[i]);
+    point["speedup_configured"] = study.configured
+                                      ? number(study.configured->expected.sizes[i].speedup.value)
+                                      : Json(nullptr);
+    object["points"].push_back(std::move(point));
   }
   object["expected"] = expected(study);
+  object["why_not_expected"] = study.expected.why_not;
+  object["node_hours"] = number(study.cost.node_hours);
+  object["gpu_hours"] = number(study.cost.gpu_hours);
   object["contradiction"] = study.contradiction;
   object["outliers"] = of_outliers(study);
   object["notes"] = study.notes;
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
+  object["interrupted"] = of_attempts(study.interrupted);
   object["missing"] = study.missing;
   object["timelines"] = Json::array();
   for (const RunFile& run : study.timelines) object["timelines"].push_back(run.path.string());
   return object;
+}
+
+Json of_together(const Together& together) {
+  Json list = Json::array();
+  for (const Distinction& each : together.studies) {
+    Json differs = Json::object();
+    for (const auto& [key, value] : each.differs) differs[key] = value;
+    list.push_back({{"letter", each.letter}, {"folder", each.folder}, {"differs", differs}});
+  }
+  return {{"studies", list}, {"why_no_times", together.why_no_times}};
 }
 
 Json of_cell(const Cell& cell) {
@@ -159,9 +179,14 @@ Json of_bench(const BenchFile& bench) {
 
 }  // namespace
 
+std::string to_json(const BenchFile& bench) {
+  return to_document(of_bench(bench));
+}
+
 std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
   for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
+  if (report.together) object["together"] = of_together(*report.together);
   object["benches"] = Json::array();
   for (const BenchFile& bench : report.benches) object["benches"].push_back(of_bench(bench));
   object["unreadable"] = of_files(report.unreadable);

@@ -41,7 +41,8 @@ inline Json of_attempts(const std::vector<study_folder::LaunchAttempt>& attempts
                     {"replicate", attempt.replicate},
                     {"attempt", attempt.number},
                     {"problem", attempt.problem},
-                    {"log", attempt.log}});
+                    {"log", attempt.log},
+                    {"job", attempt.job}});
   }
   return list;
 }

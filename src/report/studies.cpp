@@ -10,7 +10,6 @@
 
 #include "core/error.hpp"
 #include "core/files.hpp"
-#include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "study_folder/names.hpp"
@@ -123,6 +122,36 @@ std::string common_word(const std::vector<const RunFile*>& runs, const std::stri
   return most == count.end() ? "" : most->first;
 }
 
+Cost cost_of(double seconds, double nodes, double gpus) {
+  return {seconds * nodes / 3600, seconds * gpus / 3600};
+}
+
+Cost cost_of(const RunFile& run) {
+  return cost_of(run.to_result(), static_cast<double>(run.hosts), static_cast<double>(run.gpus));
+}
+
+/// The cost of all launches. Attempts count as long as the launcher ran, on the nodes and GPUs of
+/// their number of ranks.
+Cost total_cost(const StudyReport& study, std::span<const study_folder::LaunchAttempt> attempts) {
+  Cost total{0, 0};
+  const auto add = [&](const Cost& cost) {
+    total.node_hours += cost.node_hours;
+    total.gpu_hours += cost.gpu_hours;
+  };
+  for (const auto& attempt : attempts) {
+    const auto facts =
+        std::ranges::find(study.table.sizes, static_cast<int>(attempt.ranks), &study::Size::ranks);
+    if (facts == study.table.sizes.end()) return {};
+    const auto& of = study.facts[static_cast<std::size_t>(facts - study.table.sizes.begin())];
+    add(cost_of(attempt.utc_end - attempt.utc_start, of.nodes, of.gpus));
+  }
+  if (!attempts.empty()) return total;
+  for (const auto* const runs : {&study.runs, &study.timelines}) {
+    for (const RunFile& run : *runs) add(cost_of(run));
+  }
+  return total;
+}
+
 std::vector<SizeFacts> facts_of(const StudyReport& study) {
   std::vector<SizeFacts> facts;
   for (const study::Size& size : study.table.sizes) {
@@ -137,6 +166,11 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .to_result = median_of(runs, &RunFile::to_result),
          .launcher = median_of(runs, [](const RunFile& run) { return run.launcher.start; }),
          .host_memory = number("host_memory_peak"),
+         .nodes =
+             median_of(runs, [](const RunFile& run) { return static_cast<double>(run.hosts); }),
+         .gpus = median_of(runs, [](const RunFile& run) { return static_cast<double>(run.gpus); }),
+         .cost = {median_of(runs, [](const RunFile& run) { return cost_of(run).node_hours; }),
+                  median_of(runs, [](const RunFile& run) { return cost_of(run).gpu_hours; })},
          .repetitions = median_of(runs, [](const RunFile& run) {
            return static_cast<double>(run.repetitions.size());
          })});
@@ -225,6 +259,14 @@ void exclude(std::vector<RunFile>& runs, const std::vector<std::string>& usual,
   });
 }
 
+study::Result<study::Extrapolation> expected_of(const StudyReport& study) {
+  const int next = 2 * study.table.sizes.back().ranks;
+  if (study.amdahl) return study::extrapolate(*study.amdahl, next);
+  if (study.gustafson) return study::extrapolate(*study.gustafson, next);
+  return study::Result<study::Extrapolation>::none(study.is_strong() ? study.amdahl.why_not
+                                                                     : study.gustafson.why_not);
+}
+
 StudyReport make_study(std::vector<RunFile> runs) {
   std::ranges::stable_sort(
       runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
@@ -259,53 +301,28 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.amdahl = study::fit_amdahl(study.table);
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
+  study.expected = expected_of(study);
+  study.configured = configured_law(study.runs, study.table);
   study.drift = study::find_drift(study.table);
   study.outliers = study::find_outliers(study.table);
   return study;
 }
 
+/// The reason why the folder of a study has no results, as the end of a sentence; empty if its
+/// attempts do not tell.
+std::string failure_in(const fs::path& folder) {
+  try {
+    const auto attempts = study_folder::read_attempts(folder);
+    if (attempts.empty() || attempts.back().problem.empty()) return {};
+    const study_folder::LaunchAttempt& last = attempts.back();
+    return fmt::format("; the last launch of its study, {}, has failed: {} (see '{}')", last.name(),
+                       last.problem, (folder / "logs" / last.log).string());
+  } catch (const UsageError& error) {
+    return fmt::format("; {}", error.what());
+  }
+}
+
 }  // namespace
-
-std::size_t StudyReport::throttled() const {
-  std::size_t launches = 0;
-  for (const SizeFacts& each : facts) launches += each.throttled;
-  return launches;
-}
-
-std::size_t StudyReport::unconverged() const {
-  std::size_t launches = 0;
-  for (const SizeFacts& each : facts) launches += each.unconverged;
-  return launches;
-}
-
-std::size_t StudyReport::partly_verified() const {
-  return static_cast<std::size_t>(std::ranges::count_if(runs, [](const RunFile& run) {
-    const std::string verified = run.text("verified");
-    return verified == "partly" || verified == "unchecked";
-  }));
-}
-
-const RunFile* StudyReport::timeline_on(std::uint64_t ranks) const {
-  const auto found = std::ranges::find(timelines, ranks, &RunFile::ranks);
-  return found == timelines.end() ? nullptr : &*found;
-}
-
-std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
-  std::vector<const RunFile*> found;
-  for (const RunFile& run : runs) {
-    if (run.ranks == static_cast<std::uint64_t>(ranks)) found.push_back(&run);
-  }
-  return found;
-}
-
-double median_of(const std::vector<const RunFile*>& runs,
-                 const std::function<double(const RunFile&)>& number) {
-  std::vector<double> values;
-  for (const RunFile* run : runs) {
-    if (const double value = number(*run); std::isfinite(value)) values.push_back(value);
-  }
-  return values.empty() ? std::nan("") : summarize(std::move(values)).median;
-}
 
 std::vector<fs::path> result_files(std::span<const std::string> paths) {
   std::vector<fs::path> files;
@@ -329,8 +346,8 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
     }
     if (files.size() == before) {
       throw UsageError(fmt::format(
-          "the folder '{}' has no results (*.h5); folders in it are not searched: name them",
-          path));
+          "the folder '{}' has no results (*.h5); folders in it are not searched: name them{}",
+          path, failure_in(path)));
     }
   }
   return files;
@@ -381,11 +398,18 @@ Report make_report(std::span<const fs::path> files) {
       report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
     }
     const auto tried = attempts.find(first.parent_path());
+    study.cost =
+        total_cost(study, tried == attempts.end() ? std::span<const study_folder::LaunchAttempt>()
+                                                  : tried->second);
     if (tried == attempts.end()) continue;
-    std::ranges::copy_if(tried->second, std::back_inserter(study.failed),
-                         [](const study_folder::LaunchAttempt& each) {
-                           return !each.problem.empty() && !each.interrupted;
-                         });
+    for (const study_folder::LaunchAttempt& each : tried->second) {
+      if (each.problem.empty()) continue;
+      if (!each.interrupted) {
+        study.failed.push_back(each);
+      } else if (std::ranges::find(study.missing, each.name()) != study.missing.end()) {
+        study.interrupted.push_back(each);
+      }
+    }
   }
   return report;
 }

@@ -5,14 +5,18 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "report/agreement.hpp"
+#include "report/configured_law.hpp"
 #include "report/experiments.hpp"
 #include "report/run_file.hpp"
+#include "report/together.hpp"
 #include "study/laws/amdahl.hpp"
+#include "study/laws/extrapolation.hpp"
 #include "study/laws/gustafson.hpp"
 #include "study/laws/scalability.hpp"
 #include "study/sizes.hpp"
@@ -22,6 +26,12 @@
 
 namespace shardstream::report {
 
+/// The time that nodes and GPUs were allocated; NaN if it is unknown. A launch counts from the
+/// start of the launcher to its end, or at least from the start of the processes to the result.
+struct Cost {
+  double node_hours = std::nan(""), gpu_hours = std::nan("");
+};
+
 /// Facts about the runs of one size, besides their times. Numbers are medians over the launches, or
 /// NaN if no run has them. Words are the most frequent ones, or empty if no run has them.
 struct SizeFacts {
@@ -30,7 +40,9 @@ struct SizeFacts {
   double to_result = std::nan("");    ///< seconds; see RunFile::to_result()
   double launcher = std::nan("");     ///< time of the launcher before the processes ran, in seconds
   double host_memory = std::nan("");  ///< maximum of the ranks' peak memory, in bytes
-  double repetitions = 0;             ///< per launch; they may differ with measure.repeat auto
+  double nodes = 0, gpus = 0;
+  Cost cost;               ///< of one launch
+  double repetitions = 0;  ///< per launch; they may differ with measure.repeat auto
   std::size_t min_repetitions = 0, max_repetitions = 0;  ///< of any launch
   std::size_t throttled = 0;    ///< number of launches in which a GPU was throttled
   std::size_t unconverged = 0;  ///< number of launches that did not reach measure.precision
@@ -42,14 +54,20 @@ struct StudyReport {
   std::string workload, unit, device;
   std::vector<RunFile> runs;       ///< in the order of their creation
   std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
-  /// Launches without a result, if the folder lists attempts.
-  std::vector<study_folder::LaunchAttempt> failed;
+  std::vector<study_folder::LaunchAttempt> failed;       ///< attempts, if the folder lists them
+  std::vector<study_folder::LaunchAttempt> interrupted;  ///< attempts of launches in `missing`
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`
+  /// All launches count, with timelines. If the folder lists attempts, also with the calibration
+  /// run and with failed attempts.
+  Cost cost;
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;
+  /// By the fitted law, on twice as many ranks as the largest size has.
+  study::Result<study::Extrapolation> expected;
+  std::optional<ConfiguredLaw> configured;  ///< if the options of the runs set their law
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;    ///< excluded files of this study
@@ -58,6 +76,10 @@ struct StudyReport {
   std::vector<std::string> notes;  ///< sentences about inputs that changed while results agree
 
   bool is_strong() const { return table.mode == study::Mode::strong; }
+  /// The test of the fitted law; null without a law.
+  const study::Fit* fit() const;
+  /// Whether the test rejects the fitted law.
+  bool is_law_rejected() const;
   /// The number of launches in which a GPU was throttled, or whose repetitions did not converge.
   std::size_t throttled() const;
   std::size_t unconverged() const;
@@ -71,6 +93,7 @@ struct StudyReport {
 
 struct Report {
   std::vector<StudyReport> studies;
+  std::optional<Together> together;  ///< if the studies are to be compared side by side
   std::vector<BenchFile> benches;
   std::vector<ExcludedFile> unreadable;  ///< files that are not results of this schema
 };

@@ -33,6 +33,7 @@ Table size_table(const StudyReport& study) {
                         {"bound_by", ColumnType::text},
                         {"share", ColumnType::text},
                         {"to_result", ColumnType::text, "s"},
+                        {"node_hours", ColumnType::text},
                         {"host_memory", ColumnType::text}});
   for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
     const study::Size& size = study.table.sizes[i];
@@ -45,7 +46,7 @@ Table size_table(const StudyReport& study) {
                is_alone ? "-" : with_interval(size.efficiency),
                size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
                facts.bound_by.empty() ? "-" : facts.bound_by, cell(facts.bound_share, "{:.2f}"),
-               cell(facts.to_result, "{:.3g}"),
+               cell(facts.to_result, "{:.3g}"), cell(facts.cost.node_hours, "{:.3g}"),
                knows_memory ? format_size(static_cast<std::uint64_t>(facts.host_memory)) : "-"});
   }
   return table;
@@ -127,54 +128,37 @@ std::string of_serial_part(const StudyReport& study) {
              }));
 }
 
-std::string of_amdahl(const StudyReport& study) {
-  const study::Amdahl& law = *study.amdahl;
-  const int largest = study.table.sizes.back().ranks;
-  std::string text =
-      fmt::format("Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on {}. {}\n",
-                  with_interval(law.serial_share), with_interval(law.serial_seconds),
-                  law.serial_seconds.value + law.parallel_seconds.value,
-                  counted(law.reference, "rank"), words_of(law.law.fit, law.law.residuals));
-  if (law.law.residuals.size() > 2) {  // every law fits two points exactly
-    text +=
-        fmt::format("Measured times against the law: {} ranks.\n", of_residuals(law.law.residuals));
-  }
-  if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
-    text += "The serial share is below zero: the speed-up is superlinear.\n";
-  }
-  if (const auto next = law.predict(2 * largest)) {
-    text += fmt::format(
-        "Extrapolated to {} ranks, the law predicts {} s, a speed-up of {} and an efficiency of "
-        "{}.{}\n",
-        2 * largest, with_interval(next->seconds), with_interval(next->speedup),
-        with_interval(next->efficiency),
-        next->seconds.interval ? fmt::format(" These intervals are for {}.",
-                                             launch_of_bounds(study.table, 2 * largest))
-                               : "");
-  }
-  return text;
-}
-
-std::string of_gustafson(const StudyReport& study) {
+/// Gustafson's share s' as Amdahl's s.
+std::string of_longer_time(const StudyReport& study) {
   const study::Gustafson& law = *study.gustafson;
   const int largest = study.table.sizes.back().ranks;
   const double share = law.serial_share.value;
-  std::string text =
-      fmt::format("Gustafson's law, fitted: serial share s' = {} of the parallel run. {}\n",
-                  with_interval(law.serial_share), words_of(law.fit, law.residuals));
-  if (share >= 0 && share <= 1) {
-    text += fmt::format(
-        "{} would need longer for the work of {} ranks. The same serial time is {:.3g} of that "
-        "longer time (Amdahl's s).\n",
-        counted(law.reference, "rank"), largest,
-        study::share_of_reference(share, static_cast<double>(largest) / law.reference));
+  if (!(share >= 0 && share <= 1)) return {};
+  return fmt::format(
+      "{} would need longer for the work of {} ranks. The same serial time is {:.3g} of that "
+      "longer time (Amdahl's s).\n",
+      counted(law.reference, "rank"), largest,
+      study::share_of_reference(share, static_cast<double>(largest) / law.reference));
+}
+
+/// The fitted law and its prediction.
+std::string of_law(const StudyReport& study) {
+  std::string text = words_on_law(study) + '\n';
+  const auto& residuals = study.amdahl      ? study.amdahl->law.residuals
+                          : study.gustafson ? study.gustafson->residuals
+                                            : std::vector<study::Residual>();
+  if (residuals.size() > 2) {  // every law fits two points exactly
+    text += fmt::format("Measured {} against the law: {} ranks.\n",
+                        study.is_strong() ? "times" : "speed-ups", of_residuals(residuals));
   }
-  const Estimate next = law.predict_efficiency(2 * largest);
-  return text + fmt::format("Extrapolated to {} ranks, the law predicts an efficiency of {}.{}\n",
-                            2 * largest, with_interval(next),
-                            next.interval ? fmt::format(" This interval is for {}.",
-                                                        launch_of_bounds(study.table, 2 * largest))
-                                          : "");
+  if (study.amdahl && study.amdahl->serial_share.interval &&
+      study.amdahl->serial_share.interval->hi < 0) {
+    text += "The serial share is below zero: the speed-up is superlinear.\n";
+  }
+  if (study.gustafson && !study.is_law_rejected()) text += of_longer_time(study);
+  if (study.configured) text += "Configured law: " + words_on_configured(study) + '\n';
+  const std::string expected = words_on_expected(study);
+  return expected.empty() ? text : text + expected + '\n';
 }
 
 /// Explains superlinear points, as far as the files allow.
@@ -269,10 +253,7 @@ std::string of_warnings(const StudyReport& study) {
     text += fmt::format("Missing: {}. The same scale command launches them.\n",
                         printable(join(names, ", ")));
   }
-  for (const study_folder::LaunchAttempt& attempt : study.failed) {
-    text += fmt::format("Failed: {}, attempt {}: {} (logs/{}).\n", printable(attempt.name()),
-                        attempt.number, printable(attempt.problem), printable(attempt.log));
-  }
+  for (const std::string& sentence : words_on_attempts(study)) text += printable(sentence) + ".\n";
   return text;
 }
 
@@ -303,19 +284,18 @@ std::string of_study(const StudyReport& study) {
                                  counted(study.runs.size(), "launch"), printable(study.device),
                                  shardstream::to_text(size_table(study)));
   text += of_intervals(study);
-  if (study.amdahl) text += of_amdahl(study);
-  if (study.gustafson) text += of_gustafson(study);
-  if (!study.amdahl && !study.gustafson) {
-    text += fmt::format("No law is fitted: {}.\n",
-                        study.is_strong() ? study.amdahl.why_not : study.gustafson.why_not);
-  }
+  text += of_law(study);
   if (study.scalability) {
     text += fmt::format("Universal scalability: contention {}, coherency {}.\n",
                         with_interval(study.scalability->contention),
                         with_interval(study.scalability->coherency));
   }
   text += of_superlinear(study);
-  return text + of_serial_part(study) + of_start(study) + of_warnings(study);
+  text += of_serial_part(study) + of_start(study);
+  if (const std::string cost = words_of(study.cost); !cost.empty()) {
+    text += fmt::format("The whole study took {}.\n", cost);
+  }
+  return text + of_warnings(study);
 }
 
 }  // namespace
@@ -327,7 +307,7 @@ std::string with_interval(const Estimate& estimate, int digits) {
 }
 
 std::string to_text(const Report& report) {
-  std::string text;
+  std::string text = report.together ? together_text(report) : "";
   for (const StudyReport& study : report.studies) {
     text += fmt::format("{}{}", text.empty() ? "" : "\n", of_study(study));
   }

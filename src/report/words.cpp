@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/text.hpp"
+#include "report/formats.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -39,9 +40,9 @@ std::string marked_sizes(const study::Study& table) {
                                                 : join_and({ranks.begin(), ranks.end()}) + " ranks";
 }
 
-}  // namespace
-
-std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
+/// A sentence that tells whether a law fits. `residuals` are those of the fit.
+std::string words_of(const std::string& name, const study::Fit& fit,
+                     const std::vector<study::Residual>& residuals) {
   double largest = 0;
   for (const study::Residual& each : residuals) {
     largest = std::max(largest, std::abs(each.relative));
@@ -61,9 +62,8 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
           error, test);
     case study::FitVerdict::does_not_fit:
       return fmt::format(
-          "The law does not fit: a size is {} off, which the scatter of launches does not explain "
-          "({}).",
-          error, test);
+          "{} does not fit: a size is {} off, which the scatter of launches does not explain ({}).",
+          name, error, test);
     case study::FitVerdict::cannot_tell:
       break;
   }
@@ -74,6 +74,86 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
         error, test);
   }
   return "The law cannot be tested: that needs three sizes and several launches of each.";
+}
+
+/// The launch on `ranks` ranks that the bounds of an extrapolated law are for. The study has
+/// intervals.
+std::string launch_of_bounds(const study::Study& table, double ranks) {
+  return fmt::format("one new launch, if the law holds and launches scatter by {} there",
+                     percent(table.scatter.of(table.scatter.of_launch(ranks)).variance));
+}
+
+/// The end of a phrase on a serial share.
+const char* words_on_zero(const study::Estimate& share) {
+  const bool may_be_zero = share.interval && share.interval->lo <= 0 && share.interval->hi >= 0;
+  return may_be_zero ? ", not distinguishable from zero" : "";
+}
+
+}  // namespace
+
+std::string words_on_law(const StudyReport& study) {
+  const std::string name = study.is_strong() ? "Amdahl's law" : "Gustafson's law";
+  std::string test, share;
+  if (study.amdahl) {
+    const study::Amdahl& law = *study.amdahl;
+    test = words_of(name, law.law.fit, law.law.residuals);
+    share = fmt::format("serial share s = {}, or {} s of the {:.4g} s on {}{}",
+                        with_interval(law.serial_share), with_interval(law.serial_seconds),
+                        law.serial_seconds.value + law.parallel_seconds.value,
+                        counted(law.reference, "rank"), words_on_zero(law.serial_share));
+  } else if (study.gustafson) {
+    const study::Gustafson& law = *study.gustafson;
+    test = words_of(name, law.fit, law.residuals);
+    share = fmt::format("serial share s' = {} of the parallel run{}",
+                        with_interval(law.serial_share), words_on_zero(law.serial_share));
+  } else {
+    return fmt::format("No law is fitted: {}.", study.expected.why_not);
+  }
+  if (!study.is_law_rejected()) return fmt::format("{}, fitted: {}. {}", name, share, test);
+  return fmt::format(
+      "{} Do not use its best fit: {}.{}", test, share,
+      study.is_strong() ? " The Karp-Flatt metric has the serial share of each size." : "");
+}
+
+std::string words_on_configured(const StudyReport& study) {
+  if (!study.configured) return {};
+  const auto [share, expected] =
+      std::pair(study.configured->serial_share, study.configured->expected_share);
+  const char* const name = study.is_strong() ? "s" : "s'";
+  constexpr double relevant = 0.0005;
+  if (std::abs(expected - share) < relevant) {
+    return fmt::format("serial share {} = {:.3g}.", name, share);
+  }
+  return fmt::format(
+      "serial share {} = {:.3g}. Noise, imbalance or overhead make the expected "
+      "times longer; a fit to these gives {} = {:.3g}.",
+      name, share, name, expected);
+}
+
+std::string words_on_expected(const StudyReport& study) {
+  if (study.fit() == nullptr) return {};
+  if (!study.expected) return fmt::format("Nothing is extrapolated: {}.", study.expected.why_not);
+  const study::Extrapolation& next = *study.expected;
+  std::string text = fmt::format("Extrapolated to {} ranks, the law predicts ", next.ranks);
+  if (next.seconds) text += fmt::format("{} s, ", with_interval(*next.seconds));
+  if (next.speedup) text += fmt::format("a speed-up of {} and ", with_interval(*next.speedup));
+  text += fmt::format("an efficiency of {}.", with_interval(next.efficiency));
+  if (next.efficiency.interval) {
+    text += fmt::format(" {} for {}.", next.seconds ? "These intervals are" : "This interval is",
+                        launch_of_bounds(study.table, next.ranks));
+  }
+  if (next.max_speedup) {
+    text += fmt::format(
+        " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
+        *next.max_speedup);
+  }
+  return text;
+}
+
+const char* word_of_fit(const StudyReport& study) {
+  if (study.is_law_rejected()) return "no";
+  const bool fits = study.fit() != nullptr && study.fit()->verdict == study::FitVerdict::fits;
+  return fits ? "yes" : "unclear";
 }
 
 std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
@@ -116,11 +196,6 @@ std::string words_on_reference(const study::Study& table) {
   return text + '.';
 }
 
-std::string launch_of_bounds(const study::Study& table, double ranks) {
-  return fmt::format("one new launch, if the law holds and launches scatter by {} there",
-                     percent(table.scatter.of(table.scatter.of_launch(ranks)).variance));
-}
-
 std::vector<std::string> words_on_outliers(const StudyReport& study) {
   std::vector<std::string> sentences;
   for (const study::Outlier& outlier : study.outliers) {
@@ -129,6 +204,26 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
         "{} took {:.2g} times the time of the other launches on {}; it counts in all numbers",
         run.path.string(), outlier.factor, counted(run.ranks, "rank")));
   }
+  return sentences;
+}
+
+std::string words_of(const Cost& cost) {
+  if (!std::isfinite(cost.node_hours)) return {};
+  return fmt::format(
+      "{:.3g} node-hours{}", cost.node_hours,
+      cost.gpu_hours > 0 ? fmt::format(" and {:.3g} GPU-hours", cost.gpu_hours) : "");
+}
+
+std::vector<std::string> words_on_attempts(const StudyReport& study) {
+  std::vector<std::string> sentences;
+  const auto add = [&](const char* end, const study_folder::LaunchAttempt& attempt) {
+    sentences.push_back(fmt::format("{}: {}, attempt {}{}: {} (logs/{})", end, attempt.name(),
+                                    attempt.number,
+                                    attempt.job.empty() ? "" : fmt::format(", job {}", attempt.job),
+                                    attempt.problem, attempt.log));
+  };
+  for (const auto& attempt : study.failed) add("Failed", attempt);
+  for (const auto& attempt : study.interrupted) add("Interrupted", attempt);
   return sentences;
 }
 

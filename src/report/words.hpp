@@ -6,12 +6,23 @@
 #include <vector>
 
 #include "report/studies.hpp"
-#include "study/laws/least_squares.hpp"
 
 namespace shardstream::report {
 
-/// A sentence that tells whether a law fits. `residuals` are those of the fit.
-std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals);
+/// Sentences on the fitted law of a study: its serial share and whether it fits, or that it is
+/// rejected, or why there is none.
+std::string words_on_law(const StudyReport& study);
+
+/// The end of a sentence that begins with "Configured law:": the law that the options set. Empty
+/// without one.
+std::string words_on_configured(const StudyReport& study);
+
+/// Sentences on the prediction of the law at twice the largest size, or why there is none. Empty
+/// without a law.
+std::string words_on_expected(const StudyReport& study);
+
+/// Whether the law fits: "yes", "no" or "unclear", which it is without a law.
+const char* word_of_fit(const StudyReport& study);
 
 /// "3 repetitions" or "6 to 22 repetitions": the numbers of timed repetitions of the launches of
 /// these sizes.
@@ -24,13 +35,17 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark 
 /// A sentence on the size that speed-ups and laws refer to; empty for a study of one size.
 std::string words_on_reference(const study::Study& table);
 
-/// The launch on `ranks` ranks that the bounds of an extrapolated law are for, as the end of a
-/// sentence. The study has intervals.
-std::string launch_of_bounds(const study::Study& table, double ranks);
-
 /// For each outlier, a sentence without a full stop that names the file. The path may contain
 /// control characters.
 std::vector<std::string> words_on_outliers(const StudyReport& study);
+
+/// "0.0132 node-hours and 0.0527 GPU-hours", without GPUs only the former; empty if it is unknown.
+std::string words_of(const Cost& cost);
+
+/// "Failed: p2-r1, attempt 1, job 47: exit code 1 (logs/p2-r1-a1.log)" for each failed or
+/// interrupted attempt, without a full stop. Texts come from a file and may contain control
+/// characters.
+std::vector<std::string> words_on_attempts(const StudyReport& study);
 
 /// A sentence on shares of a limit above 1; empty if no size has one.
 std::string words_on_shares(const std::vector<SizeFacts>& sizes);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "build_info.hpp"
+#include "core/job_environment.hpp"
 #include "core/uuid.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
@@ -31,18 +32,6 @@ std::string operating_system() {
   return fmt::format("{}, {} {} {}", name, kernel.sysname, kernel.release, kernel.machine);
 }
 
-bool describes_job(std::string_view variable) {
-  constexpr std::array<std::string_view, 12> prefixes = {
-      "SLURM_", "OMPI_", "MPICH_", "PMIX_", "PMI_",  "PALS_",
-      "UCX_",   "FI_",   "NCCL_",  "CUDA_", "HDF5_", "LOADEDMODULES"};
-  // Users share result files, which therefore contain no credentials and addresses.
-  constexpr std::array<std::string_view, 7> secrets = {"JWT", "TOKEN", "SECRET",      "KEY",
-                                                       "URI", "AUTH",  "precondition"};
-  const std::string_view name = variable.substr(0, variable.find('='));
-  return std::ranges::any_of(prefixes, [&](auto p) { return name.starts_with(p); }) &&
-         std::ranges::none_of(secrets, [&](auto s) { return name.find(s) != name.npos; });
-}
-
 std::string job_environment() {
   std::string text;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -52,6 +41,10 @@ std::string job_environment() {
 }
 
 }  // namespace
+
+std::string version() {
+  return std::string(build_info::version);
+}
 
 std::string version_line() {
   return fmt::format("shardstream {} (commit {}, CUDA {})", build_info::version,

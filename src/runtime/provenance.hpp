@@ -11,6 +11,8 @@ namespace shardstream::runtime {
 
 /// "shardstream 0.1.0 (commit ..., CUDA 13.0)".
 std::string version_line();
+/// "0.1.0"
+std::string version();
 
 /// Names and values for the group /provenance of a result. They include only those environment
 /// variables that belong to launchers, MPI, networks, NCCL, CUDA, HDF5 and modules. Both pointers

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/machine.hpp"
@@ -170,7 +171,12 @@ Predicted StudyPlan::predict(const PlannedSize& size) const {
   const Options options = options_of({&size, Purpose::measurement, 1});
   measure::Machine machine(options, hosts_of(size.ranks));
   const workloads::Prediction prediction = workloads::open(options)->predict(machine);
-  return {prediction.seconds, prediction.is_minimum, measure::sampling(options), machine.lines()};
+  return {.seconds = prediction.seconds,
+          .is_minimum = prediction.is_minimum,
+          .sampling = measure::sampling(options),
+          .machine = machine.lines(),
+          .hosts = ceil_div(machine.ranks(), machine.ranks_on_host()),
+          .on_gpus = machine.backend() == Backend::cuda};
 }
 
 std::vector<PlannedLaunch> StudyPlan::launches() const {

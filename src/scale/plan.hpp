@@ -22,6 +22,8 @@ struct Predicted {
   bool is_minimum = false;           ///< a repetition may take longer
   measure::Sampling sampling;        ///< of a launch that measures
   std::vector<std::string> machine;  ///< the backend and the rates that the prediction uses
+  std::uint64_t hosts = 1;
+  bool on_gpus = false;
 };
 
 /// One size of the study.

@@ -15,6 +15,7 @@
 #include "scale/launch/complaint.hpp"
 #include "scale/launch/interrupts.hpp"
 #include "scale/launch/launch.hpp"
+#include "scale/launch/slurm_job.hpp"
 #include "scale/progress.hpp"
 #include "scale/study_options.hpp"
 #include "study_folder/attempts.hpp"
@@ -50,6 +51,7 @@ LaunchAttempt record_of(const PlannedLaunch& launch, std::uint64_t number, const
           .interrupted = ended.interrupted,
           .result = study_folder::result_name(name_of(launch)),
           .log = log.filename().string(),
+          .job = slurm_job_id(),
           .problem = problem};
 }
 
@@ -165,7 +167,7 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
   Interrupts::Deferral signals(interrupts_);  // until the attempt is recorded
   results_.remove(launch);
   const fs::path log = folder_.new_log(name_of(launch), number);
-  const LaunchEnd ended = start(launch, log, timeout, signals);
+  LaunchEnd ended = start(launch, log, timeout, signals);
   std::string problem = results_.problem_of(launch, ended, log), change;
   if (problem.empty()) {
     change = results_.change_of_inputs(launch, inputs_, "at the start of this study");
@@ -177,6 +179,10 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
     }
   } else if (ended.interrupted) {
     problem = "interrupted";
+  } else if (const std::string end = end_of_slurm_job(order_.environment); !end.empty()) {
+    ended.interrupted = true;
+    problem = fmt::format("interrupted, since {}", end);
+    interrupts_.stop();
   }
   if (!change.empty()) problem = fmt::format("the input has changed: {}", change);
   const LaunchAttempt attempt = record_of(launch, number, ended, log, problem);

@@ -27,10 +27,35 @@ struct Order {
 /// output.file, or WORKLOAD-MODE in the current folder if it is not set.
 std::filesystem::path folder_of(const Options& options);
 
-/// The text of --list: the commands of all missing launches, including the calibration run, with
-/// their predicted times, the total of these, and suggested time limits. Launches and writes
-/// nothing. Throws UsageError like run_study().
-std::string list_study(const Order& order);
+/// A launch that is still to be made. Times are predicted, in seconds.
+struct ListedLaunch {
+  std::string name;
+  std::uint64_t ranks, nodes;
+  double seconds, repetition;
+  double limit;                      ///< a safe limit of `seconds`
+  bool may_take_longer;              ///< than `seconds`
+  double work = 1;                   ///< relative to the smallest size
+  std::vector<std::string> command;  ///< with the launcher
+};
+
+/// The missing launches of a study, including the calibration run.
+struct StudyList {
+  std::string folder;
+  bool has_folder;              ///< whether the folder exists
+  bool repetitions_are_minima;  ///< repetitions may take longer than predicted
+  bool is_weak, on_gpus;
+  std::vector<std::string> notes;  ///< about launcher, conditions and machine
+  std::vector<ListedLaunch> launches;
+};
+
+/// Launches and writes nothing. Throws UsageError like run_study().
+StudyList list_study(const Order& order);
+
+/// Commands for a shell, which make the folder and the launches; comments have the predicted times,
+/// their total, node-hours and GPU-hours, and suggested time limits.
+std::string to_text(const StudyList& list);
+/// One JSON object: the tables `study`, `sizes` and `launches`.
+std::string to_json(const StudyList& list);
 
 /// Launches the missing runs. Returns done if all results exist, failed if launches have failed
 /// twice, and checkpointed if a signal has ended the study. Throws UsageError if the study is not

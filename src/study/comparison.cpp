@@ -41,15 +41,6 @@ Study as_study(std::span<const Repetitions> before, std::span<const Repetitions>
   return tabulate(Mode::strong, std::move(launches), Trend::none);
 }
 
-Estimate inverse(const Estimate& estimate) {
-  Estimate inverse{.value = 1 / estimate.value};
-  inverse.standard_error = estimate.standard_error / (estimate.value * estimate.value);
-  if (estimate.interval) {
-    inverse.interval = {1 / estimate.interval->hi, 1 / estimate.interval->lo};
-  }
-  return inverse;
-}
-
 /// The factor by which the autocorrelation of repetitions widens the interval of their median.
 double widening(const Repetitions& repetitions) {
   constexpr double max = 0.9;  // few repetitions cannot tell more from a drift
@@ -60,19 +51,28 @@ double widening(const Repetitions& repetitions) {
   return std::sqrt((1 + a) / (1 - a));
 }
 
+/// The interval of the ratio of two medians whose logarithms lie within these distances, in 95 % of
+/// all cases, below and above.
+struct Distances {
+  double down, up;
+};
+Interval interval_of(double ratio, const Distances& before, const Distances& after,
+                     double launch_noise) {
+  const double between = normal_95 * std::sqrt(2) * launch_noise;
+  return {ratio * std::exp(-std::hypot(after.down, before.up, between)),
+          ratio * std::exp(std::hypot(after.up, before.down, between))};
+}
+
 /// The interval of the ratio of two launches; nothing for fewer than six repetitions.
 std::optional<Interval> interval_of_launches(const Repetitions& before, const Repetitions& after,
                                              double launch_noise) {
   const Summary a = summarize(before), b = summarize(after);
   if (!std::isfinite(a.ci_lo) || !std::isfinite(b.ci_lo)) return std::nullopt;
-  const double wide_a = widening(before), wide_b = widening(after);
-  const double between = normal_95 * std::sqrt(2) * launch_noise;
-  const double down = std::hypot(wide_b * std::log(b.median / b.ci_lo),
-                                 wide_a * std::log(a.ci_hi / a.median), between);
-  const double up = std::hypot(wide_b * std::log(b.ci_hi / b.median),
-                               wide_a * std::log(a.median / a.ci_lo), between);
-  const double ratio = b.median / a.median;
-  return Interval{ratio * std::exp(-down), ratio * std::exp(up)};
+  const auto distances = [](const Summary& of, double wide) {
+    return Distances{wide * std::log(of.median / of.ci_lo), wide * std::log(of.ci_hi / of.median)};
+  };
+  return interval_of(b.median / a.median, distances(a, widening(before)),
+                     distances(b, widening(after)), launch_noise);
 }
 
 Change change_of(const std::optional<Interval>& ratio, double threshold) {
@@ -119,6 +119,40 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
     comparison.change = change_of(comparison.ratio.interval, threshold);
   }
   return comparison;
+}
+
+Comparison compare(const Estimate& before, const Estimate& after, double threshold,
+                   double launch_noise) {
+  Comparison comparison{.before = before.value,
+                        .after = after.value,
+                        .ratio = {.value = after.value / before.value},
+                        .sampling_before = {.launches = 1},
+                        .sampling_after = {.launches = 1}};
+  for (const Estimate* side : {&before, &after}) {
+    if (const auto reason = why_invalid({1, side->value, 1})) {
+      throw UsageError("the comparison has " + *reason);
+    }
+    auto& sampling = side == &before ? comparison.sampling_before : comparison.sampling_after;
+    if (!side->interval) sampling.missing_launches = sampling.missing_repetitions = 1;
+  }
+  if (!before.interval || !after.interval) return comparison;
+  const auto distances = [](const Estimate& of) {
+    return Distances{std::log(of.value / of.interval->lo), std::log(of.interval->hi / of.value)};
+  };
+  comparison.ratio.interval =
+      interval_of(comparison.ratio.value, distances(before), distances(after), launch_noise);
+  comparison.basis = Basis::repetitions;
+  comparison.change = change_of(comparison.ratio.interval, threshold);
+  return comparison;
+}
+
+Estimate inverse(const Estimate& estimate) {
+  Estimate inverse{.value = 1 / estimate.value};
+  inverse.standard_error = estimate.standard_error / (estimate.value * estimate.value);
+  if (estimate.interval) {
+    inverse.interval = {1 / estimate.interval->hi, 1 / estimate.interval->lo};
+  }
+  return inverse;
 }
 
 Result<std::size_t> launches_to_decide(const Comparison& times, double threshold) {

@@ -84,6 +84,15 @@ struct Comparison {
 Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
                    double threshold, double launch_noise = default_launch_noise);
 
+/// The same for two medians of one launch each, which have the intervals of their repetitions, in
+/// place of those. `missing_repetitions` is 1 if an interval is missing, so that the verdict is
+/// unclear. Throws UsageError if a value is not positive and finite.
+Comparison compare(const Estimate& before, const Estimate& after, double threshold,
+                   double launch_noise = default_launch_noise);
+
+/// The reciprocal, with its interval and standard error: the rate of a time.
+Estimate inverse(const Estimate& estimate);
+
 /// More launches per side are not worth their time.
 inline constexpr std::size_t max_launches_to_decide = 50;
 

@@ -15,11 +15,6 @@
 namespace shardstream::study {
 namespace {
 
-/// Counted work of equal runs may differ by rounding alone.
-bool same_work(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max(a, b);
-}
-
 std::map<int, std::vector<MeasuredLaunch>> by_ranks(std::span<const MeasuredLaunch> launches) {
   std::map<int, std::vector<MeasuredLaunch>> groups;
   for (const MeasuredLaunch& launch : launches) {
@@ -113,6 +108,10 @@ void compare_with_anchor(const Study& study, std::size_t index, Size& size) {
 }
 
 }  // namespace
+
+bool same_work(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(a, b);
+}
 
 Noise noise_of(const Study& study, std::span<const double> factors) {
   std::vector<double> weights;

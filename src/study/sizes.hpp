@@ -19,6 +19,9 @@ inline constexpr double test_level = 0.05;
 /// finds it significant.
 inline constexpr double min_relevant = 0.005;
 
+/// Whether counts of work are equal but for rounding.
+bool same_work(double a, double b);
+
 /// All launches at one number of ranks.
 struct Size {
   int ranks = 0;

@@ -34,6 +34,7 @@ std::string to_line(const LaunchAttempt& attempt) {
                                        {"interrupted", attempt.interrupted},
                                        {"result", attempt.result},
                                        {"log", attempt.log},
+                                       {"job", attempt.job},
                                        {"problem", attempt.problem}};
   return line.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n';
 }
@@ -60,6 +61,7 @@ std::vector<LaunchAttempt> read_attempts(const std::filesystem::path& folder) {
                           .interrupted = line.at("interrupted"),
                           .result = line.at("result"),
                           .log = line.at("log"),
+                          .job = line.value("job", ""),  // older files lack it
                           .problem = line.at("problem")});
     } catch (const nlohmann::json::exception& error) {
       throw UsageError(fmt::format("'{}', line {} is not a launch of a study ({}): remove the line",

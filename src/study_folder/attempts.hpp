@@ -19,8 +19,9 @@ struct LaunchAttempt {
   double utc_start = 0, utc_end = 0;  ///< of the launcher, in seconds since 1970
   int exit_code = 0;                  ///< 128 + N after signal N
   bool timed_out = false;             ///< ended by scale.timeout
-  bool interrupted = false;           ///< ended by the user
+  bool interrupted = false;           ///< ended by the user, or by the end of the Slurm job
   std::string result = {}, log = {};  ///< names of files
+  std::string job = {};               ///< number of the Slurm job; empty outside of Slurm
   std::string problem = {};           ///< one sentence; empty: the launch has succeeded
 
   /// The launch's name: "p4-r2", "p4-timeline", "calibration".

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <regex>
 #include <span>
 #include <string_view>
 
@@ -37,10 +38,14 @@ Kind kind_of(const fs::path& path) {
   return S_ISREG(status.st_mode) ? Kind::regular : Kind::other;
 }
 
-/// Whether `scale` creates a file with this name before it writes study.ini.
-bool is_of_start(const std::string& name) {
+/// Whether a file with this name may be there before study.ini: `scale` creates it earlier, or a
+/// command of `scale --list` has, which somebody has started.
+bool may_precede_study(const std::string& name) {
+  static const std::regex launch(
+      R"((calibration|p[0-9]+-r[0-9]+|p[0-9]+-timeline)(\.h5|\.trace\.json))");
   return name == logs_name || name == lock_name ||
-         (name.starts_with(part_start) && name.ends_with(part_end));
+         (name.starts_with(part_start) && name.ends_with(part_end)) ||
+         std::regex_match(name, launch);
 }
 
 }  // namespace
@@ -75,7 +80,7 @@ void StudyFolder::check() const {
 
 void StudyFolder::expect_only_study() const {
   if (has_study() || kind_of(path_) == Kind::none) return;
-  if (std::ranges::all_of(names_in(path_), is_of_start)) return;
+  if (std::ranges::all_of(names_in(path_), may_precede_study)) return;
   throw UsageError(
       fmt::format("output.file: '{}' is a folder with other files but no study: name a new folder",
                   path_.string()));

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
@@ -26,14 +27,6 @@
 #include "runtime/runtime.hpp"
 
 namespace shardstream::workloads {
-
-/// One line of standard output: key=value unit.
-struct Metric {
-  std::string key;
-  Cell value;
-  std::string unit = {};
-  const char* format = "{}";  ///< fmt's format of a real number; "{}" prints all digits
-};
 
 /// An attribute that describes the input. `group` is /input, or /input/NAME for several inputs.
 struct InputAttribute {
@@ -76,7 +69,7 @@ struct Outcome {
   std::vector<InputAttribute> input;                                   ///< of /input and its groups
   /// The values of options that the program chose or rounded, by key, on this rank.
   std::vector<std::pair<std::string, io::AttributeValue>> resolved;
-  std::vector<Metric> metrics;
+  std::vector<Metric> metrics;            ///< the lines of standard output
   measure::Samples samples;               ///< the timed repetitions
   std::uint64_t elements = 0, bytes = 0;  ///< processed in one repetition by all ranks
   Work work;

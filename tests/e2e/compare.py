@@ -4,6 +4,7 @@ times, so that every verdict is known despite the noise of this machine."""
 
 import functools
 import json
+import pathlib
 import shutil
 import uuid
 
@@ -15,6 +16,7 @@ from studies import QUICK, study
 
 NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
 SAME, UNCLEAR, SLOWER = 0, 4, 5
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
 
 
 def compare(old, new, *options, code):
@@ -372,6 +374,43 @@ def test_hostile_names():
         with h5py.File(path, "r+") as file:
             file["config"].attrs["run.workload"] = np.bytes_("a" + evil)
     expect_complaint(run("compare", old, new), 2, ["model"])
+
+
+# ---------------------------------------------------------------- files of bench
+
+def changed(folder, name, experiment, factor, row=0):
+    """A copy of the example in which one case has another value, with an interval like before."""
+    path = folder / name
+    shutil.copy(BENCH, path)
+    with h5py.File(path, "r+") as file:
+        rows = file[f"bench/{experiment}/rows"]
+        table = rows[...]
+        for column in ("rate" if experiment == "stride" else "time", "ci_lo", "ci_hi"):
+            table[column][row] *= factor
+        rows[...] = table
+    return path
+
+
+def test_files_of_bench():
+    """A smaller rate and a longer time are slower. Cases that only one side has do not count."""
+    folder = new_folder()
+    quiet = ["--launch-noise", "0.1%", "--threshold", "10%"]
+    for name, experiment, factor, verdict, code in (
+            ("a.h5", "stride", 0.5, "slower", SLOWER), ("b.h5", "stride", 2, "faster", None),
+            ("c.h5", "reduction", 2, "slower", SLOWER), ("d.h5", "reduction", 0.5, "faster", None)):
+        path = changed(folder, name, experiment, factor)
+        finished = run("compare", BENCH, path, "--json", *quiet, env=NO_MPI)
+        told = json.loads(finished.out)
+        found, = [case for case in told["cases"] if case["verdict"] in ("slower", "faster")]
+        assert (found["experiment"], found["verdict"]) == (experiment, verdict), found
+        assert abs(found["ratio"] / factor - 1) < 1e-6, found
+        assert finished.code == told["exit_code"] == (code or UNCLEAR), finished
+        text = run("compare", BENCH, path, *quiet, env=NO_MPI).out
+        expect_words(text, [experiment, verdict, f"1 {verdict}"])
+    told = json.loads(run("compare", BENCH, BENCH.with_name("bench-two.h5"), "--json").out)
+    assert told["only_old"] and told["only_new"], told["exit_code"]
+    expect_complaint(run("compare", BENCH, runs()[1]), 2, [runs()[1]])
+    expect_complaint(run("compare", runs()[1], BENCH), 2, [BENCH])
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ def test_bad_arguments():
         (["--device.backend", "--json"], ["--device.backend", "cuda", "host", "auto"]),
     ]
     each([(*case, ranks) for case in cases for ranks in (1, 2)], check)
-    expect_complaint(run("run", "reduce", "--json"), 2, ["--json"])
+    expect_complaint(run("run", "reduce", "--measure"), 2, ["--measure"])
 
 
 def test_output_that_cannot_be_written():

@@ -2,6 +2,8 @@
 """`run model`: its prediction compared with the law in numpy, its time compared with the
 prediction, its noise, its output and its result file, and bad input."""
 
+import math
+
 import h5py
 import numpy as np
 
@@ -17,8 +19,21 @@ def parallel(work, serial, imbalance, ranks):
     return (1 - serial) * work / ranks * (1 + imbalance * spread)
 
 
-def predicted(ranks, work=1.0, serial=0.05, overhead=0.0, imbalance=0.0):
-    return (serial * work + parallel(work, serial, imbalance, ranks).max() +
+def slowest(parts, noise):
+    """The expected maximum of the parts with log-normal noise: the integral of 1 - P(max < x)."""
+    if noise == 0:
+        return parts.max()
+    deviation = np.sqrt(np.log1p(noise**2))
+    x = np.linspace(1e-6, 12, 100_001) * parts.max()
+    below = np.ones_like(x)
+    for part in parts:
+        below *= [(1 + math.erf(z)) / 2
+                  for z in (np.log(x / part) / deviation + deviation / 2) / np.sqrt(2)]
+    return x[0] + np.sum(1 - (below[1:] + below[:-1]) / 2) * (x[1] - x[0])
+
+
+def predicted(ranks, work=1.0, serial=0.05, overhead=0.0, imbalance=0.0, noise=0.0):
+    return (serial * work + slowest(parallel(work, serial, imbalance, ranks), noise) +
             overhead * np.log2(ranks))
 
 
@@ -30,9 +45,14 @@ def mix(z):
     return z ^ (z >> 31)
 
 
-def noise(deviation, seed, rank, repetition):
+def stream_of(seed):
+    return mix(seed ^ 0x6a09e667f3bcc909)
+
+
+def noise(deviation, seed, replicate, ranks, rank, repetition):
     """The factor of a part: log-normal, from two values of the generator `uniform`."""
-    stream, index = mix(seed ^ 0x6a09e667f3bcc909), (repetition << 32) + 2 * rank
+    stream = stream_of(stream_of(stream_of(seed) + replicate) + ranks)
+    index = (repetition << 32) + 2 * rank
     uniform = [(mix(stream + i * 0x9e3779b97f4a7c15) >> 11) / 2**53 for i in (index, index + 1)]
     normal = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])
     variance = np.log1p(deviation**2)
@@ -71,6 +91,7 @@ def test_the_law():
                           predicted(1, **law) / (ranks * expected), rtol=1e-12), row
         assert np.isclose(row["speedup_predicted"], ranks * row["efficiency_predicted"]), row
         assert np.isclose(float(finished.values["predicted"]), expected, rtol=1e-5), finished
+        assert float(finished.values["serial_configured"]) == law["serial"], finished
         assert (reps >= expected - ROUNDING).all() and reps.max() < 60, (reps, expected)
         assert np.isclose(row["measured"], np.median(reps), rtol=1e-12), row
         assert rate["metric"] == b"rate_aggregate" and rate["unit"] == b"s/s", rate
@@ -112,9 +133,24 @@ def test_noise():
     again = counted(*noisy, "--model.seed", 9, "--measure.warmup", 2, ranks=2)
     assert np.array_equal(first, again), (first, again)
     assert not np.array_equal(first, counted(*noisy, "--model.seed", 10, ranks=2))
-    expected = [sum(9.5e6 * noise(0.5, 9, rank, repetition) for repetition in range(3)) +
-                (3e6 if rank == 0 else 0) for rank in range(2)]
-    assert np.allclose(first, expected, rtol=0, atol=4), (first, expected)
+    third = counted(*noisy, "--model.seed", 9, "--study.replicate", 3, ranks=2)
+    for replicate, found in ((0, first), (3, third)):
+        expected = [sum(9.5e6 * noise(0.5, 9, replicate, 2, rank, repetition)
+                        for repetition in range(3)) + (3e6 if rank == 0 else 0)
+                    for rank in range(2)]
+        assert np.allclose(found, expected, rtol=0, atol=4), (replicate, found, expected)
+
+
+def test_noise_is_part_of_the_prediction():
+    law = {"work": 0.04, "serial": 0.25, "imbalance": 0.5, "noise": 0.3}
+    finished, path = model("--model.work", "40ms", "--model.serial", 0.25, "--model.imbalance", 0.5,
+                           "--model.noise", 0.3, "--model.spin", "sleep", ranks=4)
+    expected = predicted(4, **law)
+    assert np.isclose(float(finished.values["predicted"]), expected, rtol=1e-5), finished
+    with h5py.File(path) as file:
+        row = file["results/model"][0]
+    assert np.isclose(row["predicted"], expected, rtol=1e-6), (row, expected)
+    assert np.isclose(row["speedup_predicted"], 0.04 / expected, rtol=1e-6), (row, expected)
 
 
 def test_long_parts_are_no_hang():
@@ -145,9 +181,13 @@ def test_dry_run():
                         "predicted: 525 ms", "serial 50 ms", "parallel 475 ms", "overhead 0 s",
                         "speedup: 1.905", "efficiency 0.9524"])
     assert "assumed per rank" not in text and "noise" not in text, text
-    text = dry("--model.imbalance", 0.2, "--model.noise", 0.1, "--model.overhead", "10ms", ranks=4)
-    expect_words(text, ["950 ms / p * 1.2 + 10 ms * log2(p)", "noise", "serial 50 ms",
+    text = dry("--model.imbalance", 0.2, "--model.overhead", "10ms", ranks=4)
+    expect_words(text, ["950 ms / p * m(p) + 10 ms * log2(p)", "m(4) = 1.2", "serial 50 ms",
                         "parallel 285 ms", "overhead 20 ms"])
+    text = dry("--model.noise", 0.1, ranks=4)
+    expect_words(text, [f"m(4) = {slowest(np.ones(4), 0.1):.4g}", "noise 0.1",
+                        f"parallel {237.5 * slowest(np.ones(4), 0.1):.3g} ms"])
+    assert "predicted" in dry("--model.noise", 0.1, "--model.imbalance", 0.5, ranks=10**9)
 
 
 def test_a_configuration_file():

@@ -11,7 +11,8 @@ import xml.etree.ElementTree
 
 import chromium
 import harness
-from pages import EXAMPLES, FIGURES, copy_of, figures_of, main, numbers_of, report, timed_run
+from pages import (EXAMPLES, FIGURES, copy_of, figures_of, main, numbers_of, replace, report,
+                   set_walls, timed_run)
 
 CONTRAST = """(() => {
   const parse = text => (text.match(/[0-9.]+/g) || []).map(Number);
@@ -87,6 +88,45 @@ def test_figures_as_documents():
         assert old == new, "see inputs/examples/README.md"
     else:
         harness.skip_part(f"the bytes of the figure: {version.stdout.strip()} is not gnuplot 5.4")
+
+
+def test_studies_in_one_figure():
+    """--together draws one line per study; times only of the same work."""
+    same = [EXAMPLES / "gemm-tf32-strong", EXAMPLES / "gemm-bf16-strong"]
+    page, _, _ = report(*same, "--together")
+    names = [f"together-{name}" for name in ("time", "speedup", "efficiency")]
+    assert [page.figures[name] for name in names] == ["picture"] * 3, page.figures
+    assert page.figures["s1-speedup"] == page.figures["s2-speedup"] == "picture"
+    assert "--together -o report.html" in html.unescape(page.source)
+    figures = figures_of(*same, "--together")
+    for name in names:
+        for words in ("A: product.precision=tf32", "B: product.precision=bf16"):
+            assert words in figures[f"{name}.svg"], name
+            assert html.escape(words) in page.source, words
+    for row in numbers_of(page, "together-speedup"):
+        assert len(row) == 3, row
+    other, _, _ = report(same[0], EXAMPLES / "reduce-file-strong", "--together")
+    assert [other.figures[name] for name in names] == ["missing", "picture", "picture"]
+
+
+def test_a_rejected_law_is_no_headline():
+    """Without a law that fits, no tile and no curve is extrapolated."""
+    import h5py
+    folder = copy_of("gemm-tf32-strong")
+    for ranks, seconds in ((3, 1.2), (4, 1.8)):
+        for replicate in (1, 2, 3):
+            path = folder / f"p{ranks}-r{replicate}.h5"
+            shutil.copy(folder / f"p2-r{replicate}.h5", path)
+            with h5py.File(path, "r+") as file:
+                file.attrs["run_uuid"] = f"{path}"
+                rows = file["topology/ranks"][:]
+                replace(file, "topology/ranks", rows[[0] * ranks])
+                set_walls(file, [seconds * (1 + 0.001 * replicate)])
+    page, _, _ = report(folder)
+    assert page.figures["s1-law"] == "picture", page.figures
+    assert "Amdahl&#39;s law does not fit" in page.source, page.source
+    assert "xtrapolated to" not in page.source and "1/s" not in page.source.split('id="terms"')[0]
+    assert "extrapolated" not in [row[""] for row in numbers_of(page, "s1-law")]
 
 
 def test_figures_that_cannot_be_written():
@@ -225,7 +265,10 @@ def test_in_a_browser():
     folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
     _, study, _ = report(*folders)
     _, run, _ = report(timed_run(harness.new_folder()))
+    _, together, _ = report(EXAMPLES / "gemm-tf32-strong", EXAMPLES / "gemm-bf16-strong",
+                            "--together")
     with chromium.Browser(program) as browser:
+        check_in_browser(browser, together, 2 * len(FIGURES) + 3)
         check_in_browser(browser, study, len(FIGURES) * len(folders))
         check_in_browser(browser, run, len(FIGURES))
 

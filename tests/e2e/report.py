@@ -2,14 +2,18 @@
 """`report`: its text, JSON, CSV and input of Extra-P, of whole, damaged and contradicting files."""
 
 import csv
+import html
 import json
+import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import h5py
 
-from harness import expect_complaint, expect_words, main, new_folder, run
+from harness import (PROGRAM, environment, expect_complaint, expect_words, main, new_folder,
+                     run)
 from studies import only_study, report, study, write_data
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
@@ -206,6 +210,51 @@ def test_runs_without_labels_of_different_inputs():
     assert len(studies) == 2 and not any(each["contradiction"] for each in studies), studies
 
 
+def test_studies_side_by_side():
+    """--together names what differs, has one column per study, and compares times of the same work
+    only."""
+    tf32, bf16, file, resident, weak = (EXAMPLES / name for name in (
+        "gemm-tf32-strong", "gemm-bf16-strong", "reduce-file-strong", "reduce-resident-strong",
+        "gemm-fp32-weak"))
+    found = report(tf32, bf16, "--together")
+    together, points = found["together"], [each["points"] for each in found["studies"]]
+    assert [each["letter"] for each in together["studies"]] == ["A", "B"], together
+    assert [each["differs"] for each in together["studies"]] == [
+        {"product.precision": "tf32"}, {"product.precision": "bf16"}], together
+    assert together["why_no_times"] == "", together
+    assert "together" not in report(tf32, bf16)
+    told = run("report", tf32, bf16, "--together").expect(0).out
+    rows = [re.split(r" {2,}", line.strip()) for line in told.splitlines()]
+    for name, key in (("time [s]", "time"), ("speedup", "speedup"), ("efficiency", "efficiency")):
+        (shown,) = [row for row in rows if row[:2] == [name, "2"]]
+        for cell, (_, two) in zip(shown[2:], points, strict=True):
+            assert abs(float(cell.split(" ")[0]) / two[key] - 1) < 0.005, (shown, two)
+
+    found = report(file, resident, "--together")
+    expect_words(found["together"]["why_no_times"], ["8.59", "17.18"])
+    told = run("report", file, resident, "--together").expect(0).out
+    assert "time [s]" not in told.split("Times are not compared")[0], told
+    for words, named in (((tf32, weak), ["strong", "weak"]), ((tf32,), ["1 study"]),
+                         ((tf32, bf16 / "p1-r1.h5"), ["one number of ranks", "compare"]),
+                         ((tf32, EXAMPLES / "bench.h5"), ["bench.h5"])):
+        expect_complaint(run("report", *words, "--together"), 2, ["--together", *named])
+
+
+def test_studies_of_the_same_name_side_by_side():
+    """Folders keep their studies apart: two versions of the program."""
+    folder = new_folder()
+    for name in ("old", "new"):
+        shutil.copytree(EXAMPLES / "reduce-file-strong", folder / name)
+        for path in (folder / name).glob("*.h5"):
+            with h5py.File(path, "r+") as file:
+                file["provenance"].attrs["git_commit"] = f"commit-of-{name}"
+    assert len(report(folder / "old", folder / "new")["studies"]) == 1
+    found = report(folder / "old", folder / "new", "--together")
+    assert [each["differs"]["commit"] for each in found["together"]["studies"]] == [
+        "commit-of-ol", "commit-of-ne"], found["together"]
+    assert all(each["excluded"] == [] for each in found["studies"]), found
+
+
 def test_extra_p_of_two_studies():
     out = new_folder() / "out.jsonl"
     two = [EXAMPLES / "reduce-file-strong", EXAMPLES / "gemm-fp32-weak"]
@@ -215,6 +264,52 @@ def test_extra_p_of_two_studies():
     run("report", two[0], "--extra-p", out).expect(0)
     assert {line.split('"callpath":')[1].split(",")[0] for line in
             out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
+
+
+# ---------------------------------------------------------------- for applications, and to repeat
+
+def test_tables_for_an_application():
+    """Markdown and LaTeX have the sizes, and the hours of nodes and GPUs that JSON has."""
+    gpus = EXAMPLES / "gemm-tf32-strong"
+    found = only_study(gpus)
+    hours = sum(run["node_hours"] * run["launches"] for run in found["points"])
+    assert hours < found["node_hours"] < 10 * hours, found  # also calibration and timelines
+    assert found["points"][1]["gpu_hours"] == 2 * found["points"][1]["node_hours"], found
+    markdown = run("report", gpus, "--markdown").expect(0).out
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in markdown.splitlines() if line.startswith("|")]
+    assert [len(row) for row in rows] == 4 * [len(rows[0])], markdown
+    assert [row[0] for row in rows] == ["ranks", "---:", "1", "2"], markdown
+    for row, point in zip(rows[2:], found["points"]):
+        named = dict(zip(rows[0], row))
+        assert abs(float(named["node-hours"]) / point["node_hours"] - 1) < 0.01, (named, point)
+        assert abs(float(named["GPU-hours"]) / point["gpu_hours"] - 1) < 0.01, (named, point)
+    latex = run("report", gpus, "--latex").expect(0).out
+    assert latex.count("\\\\\n") == 3 and latex.count(" & ") == 3 * (len(rows[0]) - 1), latex
+    expect_complaint(run("report", gpus, "--markdown", "--json"), 2, ["--markdown", "--json"])
+
+
+def test_commands_of_a_page_run_as_they_stand():
+    folder = new_folder()
+    study(folder / "laws", "--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1,
+          env={"SLURM_JOB_USER": "me", "NCCL_DEBUG": "WARN", "OMPI_MCA_x_key": "1"})
+    page = folder / "page.html"
+    run("report", "laws", "-o", page, cwd=folder).expect(0)
+    blocks = [html.unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", page.read_text(),
+                                                         re.DOTALL)]
+    variables, = [text for text in blocks if "NCCL_DEBUG=WARN" in text]
+    assert "JOB_USER" not in variables, variables
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "shardstream").symlink_to(PROGRAM)
+    launches, = [text for text in blocks if "mkdir" in text]
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", launches], cwd=folder, check=False,
+                          capture_output=True, text=True, env=environment(
+                              {"PATH": f"{programs}:{os.environ['PATH']}",
+                               "OMPI_MCA_rmaps_base_oversubscribe": "1"}, ranks=2))
+    assert done.returncode == 0, f"{launches}\n{done}"
+    assert sorted(path.name for path in (folder / "laws-again").glob("*.h5")) == [
+        "p1-r1.h5", "p2-r1.h5"], launches
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ def test_placeholders():
           (2, "PBS_JOBID", "{ranks}{ranks}.{jobid}", "22.4711"),
           (1, "LSB_JOBID", "{other}{jobid}{jobid}", "{other}47114711")], check)
     finished = run("run", "reduce", "--input.count", 10, "-o", folder / "{jobid}").expect(0)
-    assert re.fullmatch(r"[0-9]{10}", next(folder.iterdir()).name), finished
+    assert re.fullmatch(r"[0-9]{10}-[0-9]+", next(folder.iterdir()).name), finished
 
 
 def test_default_name_is_in_the_current_folder():

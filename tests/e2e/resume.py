@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import time
 
 import h5py
 import numpy as np
@@ -186,6 +187,21 @@ def test_terminated_before_anything_is_finished():
     finished = finish(process).expect(-signal.SIGTERM)
     assert finished.out == finished.err == "", finished
     assert list(folder.iterdir()) == [], list(folder.iterdir())
+
+
+def test_terminated_before_anything_new_is_finished():
+    """All missing tiles are in one super-tile. The run ends like one with a checkpoint of its own,
+    since that of the earlier run stays."""
+    left = Interrupted.get()
+    folder = left.copy()
+    before = hidden(folder, "part")
+    process = start("run", "gemm", *left.arguments, "-o", folder / "c.h5", env=ON_HOST, ranks=2)
+    wait_until(lambda: set(hidden(folder, "part")) - set(before), process)
+    time.sleep(0.1)  # it has found the checkpoint, and has no journal yet
+    terminate(process)
+    finished = finish(process).expect(CHECKPOINTED)
+    assert finished.err.count("SIGTERM") == 1, finished
+    left.check(folder, 2, len(left.tiles), len(left.tiles))
 
 
 def test_an_idle_rank():

@@ -3,6 +3,7 @@
 the statements of `report`."""
 
 import functools
+import math
 import re
 import shutil
 import uuid
@@ -32,12 +33,15 @@ def test_strong_scaling_finds_the_serial_share():
     def check(serial):
         def is_found(_, found):
             assert abs(found["serial"] - serial) < 0.02, found
+            assert near(found["serial_configured"] + 1, serial + 1, 1e-9), found
+            assert near(found["serial_expected"] + 1, serial + 1, 1e-9), found
             assert found["serial_lo"] < found["serial"] < found["serial_hi"], found
             assert [point["ranks"] for point in found["points"]] == [1, 2, 4], found
             assert all(point["launches"] == 2 for point in found["points"]), found
             assert found["excluded"] == [] and found["contradiction"] == "", found
             ideal = 1 / (serial + (1 - serial) / 4)
             assert abs(found["points"][2]["speedup"] / ideal - 1) < 0.1, found
+            assert near(found["points"][2]["speedup_configured"], ideal, 1e-9), found
         check_study(is_found, "--model.work", "400ms", "--model.serial", serial,
                     "--scale.ranks", "1,2,4")
     each([(0,), (0.05,), (0.25,)], check, workers=1)
@@ -51,6 +55,27 @@ def test_weak_scaling_keeps_the_work_of_a_rank():
         assert abs(found["serial"] - 0.1) < 0.05, found
     check_study(check, "--model.work", "200ms", "--model.serial", 0.1, "--scale.ranks", "1,3",
                 "--scale.mode", "weak")
+
+
+def test_noise_differs_between_launches_and_lengthens_the_expected_times():
+    """Of two log-normal times with the mean 1, the larger has the mean 2 F(d / sqrt(2)), with the
+    normal distribution function F."""
+    folder = new_folder() / "noisy"
+    study(folder, "--model.work", "10ms", "--model.serial", 0.2, "--model.noise", 0.5,
+          "--scale.ranks", "1,2", "--scale.replicates", 2)
+    counted = set()
+    for path in folder.glob("p?-r?.h5"):
+        with h5py.File(path) as file:
+            counted.add(int(file["results/model_ranks"]["counted"][-1]))
+    assert len(counted) == 4, counted
+    slower = 1 + math.erf(math.sqrt(math.log(1.25)) / 2)
+    found = only_study(folder)
+    assert near(found["serial_configured"], 0.2, 1e-9), found
+    assert near(found["serial_expected"], 2 * (0.2 + 0.4 * slower) - 1, 1e-6), found
+    assert near(found["points"][1]["speedup_configured"], 1 / (0.2 + 0.4 * slower), 1e-6), found
+    text, page = texts_of(folder)
+    expect_words(text, ["Configured law: serial share s = 0.2", f"{found['serial_expected']:.3g}"])
+    expect_words(page, ["configured law, s = 0.2", f"{found['serial_expected']:.3g}"])
 
 
 def test_overhead_does_not_fit_the_law():
@@ -106,20 +131,29 @@ def near(a, b, relative=1e-3):
 
 
 def test_everything_refers_to_the_smallest_size():
-    """T = 1 + 4 / p on 2, 4 and 8 ranks. A second study, with 5 % more on 2, violates the law."""
+    """T = 1 + 4 / p on 2, 4 and 8 ranks. A second study, with 5 % more on 2, violates the law, so
+    that nothing is extrapolated."""
     def check(more):
         laws = {p: 1 + 4 / p for p in (2, 4, 8)}
         laws[2] *= more
         folder = made_up({p: [seconds] * 2 for p, seconds in laws.items()})
         found = only_study(folder)
         points, expected = found["points"], found["expected"]
-        for point in (*points, expected):
+        for point in (*points, *([expected] if more == 1 else [])):
             assert near(point["speedup"] * point["time"], 2 * laws[2]), (point, found)
             assert near(point["efficiency"] * point["ranks"], point["speedup"]), point
         assert found["reference_ranks"] == 2, found
-        assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
-        if more == 1:  # the serial share is a part of the run on 2 ranks
+        if more > 1:
+            assert found["law_fits"] == "no" and expected is None, found
+            assert "does not fit" in found["why_not_expected"], found
+            for text in texts_of(folder):
+                assert "xtrapolated to" not in text, text
+                expect_words(text, ["Nothing is extrapolated", "does not fit"])
+        else:  # the serial share is a part of the run on 2 ranks
+            assert expected["ranks"] == 16 and expected["speedup"] > points[2]["speedup"], found
+            assert near(expected["max_speedup"], 2 * 3 / 1), found
             assert near(found["serial"], 1 / 3) and near(found["serial_seconds"], 1), found
+            assert near(found["serial_configured"], 0.05 / (0.05 + 0.95 / 2)), found
             for point in points[1:]:
                 assert near(point["karp_flatt"], 1 / 3), point
             for text in texts_of(folder):
@@ -171,6 +205,40 @@ def test_scatter_that_grows_widens_the_intervals():
     assert scatter == sorted(scatter) and scatter[0] < 0.015 and scatter[3] > 0.07, scatter
     half = (found["expected"]["time_hi"] - found["expected"]["time_lo"]) / 2
     assert half / found["expected"]["time"] > 0.2, found["expected"]
+
+
+def test_possible_efficiencies():
+    """A new launch is expected between 0 and ideal scaling, however much launches scatter."""
+    times = {p: [scale * (0.1 + 0.9 / p) for scale in (0.7, 1, 1.4)] for p in (1, 2, 4)}
+    works = {p: float(p) for p in times}
+    for found in (only_study(made_up(times)), only_study(made_up(
+            {p: [scale * p / (p - 0.1 * (p - 1)) for scale in (0.7, 1, 1.4)] for p in times},
+            works))):
+        expected = found["expected"]
+        assert 0 <= expected["efficiency_lo"] < expected["efficiency"] <= 1, found
+        assert expected["efficiency_hi"] == 1, found
+        assert expected.get("max_speedup") is None, found
+
+
+def test_an_interval_of_two_launches_squashes_no_figure():
+    """The axes stay near the values, and triangles mark bars that are cut. The numbers below the
+    figures have the whole interval."""
+    times = {p: [scale * (0.05 + 0.95 / p) for scale in (0.99, 1, 1.01)] for p in (1, 2, 4, 8)}
+    times[4] = [times[4][0] / 1.3, times[4][0] * 1.3]
+    folder = made_up(times)
+    drawn = folder.parent / "figures"
+    run("report", folder, "--svg", drawn).expect(0)
+    for name in ("time", "speedup", "efficiency", "karp-flatt", "law"):
+        assert "longer than drawn" in (drawn / f"s1-{name}.svg").read_text(), name
+    speedup = (drawn / "s1-speedup.svg").read_text()
+    tics = re.findall(r"<tspan[^>]*>\s*([0-9.]+)\s*</tspan>|<text[^>]*>([0-9.]+)</text>", speedup)
+    numbers = {float(a or b) for a, b in tics}
+    assert {1, 2, 4, 8, 16} <= numbers and max(numbers) < 100, numbers
+    assert "1/s" in speedup and "Amdahl" in speedup, speedup
+    point = only_study(folder)["points"][2]
+    assert point["speedup_hi"] > 30, point
+    _, page = texts_of(folder)
+    assert f'{point["speedup_hi"]:.4g}'[:4] in page, point
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import h5py  # noqa: E402  pylint: disable=wrong-import-position
 
 from checkpoints import finished_groups  # noqa: E402
-from cluster import Cluster, skip_without_slurm  # noqa: E402
+from cluster import Cluster, find, skip_without_slurm  # noqa: E402
 from harness import expect_words, main, run, skip_part  # noqa: E402
 from products import ON_HOST, min_memory, why_no_products  # noqa: E402
 from studies import attempts, only_study  # noqa: E402
@@ -155,15 +155,15 @@ def test_a_study_in_one_allocation(cluster):
 
 def test_a_warning_requeues_a_study(cluster):
     """The next start runs the missing points, and its runs count. A cancelled job stays
-    cancelled."""
+    cancelled: its launch is interrupted, has not failed, and is not tried again."""
     job = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--scale.ranks", "1,2",
                          "--scale.replicates", "2", "-o", "warned")
     folder = cluster.work / "warned"
     cluster.wait_for(lambda: list(folder.glob("p*.h5")), "the first launch")
     cluster.call("scancel", "--batch", "--signal=USR1", job)
-    canceled = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--scale.ranks", "1,2",
-                              "-o", "canceled")
-    cluster.wait_for((cluster.work / "canceled" / "attempts.jsonl").exists, "the other study")
+    canceled = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--model.work", "80s",
+                              "--scale.ranks", "1,2", "-o", "canceled")
+    cluster.wait_for((cluster.work / "canceled/logs/calibration-a1.log").exists, "the other study")
     cluster.call("scancel", canceled)
     ended = ends(cluster, job, words=["interrupted", "Amdahl"])
     assert ended["Restarts"] == "1", ended
@@ -171,14 +171,16 @@ def test_a_warning_requeues_a_study(cluster):
     assert len(attempts(folder)) == 7, attempts(folder)
     ended = cluster.finish(canceled)
     assert (ended["JobState"], ended["Restarts"]) == ("CANCELLED", "0"), ended
+    attempt, = attempts(cluster.work / "canceled")
+    assert attempt["job"] == canceled and attempt["interrupted"], attempt
 
 
 def test_a_study_of_many_jobs(cluster):
     """If a job is lost, the report names its launch, and the same command submits it again."""
-    def submit():
-        said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2,4", "--scale.replicates",
-                            "2", "-o", "many", SITE_RANKS_PER_NODE="2", SITE_GPUS_PER_NODE="0",
-                            SITE_CPUS_PER_RANK="1")
+    def submit(*words, ranks="1,2,4", code=0, **variables):
+        said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", ranks, "--scale.replicates",
+                            "2", "-o", "many", *words, code=code, SITE_RANKS_PER_NODE="2",
+                            SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1", **variables)
         lines = [line.replace(":", "").replace(",", "").split() for line in said.splitlines()]
         return {words[2]: words[1] for words in lines if words[0] == "job"}, said
     jobs, said = submit()
@@ -192,7 +194,7 @@ def test_a_study_of_many_jobs(cluster):
     expect_words(text, ["missing: p2-r2", "strong scaling of model"])
     assert "p2-r1" not in text, text
     assert pathlib.Path(cluster.state(jobs["the"])["StdOut"]) == cluster.work / "many-report.txt"
-    jobs, said = submit()
+    jobs, said = submit("--at-most", "2")
     assert set(jobs) == {"p2-r2", "the"}, said
     text = ends(cluster, jobs["the"])["log"]
     expect_words(text, ["strong scaling of model", "6 launches", "Amdahl"])
@@ -204,6 +206,42 @@ def test_a_study_of_many_jobs(cluster):
     assert not jobs and "shardstream report many" in said, said
 
 
+def test_what_submit_study_submits(cluster):
+    """Nothing if a job would be rejected; all or nothing otherwise; and a limited number at a
+    time."""
+    def submit(*words, code=0, **variables):
+        return cluster.call(JOBS / "submit-study", *MODEL, "--scale.replicates", "2", "-o", "few",
+                            *words, code=code, SITE_RANKS_PER_NODE="2", SITE_GPUS_PER_NODE="0",
+                            SITE_CPUS_PER_RANK="1", **variables)
+    expect_words(submit("--ranks", "1,64", code=2), ["64 rank"])
+    expect_words(submit("--ranks", "1", "--at-most", "x", code=2), ["--at-most", "x"])
+    assert not (cluster.work / "few").exists()
+    shy = cluster.folder / "shy"  # its sbatch rejects the fourth job
+    shy.mkdir()
+    (shy / "sbatch").write_text(f"""#!/bin/bash
+if [[ $* == *--parsable* ]]; then
+  echo >>{shy}/submitted
+  if (($(wc -l <{shy}/submitted) > 3)); then exit 1; fi
+fi
+exec {find("sbatch")} "$@"
+""")
+    (shy / "sbatch").chmod(0o755)
+    said = submit("--ranks", "1,2", code=1, PATH=f"{shy}:{cluster.environment['PATH']}")
+    jobs = re.search(r"canceled ((?:\d+ ?)+)$", said, re.MULTILINE)[1].split()
+    assert len(jobs) == 3, said
+    assert {cluster.finish(job)["JobState"] for job in jobs} <= {"CANCELLED", "COMPLETED"}
+    shutil.rmtree(cluster.work / "few")
+    said = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
+    first, *launches, last = re.findall(r"^job (\d+):", said, re.MULTILINE)
+    assert len(launches) == 4, said
+    waits = [cluster.state(job)["Dependency"] for job in launches]
+    assert [first in each for each in waits] == 4 * [True], waits
+    assert all(launches[i] in waits[i + 2] for i in range(2)), (launches, waits)
+    names = {cluster.state(job)["JobName"] for job in (first, *launches, last)}
+    assert names == {"shardstream-few"}, names
+    ends(cluster, last, words=["strong scaling of model", "4 launches"])
+
+
 def test_a_study_without_calibration_is_only_a_report(cluster):
     """All other jobs wait for the calibration run; none of them stays in the queue if it fails."""
     said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2", "--scale.replicates", "1",
@@ -211,7 +249,7 @@ def test_a_study_without_calibration_is_only_a_report(cluster):
                         SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1",
                         SITE_OPTIONS="--oversubscribe --comment=mine")
     jobs = [line.split()[1].rstrip(":") for line in said.splitlines()]
-    ends(cluster, jobs[-1], 2, ["calibration", "p1-r1", "p2-r1"])
+    ends(cluster, jobs[-1], 2, ["calibration, has failed: exit code 1", "p1-r1", "p2-r1"])
     calibration = cluster.state(jobs[0])
     assert calibration["ExitCode"] == "1:0" and calibration["Comment"] == "mine", calibration
     assert calibration["OverSubscribe"] != "NO", calibration

@@ -2,8 +2,10 @@
 // backend, and its verification.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "device/buffer.hpp"
@@ -77,22 +79,38 @@ TEST(ModelLaw, OnlyRankZeroIsSerialAndOverheadIsNoWork) {
   EXPECT_EQ(counted_of_all(law, {}, 2, 0), 2'000'000'000);
 }
 
-TEST(ModelNoise, DependsOnlyOnSeedRankAndRepetition) {
-  const Noise noise{.deviation = 0.3, .seed = 7};
-  EXPECT_EQ(factor(noise, 3, 5), factor(noise, 3, 5));
-  EXPECT_NE(factor(noise, 3, 5), factor(noise, 5, 3));
-  EXPECT_NE(factor(noise, 3, 5), factor({.deviation = 0.3, .seed = 8}, 3, 5));
-  EXPECT_EQ(factor({.deviation = 0, .seed = 7}, 3, 5), 1);
+constexpr Draws seven{.seed = 7, .replicate = 2};
+
+TEST(ModelNoise, DependsOnlyOnSeedLaunchRankAndRepetition) {
+  const double drawn = factor(0.3, seven, 8, 3, 5);
+  EXPECT_EQ(drawn, factor(0.3, seven, 8, 3, 5));
+  EXPECT_NE(drawn, factor(0.3, seven, 8, 5, 3));
+  EXPECT_NE(drawn, factor(0.3, {.seed = 8, .replicate = 2}, 8, 3, 5));
+  EXPECT_EQ(factor(0, seven, 8, 3, 5), 1);
+}
+
+/// The correlation of 50 000 pairs is uncertain by 0.0045 (one sigma).
+TEST(ModelNoise, OfLaunchesOfAStudyIsIndependent) {
+  const auto correlation = [](const Draws& draws, std::uint64_t ranks) {
+    constexpr int count = 50'000;
+    double product = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      product +=
+          (factor(0.3, seven, 8, i % 8, i / 8) - 1) * (factor(0.3, draws, ranks, i % 8, i / 8) - 1);
+    }
+    return product / count / (0.3 * 0.3);
+  };
+  EXPECT_NEAR(correlation(seven, 8), 1, 0.1);  // the same launch
+  EXPECT_NEAR(correlation({.seed = 7, .replicate = 3}, 8), 0, 0.02);
+  EXPECT_NEAR(correlation(seven, 16), 0, 0.02);
 }
 
 /// Of 200 000 values the mean is uncertain by 0.0007 (one sigma); a log-normal deviation by 0.001.
 TEST(ModelNoise, HasTheRequestedMeanAndDeviation) {
-  const Noise noise{.deviation = 0.3, .seed = 1};
   double sum = 0, squares = 0;
   constexpr int count = 200'000;
-  for (int i = 0; i < count; ++i) {
-    const double x =
-        factor(noise, static_cast<std::uint64_t>(i % 8), static_cast<std::uint64_t>(i / 8));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const double x = factor(0.3, {}, 8, i % 8, i / 8);
     ASSERT_GT(x, 0);
     sum += x;
     squares += x * x;
@@ -103,10 +121,69 @@ TEST(ModelNoise, HasTheRequestedMeanAndDeviation) {
 }
 
 TEST(ModelNoise, DoesNotAffectWarmUps) {
-  const Law law{.work = 1, .serial = 0};
-  const Noise noise{.deviation = 0.5, .seed = 1};
-  EXPECT_EQ(parts_of(law, noise, 0, 2, std::nullopt).parallel, 500'000'000);
-  EXPECT_NE(parts_of(law, noise, 0, 2, 0).parallel, 500'000'000);
+  const Law law{.work = 1, .serial = 0, .noise = 0.5};
+  EXPECT_EQ(parts_of(law, {}, 0, 2, std::nullopt).parallel, 500'000'000);
+  EXPECT_NE(parts_of(law, {}, 0, 2, 0).parallel, 500'000'000);
+}
+
+double normal_cdf(double z) {
+  return std::erfc(-z / std::sqrt(2.0)) / 2;
+}
+
+/// Two log-normal variables with means m and n: E[max] = m F(u) + n F(v), with u, v = ±log(m/n)/w +
+/// w/2 and w^2 = 2 log(1 + noise^2). This is the value of an exchange option (W. Margrabe, Journal
+/// of Finance 33, 1978).
+TEST(ModelMaximum, OfTwoRanksIsExact) {
+  for (const double noise : {0.001, 0.1, 1.0}) {
+    for (const double imbalance : {0.0, 0.2, 0.9}) {
+      const double w = std::sqrt(2 * std::log1p(noise * noise));
+      const double m = 1 + imbalance, n = 1 - imbalance, z = std::log(m / n) / w;
+      const double expected = m * normal_cdf(z + w / 2) + n * normal_cdf(w / 2 - z);
+      EXPECT_NEAR(expected_maximum({.imbalance = imbalance, .noise = noise}, 2), expected, 1e-12)
+          << noise << ' ' << imbalance;
+    }
+  }
+}
+
+/// The mean of the maximum of normal deviates: 3 / (2 sqrt(pi)) of three, and half of the mean
+/// range of 10, 100 and 1000 (L. H. C. Tippett, Biometrika 17, 1925, to five digits).
+TEST(ModelMaximum, OfLittleNoiseIsThatOfNormalDeviates) {
+  const double noise = 1e-6;
+  const std::vector<std::pair<std::uint64_t, double>> known = {
+      {1, 0}, {3, 0.84628438}, {10, 1.53875273}, {100, 2.50759364}, {1000, 3.24143577}};
+  for (const auto& [ranks, deviates] : known) {
+    EXPECT_NEAR((expected_maximum({.noise = noise}, ranks) - 1) / noise, deviates, 1e-5) << ranks;
+  }
+}
+
+/// The mean over repetitions of the draws themselves, with 0.2 % as its uncertainty (one sigma).
+TEST(ModelMaximum, IsTheMeanOverRepetitions) {
+  for (const Law& law :
+       {Law{.serial = 0, .noise = 0.3}, Law{.serial = 0, .imbalance = 0.4, .noise = 0.3},
+        Law{.serial = 0, .imbalance = 1, .noise = 0.3}}) {
+    double sum = 0;
+    constexpr int count = 10'000;
+    for (std::uint64_t repetition = 0; repetition < count; ++repetition) {
+      std::int64_t slowest = 0;
+      for (std::uint64_t rank = 0; rank < 8; ++rank) {
+        slowest = std::max(slowest, parts_of(law, {}, rank, 8, repetition).parallel);
+      }
+      sum += 1e-9 * static_cast<double>(slowest);
+    }
+    EXPECT_NEAR(sum / count, predict(law, 8).parallel, 0.008 * predict(law, 8).parallel);
+  }
+}
+
+/// Groups of ranks stand for single ones from 1025 ranks on.
+TEST(ModelMaximum, GrowsSmoothlyToManyRanks) {
+  const Law law{.imbalance = 0.5, .noise = 0.2};
+  const double single = expected_maximum(law, 1024);
+  EXPECT_NEAR(expected_maximum(law, 1025), single, 1e-3);
+  double before = single;
+  for (std::uint64_t ranks = 2048; ranks < (std::uint64_t{1} << 40); ranks *= 32) {
+    EXPECT_GT(expected_maximum(law, ranks), before);
+    before = expected_maximum(law, ranks);
+  }
 }
 
 TEST(ModelSpin, LastsAsLongAsAskedAndCountsOnce) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/page/figures/estimates.hpp"
 #include "report/page/figures/figure.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/html.hpp"
@@ -68,6 +69,36 @@ TEST(LogTics, AreFewForAnyRange) {
     const auto count = std::count(tics.begin(), tics.end(), ',') + 1;
     EXPECT_GE(count, hi > 1.5 ? 2 : 1) << tics;
     EXPECT_LE(count, 9) << tics;
+  }
+}
+
+TEST(DoublingTics, ArePowersOfTwo) {
+  EXPECT_EQ(doubling_tics({0.9, 9}), "'1' 1,'2' 2,'4' 4,'8' 8");
+  EXPECT_EQ(doubling_tics({0.9, 300}), "'1' 1,'4' 4,'16' 16,'64' 64,'256' 256");
+  EXPECT_EQ(doubling_tics({0.95, 2.1}), "'1' 1,'1.25' 1.25,'1.5' 1.5,'1.75' 1.75,'2' 2");
+}
+
+TEST(Bars, ALongOneIsCutAndMarked) {
+  const std::vector<Bar> bars = {{1, 1, 1, 1}, {2, 1.9, 1.8, 2}, {4, 3.5, 0.001, 1e4}};
+  const Extent extent = extent_of(Spacing::logarithmic, {1, 4}, bars);
+  EXPECT_GT(extent.lo, 0.5);
+  EXPECT_LT(extent.hi, 8);
+  const CutBars shown = cut(bars, extent);
+  ASSERT_EQ(shown.up.size(), 1);
+  ASSERT_EQ(shown.down.size(), 1);
+  EXPECT_EQ(shown.up[0], (std::vector<double>{4, extent.hi}));
+  EXPECT_EQ(shown.bars[1], (std::vector<double>{2, 1.9, 1.8, 2}));
+
+  const Extent linear = extent_of(Spacing::linear, {0, 1}, {{1, 1, 1, 1}, {2, 0.9, 0.1, 14}});
+  EXPECT_EQ(linear.lo, 0);
+  EXPECT_LT(linear.hi, 1.5);
+}
+
+TEST(Bars, UsualOnesAreWhole) {
+  const std::vector<Bar> bars = {{1, 1, 1, 1}, {2, 1.8, 1.6, 2.1}, {4, 3, 2.5, 3.5}};
+  for (const Spacing spacing : {Spacing::linear, Spacing::logarithmic}) {
+    EXPECT_FALSE(cut(bars, extent_of(spacing, {}, bars)).any());
+    EXPECT_FALSE(cut({bars[1]}, extent_of(spacing, {}, {bars[1]})).any());
   }
 }
 

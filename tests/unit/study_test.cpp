@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "study/laws/amdahl.hpp"
+#include "study/laws/extrapolation.hpp"
 #include "study/laws/gustafson.hpp"
 #include "study/laws/prediction.hpp"
 #include "study/laws/scalability.hpp"
@@ -215,6 +216,57 @@ TEST(Laws, ReferToTheSmallestSize) {
   EXPECT_NEAR(gustafson->serial_share.value, 0.25, 1e-12);
   EXPECT_NEAR(gustafson->predict_efficiency(16).value, scaled.sizes[2].efficiency.value, 1e-12);
   EXPECT_NEAR(gustafson->predict_efficiency(32).value, 1 - 0.25 * 7 / 8, 1e-12);
+}
+
+TEST(Extrapolation, ARejectedLawHasNone) {
+  for (const double overhead : {0.0, 0.05}) {
+    std::vector<MeasuredLaunch> launches, weak;
+    for (const int p : {1, 2, 4, 8}) {
+      for (const double noise : pair) {
+        launches.push_back({p, noise * (0.2 + 0.8 / p + overhead * p), 1});
+        weak.push_back({p, noise * (1 + 10 * overhead * (p - 1)), static_cast<double>(p)});
+      }
+    }
+    const auto next = extrapolate(*fit_amdahl(tabulate(Mode::strong, launches)), 16);
+    const auto rate = extrapolate(*fit_gustafson(tabulate(Mode::weak, weak)), 16);
+    EXPECT_EQ(next.value.has_value(), overhead == 0) << next.why_not;
+    EXPECT_EQ(rate.value.has_value(), overhead == 0) << rate.why_not;
+    EXPECT_EQ(next.why_not.empty(), overhead == 0);
+    if (overhead == 0) {
+      EXPECT_NEAR(next->max_speedup.value(), 5, 1e-3);
+    }
+  }
+}
+
+TEST(Extrapolation, EndsOfIntervalsArePossible) {
+  for (const double serial : {0.0, 0.1}) {
+    std::vector<MeasuredLaunch> launches, weak;
+    for (const int p : {1, 2, 4}) {
+      for (const double z : {-0.2, 0.2}) {
+        launches.push_back({p, std::exp(z) * (serial + (1 - serial) / p), 1});
+        weak.push_back({p, std::exp(z) * p / (p - serial * (p - 1)), static_cast<double>(p)});
+      }
+    }
+    const auto next = extrapolate(*fit_amdahl(tabulate(Mode::strong, launches)), 8);
+    const auto rate = extrapolate(*fit_gustafson(tabulate(Mode::weak, weak)), 8);
+    for (const Estimate& each : {next->efficiency, rate->efficiency}) {
+      EXPECT_GE(each.interval->lo, 0);
+      if (serial > 0) {
+        EXPECT_EQ(each.interval->hi, 1);
+      }
+    }
+    EXPECT_GE(next->seconds->interval->lo, 0);
+    EXPECT_GE(next->speedup->interval->lo, 0);
+    EXPECT_FALSE(next->max_speedup);  // the serial part may be zero
+  }
+  // A superlinear law: its efficiency is not cut.
+  const auto fast = extrapolate(
+      *fit_amdahl(tabulate(Mode::strong, {{1, 1, 1}, {1, 1.01, 1}, {2, 0.4, 1}, {2, 0.41, 1}})), 3);
+  EXPECT_GT(fast->efficiency.interval->hi, 1);
+  // No positive rate: the time grows faster than the work.
+  const auto none = extrapolate(*fit_gustafson(tabulate(Mode::weak, {{1, 1, 1}, {2, 5, 2}})), 4);
+  EXPECT_FALSE(none);
+  EXPECT_FALSE(none.why_not.empty());
 }
 
 TEST(Laws, AMeasuredTimeOfTheSmallestSizeIsTheReference) {

@@ -112,11 +112,8 @@ std::optional<std::string> objection(const Destination& destination) {
                        destination.option);
   }
   if (const auto kind = special_kind(destination.path); !kind.empty()) {
-    return fmt::format("'{}' is {}, not a regular file: choose another {}{}",
-                       destination.path.string(), kind, destination.option,
-                       destination.contents == Contents::result
-                           ? ", or pass --output.store false if you do not need the result matrix"
-                           : "");
+    return fmt::format("'{}' is {}, not a regular file: choose another {}",
+                       destination.path.string(), kind, destination.option);
   }
   if (S_ISLNK(status.st_mode)) return objection_to_link(destination);
   return objection_to_replacing(destination);
@@ -127,6 +124,12 @@ void expect_free(const Destination& destination) {
   if (name.empty() || name == "." || name == "..") {
     throw UsageError(fmt::format("{}: '{}' has no file name: add one", destination.option,
                                  destination.path.string()));
+  }
+  if (destination.path == "-") {
+    throw UsageError(fmt::format(
+        "{}: the output cannot be written to standard output, since it appears under its name when "
+        "it is complete: name a file instead of -",
+        destination.option));
   }
   if (const auto reason = objection(destination)) {
     throw UsageError(fmt::format("{}: {}", destination.option, *reason));

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <utility>
 
 namespace shardstream::report::page {
 namespace {
@@ -61,6 +63,20 @@ std::string escape(std::string_view text) {
     i += length == 0 ? 1 : length;
   }
   return html;
+}
+
+Grid grid_of(const Table& table) {
+  Grid grid;
+  for (const Column& column : table.columns()) {
+    std::string name = column.name;
+    std::ranges::replace(name, '_', ' ');
+    grid.header.push_back(std::move(name));
+  }
+  for (const Row& row : table.rows()) {
+    grid.rows.emplace_back();
+    for (const Cell& cell : row.cells()) grid.rows.back().push_back(shardstream::to_text(cell));
+  }
+  return grid;
 }
 
 std::string to_html(const Grid& grid) {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/table.hpp"
+
 namespace shardstream::report::page {
 
 /// Escapes `text` for the content of an element, or for the value of an attribute in double quotes.
@@ -16,6 +18,9 @@ struct Grid {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows = {};
 };
+
+/// The cells of a table as text, and the names of its columns as words.
+Grid grid_of(const Table& table);
 
 /// Cells that begin like a number are aligned to the right.
 std::string to_html(const Grid& grid);

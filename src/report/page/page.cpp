@@ -8,6 +8,7 @@
 #include "core/text.hpp"
 #include "io/output/contents.hpp"
 #include "report/page/experiments.hpp"
+#include "report/page/figures/together.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/sections.hpp"
 
@@ -50,6 +51,8 @@ std::string id_of_bench(std::size_t bench) {
   return fmt::format("b{}", bench + 1);
 }
 
+constexpr const char* id_of_together = "together";
+
 /// The figures of all sections, with the ids of their sections.
 using Owned = std::vector<std::pair<Figure*, std::string>>;
 
@@ -79,12 +82,11 @@ std::string draw_all(const Owned& figures) {
   return drawing.why_not;
 }
 
-std::string section(const DetailedStudy& detailed, const std::string& id,
+std::string section(const DetailedStudy& detailed, const std::string& title, const std::string& id,
                     const std::vector<Group>& groups, const std::string& why_not) {
   const StudyReport& study = *detailed.study;
-  std::string html =
-      fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}{}", id, page::escape(study.name),
-                  page::summary(detailed), page::findings(study));
+  std::string html = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}{}", id, page::escape(title),
+                                 page::summary(detailed), page::findings(study));
   html += page::methods(study);
   for (const Group& group : groups) {
     html += fmt::format("<h3>{}</h3>\n<div class=\"figures\">\n", group.heading);
@@ -102,6 +104,18 @@ std::string section(const DetailedStudy& detailed, const std::string& id,
   html += "<h3>Where it ran</h3>\n" + page::provenance(detailed);
   html += "<h3>Do it again</h3>\n" + page::commands(study);
   return html + "</section>\n";
+}
+
+std::string together_section(const Report& report, const std::vector<Figure>& figures,
+                             const std::string& why_not) {
+  if (!report.together) return {};
+  std::string html = fmt::format("<section id=\"{}\">\n<h2>Together</h2>\n<p>{}</p>\n{}",
+                                 id_of_together, page::escape(words_on_together(report)),
+                                 page::to_html(page::grid_of(distinctions(report))));
+  html += "<h3>How they scale</h3>\n<div class=\"figures\">\n";
+  for (const Figure& figure : figures) html += page::to_html(figure, id_of_together, why_not);
+  return html + "</div>\n<h3>Side by side</h3>\n" +
+         page::to_html(page::grid_of(side_by_side(report))) + "</section>\n";
 }
 
 std::string unreadable(const Report& report) {
@@ -128,8 +142,7 @@ std::string head(const Report& report) {
       io::page_start, page::escape(title), page::style_sheet());
 }
 
-std::string opening(const Report& report, const std::vector<DetailedStudy>& detailed,
-                    const std::string& why_not) {
+std::string opening(const Report& report, const std::string& why_not) {
   std::size_t launches = 0;
   for (const StudyReport& study : report.studies) launches += study.runs.size();
   std::string contents;
@@ -149,7 +162,7 @@ std::string opening(const Report& report, const std::vector<DetailedStudy>& deta
                         page::escape(why_not));
   }
   html += "</header>\n";
-  return detailed.size() > 1 ? html + page::overview(detailed) : html;
+  return report.studies.size() > 1 ? html + page::overview(report) : html;
 }
 
 /// All sections of a report with their figures: of the first studies, and of all files of bench.
@@ -157,6 +170,7 @@ struct Drawn {
   std::vector<DetailedStudy> studies;
   std::vector<std::vector<Group>> groups;
   std::vector<std::vector<Figure>> benches;
+  std::vector<Figure> together;
   std::string why_no_pictures;  ///< as Page's
 };
 
@@ -171,7 +185,9 @@ Drawn draw_report(const Report& report) {
   for (const BenchFile& bench : report.benches) {
     drawn.benches.push_back(page::experiment_figures(bench));
   }
+  if (report.together) drawn.together = page::together_figures(report);
   Owned figures;
+  for (Figure& figure : drawn.together) figures.emplace_back(&figure, id_of_together);
   for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
     for (Group& group : drawn.groups[i]) {
       for (Figure& figure : group.figures) figures.emplace_back(&figure, id_of(i));
@@ -197,6 +213,9 @@ std::vector<NamedText> figure_files(const Report& report) {
     if (figure.pictures.empty()) return;
     files.push_back({fmt::format("{}-{}.svg", id, figure.id), page::to_svg(figure, source)});
   };
+  for (const Figure& figure : drawn.together) {
+    add(id_of_together, figure, fmt::format("{} studies side by side", report.studies.size()));
+  }
   for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
     const StudyReport& study = *drawn.studies[i].study;
     const std::string source = fmt::format("{} on {}", study.name, study.device);
@@ -214,7 +233,7 @@ std::vector<NamedText> figure_files(const Report& report) {
 
 Page to_page(const Report& report) {
   const Drawn drawn = draw_report(report);
-  const auto& [detailed, groups, benches, why_no_pictures] = drawn;
+  const auto& [detailed, groups, benches, together, why_no_pictures] = drawn;
   Page made;
   made.why_no_pictures = why_no_pictures;
   std::string why = made.why_no_pictures;
@@ -222,11 +241,12 @@ Page to_page(const Report& report) {
     why += fmt::format("{}only the first {} sections have figures", why.empty() ? "" : "; ",
                        max_drawn_studies);
   }
-  made.html = head(report) + opening(report, detailed, why);
+  made.html = head(report) + opening(report, why) +
+              together_section(report, together, made.why_no_pictures);
   for (std::size_t i = 0; i < detailed.size(); ++i) {
     const std::vector<Group> none;
-    made.html +=
-        section(detailed[i], id_of(i), i < groups.size() ? groups[i] : none, made.why_no_pictures);
+    made.html += section(detailed[i], page::title_of(report, i), id_of(i),
+                         i < groups.size() ? groups[i] : none, made.why_no_pictures);
   }
   for (std::size_t i = 0; i < benches.size(); ++i) {
     made.html +=

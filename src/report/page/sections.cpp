@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "core/job_environment.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/words.hpp"
@@ -36,10 +37,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
   }
   for (const std::string& note : study.notes) texts.push_back(fmt::format("Note: {}", note));
-  for (const study_folder::LaunchAttempt& attempt : study.failed) {
-    texts.push_back(
-        fmt::format("Failed: {}, attempt {}: {}", attempt.name(), attempt.number, attempt.problem));
-  }
+  for (std::string& sentence : words_on_attempts(study)) texts.push_back(std::move(sentence));
   for (const std::string& launch : study.missing) {
     texts.push_back(fmt::format("Missing: {}: the same scale command launches it", launch));
   }
@@ -101,13 +99,19 @@ std::string command_block(const std::string& text) {
   return fmt::format("<pre>{}</pre>\n", escape(text));
 }
 
+/// Without variables that do not describe the job, which older files have.
+std::vector<std::string_view> matters(std::vector<std::string_view> lines) {
+  std::erase_if(lines, [](std::string_view line) { return !describes_job(line); });
+  return lines;
+}
+
 /// The environment variables of the job: those that are the same on all sizes, then the others.
 std::string environment(const DetailedStudy& detailed) {
   std::map<std::string, std::size_t> sizes;  // number of sizes with this line
   const auto lines_of = [](const DetailedRun& each) {
     const auto found = each.details.provenance.find("environment");
     return found == each.details.provenance.end() ? std::vector<std::string_view>()
-                                                  : split(found->second, '\n');
+                                                  : matters(split(found->second, '\n'));
   };
   for (const DetailedRun& each : detailed.medians) {
     for (const std::string_view line : lines_of(each)) ++sizes[std::string(line)];
@@ -177,19 +181,20 @@ std::string methods(const StudyReport& study) {
 
 std::string size_table(const StudyReport& study) {
   Grid grid{{"ranks", "launches", "time [s]", "speed-up", "efficiency", "Karp-Flatt", "bound by",
-             "share of bound", "to result [s]", "host memory"}};
+             "share of bound", "to result [s]", "node-hours", "GPU-hours", "host memory"}};
   for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
     const study::Size& size = study.table.sizes[i];
     const SizeFacts& facts = study.facts[i];
-    grid.rows.push_back({fmt::format("{}", size.ranks), fmt::format("{}", size.launches),
-                         estimate_text(size.seconds, 4), estimate_text(size.speedup),
-                         estimate_text(size.efficiency),
-                         size.karp_flatt ? estimate_text(*size.karp_flatt) : "-",
-                         facts.bound_by.empty() ? "-" : facts.bound_by,
-                         number_text(facts.bound_share, 2), number_text(facts.to_result, 3),
-                         std::isfinite(facts.host_memory) && facts.host_memory >= 0
-                             ? format_size(static_cast<std::uint64_t>(facts.host_memory))
-                             : "-"});
+    grid.rows.push_back(
+        {fmt::format("{}", size.ranks), fmt::format("{}", size.launches),
+         estimate_text(size.seconds, 4), estimate_text(size.speedup),
+         estimate_text(size.efficiency), size.karp_flatt ? estimate_text(*size.karp_flatt) : "-",
+         facts.bound_by.empty() ? "-" : facts.bound_by, number_text(facts.bound_share, 2),
+         number_text(facts.to_result, 3), number_text(facts.cost.node_hours, 3),
+         number_text(facts.cost.gpu_hours, 3),
+         std::isfinite(facts.host_memory) && facts.host_memory >= 0
+             ? format_size(static_cast<std::uint64_t>(facts.host_memory))
+             : "-"});
   }
   return to_html(grid);
 }
@@ -262,11 +267,14 @@ std::string commands(const StudyReport& study) {
         command_block(fmt::format("{}\n{}", shell_line({"shardstream", "scale", ini, "-o", again}),
                                   shell_line({"shardstream", "compare", folder, again})));
   }
-  std::string list;
+  std::string list = shell_line({"mkdir", "-p", again}) + '\n';
   for (const int ranks : ranks_of(study)) {
     const RunFile& run = *study.runs_on(ranks).front();
-    const std::string launcher = ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : "";
-    list += fmt::format("# on {}\n{}{}\n", counted(ranks, "rank"), launcher, run.command);
+    const std::string launcher =
+        ranks > 1 ? fmt::format("mpirun -np {} --bind-to none ", ranks) : "";
+    // The last -o counts.
+    list += fmt::format("# on {}\n{}{} {}\n", counted(ranks, "rank"), launcher, run.command,
+                        shell_line({"-o", again + "/" + run.path.filename().string()}));
   }
   return html + folded("One launch at each size", command_block(list));
 }
@@ -284,6 +292,7 @@ std::string page_command(const Report& report) {
     }
   }
   for (const BenchFile& bench : report.benches) add(bench.path.string());
+  if (report.together) words.emplace_back("--together");
   words.insert(words.end(), {"-o", "report.html"});
   return "<section id=\"redo\">\n<h2>This page again</h2>\n" + command_block(shell_line(words)) +
          "</section>\n";

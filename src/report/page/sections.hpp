@@ -1,6 +1,7 @@
 // The texts and tables of the section of a study, as HTML.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,10 @@ namespace shardstream::report::page {
 
 /// A summary in about ten lines.
 std::string summary(const DetailedStudy& detailed);
+/// The title of a study's section: its name, with its letter if the studies are side by side.
+std::string title_of(const Report& report, std::size_t study);
 /// One row per study, for a page with several studies.
-std::string overview(const std::vector<DetailedStudy>& studies);
+std::string overview(const Report& report);
 std::string methods(const StudyReport& study);
 std::string size_table(const StudyReport& study);
 /// Problems with reasons: excluded, failed, throttled, unconverged, scattering and drifting points.

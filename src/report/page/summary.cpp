@@ -14,83 +14,20 @@ namespace {
 
 constexpr double good_baseline = 0.5;  // share of its ceiling
 
-/// The test of the study's law, which it has.
-const study::Fit& fit_of(const StudyReport& study) {
-  return study.amdahl ? study.amdahl->law.fit : study.gustafson->fit;
-}
-
 std::string capitalised(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-/// Describes how reliable the law is beyond the largest size. `has_intervals`: its prediction has.
-std::string caution_of(const StudyReport& study, bool has_intervals) {
-  const study::Fit& fit = fit_of(study);
-  if (fit.verdict == study::FitVerdict::does_not_fit) {
-    return "This is extrapolated by a law that does not fit: do not rely on it.";
-  }
-  const bool is_unknown =
-      fit.verdict == study::FitVerdict::cannot_tell && std::isfinite(fit.p_value);
-  return fmt::format(
-      "This is extrapolated{}.{}",
-      is_unknown                     ? " by a law that may not fit"
-      : study.table.sizes.size() > 2 ? ""
-                                     : " by a law that two sizes cannot test",
-      has_intervals ? fmt::format(" The intervals are for {}.",
-                                  launch_of_bounds(study.table, 2 * study.table.sizes.back().ranks))
-                    : "");
-}
-
-/// The prediction of the law at twice the largest size, as a tile and as sentences; empty without
-/// a law.
-struct Expected {
-  std::string value, label, sentences;
-};
-
-Expected expected(const StudyReport& study) {
+/// The prediction of the law, with the cost of a repetition there.
+std::string expected(const StudyReport& study) {
+  const std::string text = words_on_expected(study);
+  if (!study.expected || !study.expected->seconds) return text;
+  const study::Extrapolation& next = *study.expected;
   const study::Size& last = study.table.sizes.back();
-  const int next = 2 * last.ranks;
-  if (study.gustafson) {
-    const auto efficiency = study.gustafson->predict_efficiency(next);
-    return {
-        number_text(efficiency.value, 3), fmt::format("efficiency extrapolated to {} ranks", next),
-        fmt::format("On {} ranks, the law expects an efficiency of {}. {}", next,
-                    estimate_text(efficiency), caution_of(study, efficiency.interval.has_value()))};
-  }
-  if (!study.amdahl) return {};
-  const auto law = study.amdahl->predict(next);
-  if (!law) return {};
-  return {
-      number_text(law->speedup.value, 3), fmt::format("speed-up extrapolated to {} ranks", next),
-      fmt::format("On {} ranks, the law expects {} s, a speed-up of {} and an efficiency of {}. A "
-                  "repetition costs {} rank-seconds there and {} on {}. {}",
-                  next, estimate_text(law->seconds), estimate_text(law->speedup),
-                  estimate_text(law->efficiency), number_text(next * law->seconds.value, 3),
-                  number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"),
-                  caution_of(study, law->seconds.interval.has_value()))};
-}
-
-bool holds_zero(const study::Estimate& estimate) {
-  return estimate.interval && estimate.interval->lo <= 0 && estimate.interval->hi >= 0;
-}
-
-std::string serial_part(const StudyReport& study) {
-  if (study.amdahl) {
-    return fmt::format(
-        "{} of the time on {}, {} s (Amdahl){}. {}", estimate_text(study.amdahl->serial_share),
-        counted(study.amdahl->reference, "rank"), estimate_text(study.amdahl->serial_seconds),
-        holds_zero(study.amdahl->serial_share) ? ", not distinguishable from zero" : "",
-        words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
-  }
-  if (study.gustafson) {
-    return fmt::format(
-        "s' = {} of the parallel run (Gustafson){}. {}",
-        estimate_text(study.gustafson->serial_share),
-        holds_zero(study.gustafson->serial_share) ? ", not distinguishable from zero" : "",
-        words_of(study.gustafson->fit, study.gustafson->residuals));
-  }
-  return {};
+  return fmt::format("{} A repetition costs {} rank-seconds there and {} on {}.", text,
+                     number_text(next.ranks * next.seconds->value, 3),
+                     number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"));
 }
 
 std::string bound_at(const SizeFacts& facts) {
@@ -219,8 +156,16 @@ std::string tiles(const StudyReport& study) {
     html += tile(fmt::format("{} %", std::lround(100 * study.facts.back().bound_share)),
                  fmt::format("of the ceiling {}", study.facts.back().bound_by));
   }
-  if (const Expected next = expected(study); !next.value.empty())
-    html += tile(next.value, next.label);
+  if (study.expected) {
+    const study::Extrapolation& next = *study.expected;
+    const study::Fit& fit = *study.fit();
+    const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
+                                : std::isfinite(fit.p_value) ? " by a law that may not fit"
+                                                             : " by an untested law";
+    html += tile(number_text(next.speedup.value_or(next.efficiency).value, 3),
+                 fmt::format("{} extrapolated to {} ranks{}",
+                             next.speedup ? "speed-up" : "efficiency", next.ranks, caution));
+  }
   return html + "</ul>\n";
 }
 
@@ -242,29 +187,36 @@ std::string summary(const DetailedStudy& detailed) {
     add("Efficiency", fmt::format("{} on {} ranks.", estimate_text(last.efficiency), last.ranks));
   }
   add("Limit", what_bounds(study));
-  add("Serial part", serial_part(study));
-  add("Twice the size", expected(study).sentences);
+  if (has_sizes) add("Serial part", words_on_law(study));
+  add("Configured law", capitalised(words_on_configured(study)));
+  add("Twice the size", expected(study));
   add("To the result", time_to_result(study));
   add("Trust", trust(study));
   add("Intervals", capitalised(words_on_intervals(study.table)));
   return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
 }
 
-std::string overview(const std::vector<DetailedStudy>& studies) {
+std::string title_of(const Report& report, std::size_t study) {
+  const std::string& name = report.studies[study].name;
+  return report.together ? fmt::format("{}: {}", report.together->studies[study].letter, name)
+                         : name;
+}
+
+std::string overview(const Report& report) {
   std::string html =
       "<h2>In short</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>section</th>"
       "<th>workload</th><th>mode</th><th>device</th><th class=\"n\">ranks</th>"
       "<th class=\"n\">speed-up</th><th class=\"n\">efficiency</th><th>bound by</th></tr></thead>"
       "<tbody>\n";
-  for (std::size_t i = 0; i < studies.size(); ++i) {
-    const StudyReport& study = *studies[i].study;
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    const StudyReport& study = report.studies[i];
     const study::Size& last = study.table.sizes.back();
     const bool has_sizes = study.table.sizes.size() > 1;
     const std::string bound = bound_at(study.facts.back());
     html += fmt::format(
         "<tr><td><a href=\"#s{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td>"
         "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-        i + 1, escape(study.name), escape(study.workload),
+        i + 1, escape(title_of(report, i)), escape(study.workload),
         !has_sizes          ? "one size"
         : study.is_strong() ? "strong"
                             : "weak",

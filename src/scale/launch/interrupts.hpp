@@ -28,8 +28,10 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// The strongest request so far. Requests exist only after a Deferral.
+  /// The strongest request so far. Requests exist only after a Deferral or stop().
   StopRequest request() const { return request_; }
+  /// Ends the study like a signal, for another reason.
+  void stop() { request_ = StopRequest::now; }
 
   /// While an object of this class lives, signals do not end the process; they are only noted. The
   /// process has a single thread meanwhile, so that it may fork.

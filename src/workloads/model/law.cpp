@@ -1,7 +1,9 @@
 #include "workloads/model/law.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "kernels/data/generate.hpp"
 
@@ -12,12 +14,46 @@ double real(std::uint64_t x) {
   return static_cast<double>(x);
 }
 
-/// Without noise: the parts are spread evenly around their mean, from 1 - imbalance for rank 0 to
-/// 1 + imbalance for the last rank.
-double parallel_seconds(const Law& law, std::uint64_t rank, std::uint64_t ranks) {
-  const double mean = (1 - law.serial) * law.work / real(ranks);
-  if (ranks == 1) return mean;
-  return mean * (1 + law.imbalance * (2 * real(rank) / real(ranks - 1) - 1));
+double mean_parallel(const Law& law, std::uint64_t ranks) {
+  return (1 - law.serial) * law.work / real(ranks);
+}
+
+double overhead_seconds(const Law& law, std::uint64_t ranks) {
+  return law.overhead * std::log2(real(ranks));
+}
+
+/// A rank's part without noise, divided by the mean: spread evenly from 1 - imbalance for rank 0 to
+/// 1 + imbalance for the last rank. `rank` may lie between two ranks.
+double share_of_mean(const Law& law, double rank, std::uint64_t ranks) {
+  return ranks == 1 ? 1 : 1 + law.imbalance * (2 * rank / real(ranks - 1) - 1);
+}
+
+/// The variance of the logarithm of a log-normal variable with the mean 1.
+double log_variance(double noise) {
+  return std::log1p(noise * noise);
+}
+
+/// The logarithm of the normal distribution function.
+double log_normal_cdf(double z) {
+  const double above = std::erfc(z / std::numbers::sqrt2) / 2;
+  return z > 0 ? std::log1p(-above) : std::log(std::erfc(-z / std::numbers::sqrt2) / 2);
+}
+
+double normal_density(double z) {
+  return std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+}
+
+/// The density of the maximum of groups of independent normal variables with the variance 1.
+/// `means` has the mean of each group, which has `members` variables.
+double density_of_maximum(double z, const std::vector<double>& means, double members) {
+  double log_cdf = 0, rate = 0;  // rate: the derivative of log_cdf
+  for (const double mean : means) {
+    const double log_of_group = log_normal_cdf(z - mean);
+    log_cdf += members * log_of_group;
+    if (!std::isfinite(log_cdf)) return 0;
+    rate += members * normal_density(z - mean) / std::exp(log_of_group);
+  }
+  return std::exp(log_cdf) * rate;
 }
 
 std::int64_t nanoseconds(double seconds) {
@@ -26,10 +62,31 @@ std::int64_t nanoseconds(double seconds) {
 
 }  // namespace
 
+double expected_maximum(const Law& law, std::uint64_t ranks) {
+  const double largest = share_of_mean(law, real(ranks - 1), ranks);
+  if (law.noise == 0 || ranks == 1) return largest;
+  constexpr std::uint64_t max_groups = 1024;  // bounds the time for any number of ranks
+  const double deviation = std::sqrt(log_variance(law.noise));
+  const std::uint64_t groups = law.imbalance == 0 ? 1 : std::min(ranks, max_groups);
+  const double members = real(ranks) / real(groups);
+  std::vector<double> means;  // of the logarithms of the parts, in units of their deviation
+  for (std::uint64_t group = 0; group < groups; ++group) {
+    const double share = share_of_mean(law, (real(group) + 0.5) * members - 0.5, ranks);
+    if (share > 0) means.push_back(std::log(share) / deviation);
+  }
+  // The integrand vanishes at both ends, so the error of a sum is far below that of the inputs.
+  constexpr double step = 0.0625, below = 10, above = 12;
+  double sum = 0;
+  for (double z = means.back() - below; z < means.back() + above; z += step) {
+    sum += std::exp(deviation * z) * density_of_maximum(z, means, members);
+  }
+  return sum * step * std::exp(-log_variance(law.noise) / 2);
+}
+
 Seconds predict(const Law& law, std::uint64_t ranks) {
   return {.serial = law.serial * law.work,
-          .parallel = parallel_seconds(law, ranks - 1, ranks),
-          .overhead = law.overhead * std::log2(real(ranks))};
+          .parallel = mean_parallel(law, ranks) * expected_maximum(law, ranks),
+          .overhead = overhead_seconds(law, ranks)};
 }
 
 double speedup(const Law& law, std::uint64_t ranks) {
@@ -52,32 +109,34 @@ Law scaled(const Law& law, double factor) {
   return larger;
 }
 
-double factor(const Noise& noise, std::uint64_t rank, std::uint64_t repetition) {
-  if (noise.deviation == 0) return 1;
-  const std::uint64_t stream = stream_of(noise.seed);
+double factor(double noise, const Draws& draws, std::uint64_t ranks, std::uint64_t rank,
+              std::uint64_t repetition) {
+  if (noise == 0) return 1;
+  const std::uint64_t launch = stream_of(stream_of(draws.seed) + draws.replicate);
+  const std::uint64_t stream = stream_of(launch + ranks);
   const std::uint64_t index = (repetition << 32) + 2 * rank;
   // A normal deviate by Box and Muller; 1 - u is never 0.
   const double u = 1 - uniform_element<double>(stream, index);
   const double angle = 2 * std::numbers::pi * uniform_element<double>(stream, index + 1);
   const double normal = std::sqrt(-2 * std::log(u)) * std::cos(angle);
-  const double variance = std::log1p(noise.deviation * noise.deviation);
+  const double variance = log_variance(noise);
   return std::exp(std::sqrt(variance) * normal - variance / 2);
 }
 
-Parts parts_of(const Law& law, const Noise& noise, std::uint64_t rank, std::uint64_t ranks,
+Parts parts_of(const Law& law, const Draws& draws, std::uint64_t rank, std::uint64_t ranks,
                std::optional<std::uint64_t> repetition) {
-  const Seconds predicted = predict(law, ranks);
-  const double varied = repetition ? factor(noise, rank, *repetition) : 1;
-  return {.serial = rank == 0 ? nanoseconds(predicted.serial) : 0,
-          .parallel = nanoseconds(parallel_seconds(law, rank, ranks) * varied),
-          .overhead = nanoseconds(predicted.overhead)};
+  const double varied = repetition ? factor(law.noise, draws, ranks, rank, *repetition) : 1;
+  const double parallel = mean_parallel(law, ranks) * share_of_mean(law, real(rank), ranks);
+  return {.serial = rank == 0 ? nanoseconds(law.serial * law.work) : 0,
+          .parallel = nanoseconds(parallel * varied),
+          .overhead = nanoseconds(overhead_seconds(law, ranks))};
 }
 
-std::int64_t counted_of_all(const Law& law, const Noise& noise, std::uint64_t ranks,
+std::int64_t counted_of_all(const Law& law, const Draws& draws, std::uint64_t ranks,
                             std::optional<std::uint64_t> repetition) {
   std::int64_t sum = 0;
   for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-    sum += parts_of(law, noise, rank, ranks, repetition).counted();
+    sum += parts_of(law, draws, rank, ranks, repetition).counted();
   }
   return sum;
 }

@@ -19,20 +19,34 @@ struct Law {
   /// The share by which the parallel part of the slowest rank exceeds the mean. The parts grow
   /// linearly with the rank; their mean does not change.
   double imbalance = 0;
+  /// The relative standard deviation of a rank's parallel part, from 0 to 1. Each part is
+  /// multiplied by a log-normal factor with a mean of 1.
+  double noise = 0;
 };
 
 /// The consecutive parts of one repetition in seconds.
 struct Seconds {
-  double serial, parallel, overhead;  ///< `parallel` is the time of the slowest rank
+  double serial, parallel, overhead;  ///< `parallel` is the expected time of the slowest rank
 
   double total() const { return serial + parallel + overhead; }
 };
 
-/// T(p) = s W + (1 - s) W / p * (1 + imbalance) + overhead * log2(p), the imbalance only for p > 1.
-/// Without overhead and imbalance T(1) / T(p) = 1 / (s + (1 - s) / p), which is Amdahl's law.
+/// The expected parallel time of the slowest of `ranks` ranks, divided by the mean of all ranks: 1
+/// on one rank, and 1 + imbalance on more ranks without noise.
+///
+/// With noise, the time of rank r is m_r exp(d Z - d^2 / 2), with its share m_r of the mean, a
+/// normal deviate Z, and d^2 = log(1 + noise^2). The maximum of independent times has the product
+/// of their distribution functions as its own (H. A. David and H. N. Nagaraja, Order Statistics,
+/// 3rd edition, Wiley 2003, section 2.1), and its mean is integrated over that. Above 1024 ranks
+/// with imbalance, neighbouring ranks count as equal.
+double expected_maximum(const Law& law, std::uint64_t ranks);
+
+/// The expected time T(p) = s W + (1 - s) W / p * expected_maximum(p) + overhead * log2(p).
+/// Without overhead, imbalance and noise T(1) / T(p) = 1 / (s + (1 - s) / p), which is Amdahl's
+/// law.
 Seconds predict(const Law& law, std::uint64_t ranks);
 
-/// T(1) / T(p).
+/// T(1) / T(p), a ratio of expected times.
 double speedup(const Law& law, std::uint64_t ranks);
 
 /// T(1) / (p T(p)).
@@ -43,19 +57,20 @@ double efficiency(const Law& law, std::uint64_t ranks);
 double counted_work(const Law& law);
 
 /// Multiplies the parallel time by `factor`; the serial time does not change. If `factor` is the
-/// number of ranks, and without overhead and imbalance, T is the same on any number of ranks, and
-/// the counted work per second follows Gustafson's law: s + p (1 - s) = p - s (p - 1).
+/// number of ranks, and without overhead, imbalance and noise, T is the same on any number of
+/// ranks, and the counted work per second follows Gustafson's law: s + p (1 - s) = p - s (p - 1).
 Law scaled(const Law& law, double factor);
 
-/// Random variation of the parallel parts.
-struct Noise {
-  double deviation = 0;  ///< relative standard deviation of a part, from 0 to 1
+/// The random numbers of one launch.
+struct Draws {
   std::uint64_t seed = 1;
+  std::uint64_t replicate = 0;  ///< the number of the launch in its study; 0 outside a study
 };
 
-/// The random factor of a rank's parallel part in a repetition: log-normal (and therefore positive)
-/// with a mean of 1 and the given deviation. It depends only on the arguments.
-double factor(const Noise& noise, std::uint64_t rank, std::uint64_t repetition);
+/// The random factor of a rank's parallel part in a repetition on `ranks` ranks. It depends only on
+/// the arguments. Launches of a study that differ in `replicate` or in `ranks` are independent.
+double factor(double noise, const Draws& draws, std::uint64_t ranks, std::uint64_t rank,
+              std::uint64_t repetition);
 
 /// The requested times of one rank in nanoseconds.
 struct Parts {
@@ -65,11 +80,11 @@ struct Parts {
 };
 
 /// The parts of one repetition, counted from 0, or of a warm-up without noise if there is none.
-Parts parts_of(const Law& law, const Noise& noise, std::uint64_t rank, std::uint64_t ranks,
+Parts parts_of(const Law& law, const Draws& draws, std::uint64_t rank, std::uint64_t ranks,
                std::optional<std::uint64_t> repetition);
 
 /// The counted nanoseconds of all ranks together.
-std::int64_t counted_of_all(const Law& law, const Noise& noise, std::uint64_t ranks,
+std::int64_t counted_of_all(const Law& law, const Draws& draws, std::uint64_t ranks,
                             std::optional<std::uint64_t> repetition);
 
 }  // namespace shardstream::workloads::model

@@ -29,9 +29,9 @@ constexpr std::array rows = {
     OptionRow{"model.imbalance", OptionKind::number, "0", "0..1",
               "Share by which the slowest rank's parallel part exceeds the mean."},
     OptionRow{"model.noise", OptionKind::number, "0", "0..1",
-              "Relative standard deviation of each rank's parallel part. The prediction ignores "
-              "it."},
-    OptionRow{"model.seed", OptionKind::count, "1", "0..", "Seed of model.noise."},
+              "Relative standard deviation of each rank's parallel part."},
+    OptionRow{"model.seed", OptionKind::count, "1", "0..",
+              "Seed of model.noise. Each launch of a study has its own noise."},
     OptionRow{"model.spin", OptionKind::choice, "busy", "busy|sleep",
               "busy occupies the GPU or all CPUs of a rank; sleep waits instead, for more ranks "
               "than cores."},
@@ -41,18 +41,19 @@ Law law_of(const Options& options) {
   return {.work = options.seconds("model.work"),
           .serial = options.number("model.serial"),
           .overhead = options.seconds("model.overhead"),
-          .imbalance = options.number("model.imbalance")};
+          .imbalance = options.number("model.imbalance"),
+          .noise = options.number("model.noise")};
 }
 
-Noise noise_of(const Options& options) {
-  return {.deviation = options.number("model.noise"), .seed = options.count("model.seed")};
+Draws draws_of(const Options& options) {
+  return {.seed = options.count("model.seed"), .replicate = options.count("study.replicate")};
 }
 
 /// The repetitions of one rank.
 class Repetitions {
  public:
-  Repetitions(runtime::Runtime& runtime, const Law& law, const Noise& noise, Spin spin)
-      : runtime_(runtime), law_(law), noise_(noise), spinner_(runtime, spin) {}
+  Repetitions(runtime::Runtime& runtime, const Law& law, const Draws& draws, Spin spin)
+      : runtime_(runtime), law_(law), draws_(draws), spinner_(runtime, spin) {}
 
   /// Collective.
   void run(bool timed) {
@@ -60,7 +61,7 @@ class Repetitions {
     const auto ranks = static_cast<std::uint64_t>(session.size());
     const auto repetition = timed ? std::optional(done_) : std::nullopt;
     const Parts mine =
-        parts_of(law_, noise_, static_cast<std::uint64_t>(session.rank()), ranks, repetition);
+        parts_of(law_, draws_, static_cast<std::uint64_t>(session.rank()), ranks, repetition);
     const auto phase = [&](const char* name) { return timed ? name : warm_up; };
     spinner_.reset();
     if (session.rank() == 0) spend(phase("serial"), PhaseKind::useful, mine.serial, Counts::work);
@@ -75,7 +76,7 @@ class Repetitions {
       counted = spinner_.sum_of_all();
     }
     spend(phase("overhead"), PhaseKind::communication, mine.overhead, Counts::nothing);
-    const std::int64_t asked = counted_of_all(law_, noise_, ranks, repetition);
+    const std::int64_t asked = counted_of_all(law_, draws_, ranks, repetition);
     if (counted != asked && !wrong_) wrong_ = WrongSum{done_, counted, asked};
     if (!timed) return;
     report_.counted += mine.counted();
@@ -96,7 +97,7 @@ class Repetitions {
 
   runtime::Runtime& runtime_;
   const Law law_;
-  const Noise noise_;
+  const Draws draws_;
   Spinner spinner_;
   RankReport report_;
   std::optional<WrongSum> wrong_;
@@ -107,34 +108,43 @@ class ModelTask : public Task {
  public:
   explicit ModelTask(const Options& options)
       : law_(law_of(options)),
-        noise_(noise_of(options)),
+        draws_(draws_of(options)),
         spin_(options.text("model.spin") == "sleep" ? Spin::sleep : Spin::busy) {}
 
   io::Origin inputs() const override { return {}; }
 
   std::string identity() const override {
     return fmt::format(
-        "a model of {} s, serial share {}, overhead {} s, imbalance {}, noise {} of seed {}",
-        law_.work, law_.serial, law_.overhead, law_.imbalance, noise_.deviation, noise_.seed);
+        "a model of {} s, serial share {}, overhead {} s, imbalance {}, noise {} of seed {} and "
+        "replicate {}",
+        law_.work, law_.serial, law_.overhead, law_.imbalance, law_.noise, draws_.seed,
+        draws_.replicate);
   }
 
   Prediction predict(measure::Machine& machine) const override {
-    const Seconds seconds = model::predict(law_, machine.ranks());
+    const std::uint64_t ranks = machine.ranks();
+    const Seconds seconds = model::predict(law_, ranks);
     const double serial = law_.serial * law_.work;
-    return {
+    Prediction prediction{
         .answer = {fmt::format("predicted: {} (serial {}, parallel {}, overhead {})",
                                format_duration(seconds.total()), format_duration(seconds.serial),
                                format_duration(seconds.parallel),
                                format_duration(seconds.overhead))},
-        .plan = {fmt::format("law: {} + {} / p{} + {} * log2(p) on p ranks{}",
+        .plan = {fmt::format("law: {} + {} / p{} + {} * log2(p) on p ranks",
                              format_duration(serial), format_duration(law_.work - serial),
-                             law_.imbalance > 0 ? fmt::format(" * {}", 1 + law_.imbalance) : "",
-                             format_duration(law_.overhead),
-                             noise_.deviation > 0 ? ", without the noise" : ""),
-                 fmt::format("speedup: {:.4g}, efficiency {:.4g}", speedup(law_, machine.ranks()),
-                             efficiency(law_, machine.ranks()))},
+                             law_.imbalance > 0 || law_.noise > 0 ? " * m(p)" : "",
+                             format_duration(law_.overhead))},
         .warnings = {},
         .seconds = seconds.total()};
+    if (law_.imbalance > 0 || law_.noise > 0) {
+      prediction.plan.push_back(fmt::format(
+          "slowest rank: m({}) = {:.4g} times the mean parallel part is expected, with imbalance "
+          "{} and noise {}",
+          ranks, expected_maximum(law_, ranks), law_.imbalance, law_.noise));
+    }
+    prediction.plan.push_back(fmt::format("speedup: {:.4g}, efficiency {:.4g}",
+                                          speedup(law_, ranks), efficiency(law_, ranks)));
+    return prediction;
   }
 
   Outcome run(runtime::Runtime& runtime, const RunFiles&) override {
@@ -142,7 +152,7 @@ class ModelTask : public Task {
     std::optional<Repetitions> repetitions;
     {
       const auto span = runtime.recorder.phase("allocate", PhaseKind::useful);
-      session.collectively([&] { repetitions.emplace(runtime, law_, noise_, spin_); });
+      session.collectively([&] { repetitions.emplace(runtime, law_, draws_, spin_); });
     }
     Outcome outcome;
     outcome.samples = measure::sample(
@@ -154,7 +164,7 @@ class ModelTask : public Task {
 
  private:
   const Law law_;
-  const Noise noise_;
+  const Draws draws_;
   const Spin spin_;
 };
 

@@ -72,6 +72,7 @@ void report(const Law& law, const std::vector<RankReport>& ranks,
   outcome.results.push_back(law_table(law, count, measured, valid));
   outcome.results.push_back(ranks_table(ranks, valid));
   outcome.metrics.push_back({"predicted", predict(law, count).total(), "s", "{:.6g}"});
+  outcome.metrics.push_back({"serial_configured", law.serial, "", "{:.6g}"});
 }
 
 }  // namespace shardstream::workloads::model

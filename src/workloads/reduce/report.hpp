@@ -143,7 +143,7 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     table.add({op, value.real, value.exact, value.index, position,
                std::int64_t{checks.whole && deviation.passes() && !overflow}, deviation.error,
                deviation.bound});
-    outcome.metrics.push_back({op, value.exact});
+    outcome.metrics.push_back({.key = op, .value = value.exact, .number = value.real});
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
     if (!deviation.passes() && outcome.verdict.empty()) {
       outcome.verdict = fmt::format(

@@ -132,9 +132,11 @@ class Run {
     }
   }
 
+  bool shows_progress() const { return session_.rank() == 0 && runtime_.log.shows_progress(); }
+
   void load() {
     const auto span = runtime_.recorder.phase("load", PhaseKind::useful);
-    Progress progress("loading", static_cast<double>(mine_.count), session_.rank() == 0);
+    Progress progress("loading", static_cast<double>(mine_.count), shows_progress());
     feed_->load([&](Range elements, const std::byte* data) {
       samples_->keep(elements, data);
       progress.add(static_cast<double>(elements.count));
@@ -162,7 +164,7 @@ class Run {
 
   /// One pass over the shard.
   void stream() {
-    Progress progress("streaming", static_cast<double>(mine_.count), session_.rank() == 0);
+    Progress progress("streaming", static_cast<double>(mine_.count), shows_progress());
     computation_->begin_pass(feed_->compute());
     feed_->run(
         [&](device::Stream& compute, const pipeline::Batch& batch) {

@@ -117,20 +117,21 @@ std::pair<int, int> size_of(const std::string& picture) {
 class Column {
  public:
   void add_text(const std::string& text, int size, const char* look, int width) {
-    const double letter = 0.56 * size;  // of a sans-serif font, on average
-    const auto letters = static_cast<std::size_t>((width - 2 * margin) / letter);
-    for (const std::string& line : wrapped(text, letters)) {
+    for (const std::string& line : wrapped(text, letters_in(width, size))) {
       y_ += size + 5;
       svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" {}>{}</text>\n", +margin, y_,
                           size, look, escape(line));
     }
   }
-  void add_legend(const Legend& entry) {
-    y_ += 18;
-    svg_ += swatch(entry,
-                   fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ - 10));
-    svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"12\">{}</text>\n", margin + 36, y_,
-                        escape(entry.words));
+  void add_legend(const Legend& entry, int width) {
+    constexpr int size = 12, indent = 36;
+    svg_ +=
+        swatch(entry, fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ + 8));
+    for (const std::string& line : wrapped(entry.words, letters_in(width - indent, size))) {
+      y_ += size + 6;
+      svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\">{}</text>\n", margin + indent,
+                          y_, +size, escape(line));
+    }
   }
   void add_picture(const std::string& picture, int width, int height) {
     y_ += 10;
@@ -150,11 +151,34 @@ class Column {
 
  private:
   static constexpr int margin = 14;
+
+  static std::size_t letters_in(int width, int size) {
+    const double letter = 0.56 * size;  // of a sans-serif font, on average
+    return static_cast<std::size_t>((width - 2 * margin) / letter);
+  }
+
   std::string svg_;
   int y_ = 8;
 };
 
+/// gnuplot's list of tics.
+std::string list_of(const std::vector<double>& tics) {
+  std::string list;
+  for (const double tic : tics) {
+    list += fmt::format("{}'{:.4g}' {:.9g}", list.empty() ? "" : ",", tic, tic);
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<double> values_of(const std::vector<Rows>& parts) {
+  std::vector<double> values;
+  for (const Rows& rows : parts) {
+    for (const auto& row : rows) values.push_back(row[1]);
+  }
+  return values;
+}
 
 std::string line_of(const Style& style, double width) {
   return fmt::format("lc rgb '{}' lw {} {}", style.colour, width, dashes_of(style));
@@ -176,7 +200,7 @@ Script::Script(int width, int height) {
   set("set tmargin 0.8");
 }
 
-void Script::plot(const std::vector<std::vector<double>>& rows, const std::string& how) {
+void Script::plot(const Rows& rows, const std::string& how) {
   if (rows.empty()) return;
   data_ += fmt::format("$d{} << EOD\n", blocks_);
   for (const auto& row : rows) {
@@ -204,8 +228,7 @@ Extent log_extent(const std::vector<double>& values) {
   }
   if (extent.hi <= 0) return {0.1, 10};
   const double room = std::max(1.08, std::pow(extent.hi / extent.lo, 0.06));
-  const double min_ratio = 1.5;  // a flat curve must not fill the picture
-  const double more = std::max(1.0, std::sqrt(min_ratio / (extent.hi / extent.lo)));
+  const double more = std::max(1.0, std::sqrt(min_log_ratio / (extent.hi / extent.lo)));
   return {extent.lo / room / more, extent.hi * room * more};
 }
 
@@ -230,12 +253,35 @@ std::string log_tics(const Extent& extent) {
     }
     if (tics.size() <= 7) break;
   }
-  std::string list;
   const std::size_t every = tics.size() / 7 + 1;
-  for (std::size_t i = 0; i < tics.size(); i += every) {
-    list += fmt::format("{}'{:.4g}' {:.9g}", list.empty() ? "" : ",", tics[i], tics[i]);
+  std::vector<double> kept;
+  for (std::size_t i = 0; i < tics.size(); i += every) kept.push_back(tics[i]);
+  return list_of(kept);
+}
+
+std::string doubling_tics(const Extent& extent) {
+  constexpr std::size_t max = 7;
+  std::vector<double> tics;
+  const auto add = [&](double value) {
+    if (value >= extent.lo && value <= extent.hi) tics.push_back(value);
+  };
+  const auto lowest = static_cast<int>(std::floor(std::log2(extent.lo)));
+  const auto highest = static_cast<int>(std::ceil(std::log2(extent.hi)));
+  for (const int parts : {4, 2, 1}) {  // between two powers of two
+    tics.clear();
+    for (int power = lowest; power <= highest; ++power) {
+      for (int part = 0; part < parts; ++part) {
+        add(std::exp2(power) * (1 + part / static_cast<double>(parts)));
+      }
+    }
+    if (tics.size() <= (parts > 1 ? max - 2 : max)) return list_of(tics);
   }
-  return list;
+  const int step = 1 + (highest - lowest) / static_cast<int>(max);
+  tics.clear();
+  for (int power = lowest; power <= highest; ++power) {
+    if (power % step == 0) add(std::exp2(power));
+  }
+  return list_of(tics);
 }
 
 void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond) {
@@ -253,11 +299,19 @@ void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond
   script.set("set xlabel 'ranks'");
 }
 
-void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values) {
+void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values,
+                  std::string (*tics_of)(const Extent&)) {
   const Extent extent = log_extent(values);
   script.set("set logscale y");
   script.set(fmt::format("set yrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
-  script.set(fmt::format("set ytics ({})", log_tics(extent)));
+  script.set(fmt::format("set ytics ({})", tics_of(extent)));
+  script.set(fmt::format("set ylabel '{}'", label));
+}
+
+void set_linear_axis(Script& script, const std::string& label, const Extent& extent) {
+  const double margin = 0.08 * (extent.hi - extent.lo);
+  script.set(fmt::format("set yrange [{:.6g}:{:.6g}]", extent.lo - (extent.lo < 0 ? margin : 0),
+                         extent.hi + margin));
   script.set(fmt::format("set ylabel '{}'", label));
 }
 
@@ -290,7 +344,7 @@ std::string to_svg(const Figure& figure, const std::string& subtitle) {
   Column column;
   column.add_text(figure.title, 14, "font-weight=\"600\"", width);
   column.add_text(subtitle, 11, "fill=\"#52606d\"", width);
-  for (const Legend& entry : figure.legend) column.add_legend(entry);
+  for (const Legend& entry : figure.legend) column.add_legend(entry, width);
   column.add_picture(picture, width, height);
   column.add_text(figure.basis, 11, "fill=\"#52606d\"", width);
   return column.document(figure.title, width);

@@ -12,6 +12,11 @@
 
 namespace shardstream::report::page {
 
+/// Rows of numbers, for gnuplot.
+using Rows = std::vector<std::vector<double>>;
+/// The second numbers of all rows.
+std::vector<double> values_of(const std::vector<Rows>& parts);
+
 /// The colour (Okabe and Ito), dashes and marker of a series. Each of them identifies the series.
 struct Style {
   std::string_view colour;
@@ -46,7 +51,7 @@ class Script {
   explicit Script(int width = 400, int height = 280);
   void set(const std::string& setting) { settings_ += setting + '\n'; }
   /// Draws rows of numbers; `how` is "using 1:2 with lines". Draws nothing without rows.
-  void plot(const std::vector<std::vector<double>>& rows, const std::string& how);
+  void plot(const Rows& rows, const std::string& how);
   /// Whether there is nothing to draw.
   bool is_empty() const { return plots_.empty(); }
   std::string text() const;
@@ -60,14 +65,23 @@ class Script {
 struct Extent {
   double lo = 0, hi = 0;
 };
+/// A logarithmic axis extends at least by this factor: a flat curve must not fill the picture.
+inline constexpr double min_log_ratio = 1.5;
 /// The extent of the positive values, with a margin.
 Extent log_extent(const std::vector<double>& values);
 /// At most about six round numbers on a logarithmic axis, as gnuplot's list of tics.
 std::string log_tics(const Extent& extent);
+/// The same for speed-ups: powers of two, with numbers between them on short axes.
+std::string doubling_tics(const Extent& extent);
 /// The x axis with numbers of ranks, logarithmic, with a tic at each size (at most eight).
 void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond = 1);
-/// The y axis, logarithmic, over all values; `label` is a word of this program.
-void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values);
+/// The y axis, logarithmic, over all values, with tics as a function of this file gives them;
+/// `label` is a word of this program.
+void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values,
+                  std::string (*tics_of)(const Extent&) = log_tics);
+
+/// The y axis, linear, with a margin, which an end at zero does not need.
+void set_linear_axis(Script& script, const std::string& label, const Extent& extent);
 
 struct Figure {
   std::string id;  ///< a plain word, unique in a study

@@ -45,6 +45,8 @@ Figure time_figure(const StudyReport& study);
 Figure speedup_figure(const StudyReport& study);
 Figure efficiency_figure(const StudyReport& study);
 Figure karp_flatt_figure(const StudyReport& study);
+
+// law.cpp
 Figure law_figure(const StudyReport& study);
 
 // causes.cpp

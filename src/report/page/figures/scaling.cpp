@@ -4,39 +4,14 @@
 #include <cmath>
 
 #include "core/text.hpp"
+#include "report/page/figures/estimates.hpp"
 #include "report/page/figures/figures.hpp"
-#include "report/words.hpp"
+#include "report/page/figures/law.hpp"
 
 namespace shardstream::report::page {
 namespace {
 
 using study::Estimate;
-using Rows = std::vector<std::vector<double>>;
-
-constexpr double twice = 2;  // a law is drawn up to twice the largest size
-
-/// ranks, value, low end, high end; without an interval both ends are the value.
-Rows rows_of(const StudyReport& study, const std::function<Estimate(const study::Size&)>& of) {
-  Rows rows;
-  for (const study::Size& size : study.table.sizes) {
-    const Estimate estimate = of(size);
-    const auto ends = estimate.interval.value_or(study::Interval{estimate.value, estimate.value});
-    rows.push_back({static_cast<double>(size.ranks), estimate.value, ends.lo, ends.hi});
-  }
-  return rows;
-}
-
-std::vector<double> values_of(const Rows& rows) {
-  std::vector<double> values;
-  for (const auto& row : rows) values.insert(values.end(), row.begin() + 1, row.end());
-  return values;
-}
-
-void plot_estimates(Script& script, const Rows& rows, const Style& style) {
-  script.plot(rows, "using 1:2 with lines " + line_of(style, 1.2));
-  script.plot(rows, fmt::format("using 1:2:3:4 with yerrorbars {}", points_of(style)));
-}
-
 /// Times of launches, with their numbers of ranks.
 Rows launches_of(const StudyReport& study) {
   Rows rows;
@@ -81,51 +56,24 @@ bool has_one_size(const StudyReport& study) {
   return study.table.sizes.size() < 2;
 }
 
-/// The prediction of the fitted law for one new launch: the time (strong) or the efficiency (weak).
-/// The number of ranks need not be whole.
-Estimate law_at(const StudyReport& study, double ranks) {
-  return study.gustafson ? study.gustafson->predict_efficiency(ranks)
-                         : study.amdahl->seconds_of_launch(ranks);
-}
-
-/// ranks, value, lower and upper end of a prediction. Times are on a logarithmic axis.
-std::vector<double> law_row(const StudyReport& study, double ranks, const Estimate& law) {
-  const auto ends = law.interval.value_or(study::Interval{law.value, law.value});
-  return {ranks, law.value, study.gustafson ? ends.lo : std::max(ends.lo, law.value / 4), ends.hi};
-}
-
-/// ranks, value, ends of the law from one number of ranks to another.
-Rows law_rows(const StudyReport& study, double from, double to) {
-  constexpr int steps = 40;
+/// The expected speed-ups of the configured law; none without one.
+Rows configured_speedups(const StudyReport& study) {
   Rows rows;
-  for (int i = 0; i <= steps; ++i) {
-    const double ranks = from * std::pow(to / from, static_cast<double>(i) / steps);
-    const Estimate law = law_at(study, ranks);
-    if (!study.gustafson && law.value <= 0) continue;
-    rows.push_back(law_row(study, ranks, law));
+  if (!study.configured) return rows;
+  for (const study::Size& size : study.configured->expected.sizes) {
+    rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
   }
   return rows;
 }
 
-std::string basis_of_law(const StudyReport& study) {
-  return fmt::format("{}; {}", counted(study.runs.size(), "launch"),
-                     study.table.has_intervals()
-                         ? "the band holds 95 % of single new launches, if the law holds and "
-                           "launches scatter as much as those at the nearest sizes."
-                         : "no band, since no size has several launches.");
-}
-
-Grid law_grid(const StudyReport& study) {
-  Grid grid{{"ranks", study.gustafson ? "efficiency" : "time [s]", "lower end", "upper end", ""}};
-  const auto add = [&](int ranks, const char* words) {
-    const Estimate law = law_at(study, ranks);
-    const auto ends = law.interval.value_or(study::Interval{NAN, NAN});
-    grid.rows.push_back({fmt::format("{}", ranks), number_text(law.value, 6),
-                         number_text(ends.lo, 6), number_text(ends.hi, 6), words});
-  };
-  for (const int ranks : ranks_of(study)) add(ranks, "within the study");
-  add(2 * ranks_of(study).back(), "extrapolated");
-  return grid;
+void plot_configured(Script& script, Figure& figure, const StudyReport& study) {
+  if (!study.configured) return;
+  constexpr Style dotted = {styles[2].colour, styles[2].dashes, 0};
+  script.plot(configured_speedups(study), "using 1:2 with lines " + line_of(dotted, 2.2));
+  figure.legend.push_back(
+      {dotted, Look::line,
+       fmt::format("configured law, {} = {:.3g}", study.is_strong() ? "s" : "s'",
+                   study.configured->serial_share)});
 }
 
 }  // namespace
@@ -154,7 +102,10 @@ Figure time_figure(const StudyReport& study) {
           : "The dotted line is ideal: it follows the work of a rank, and is flat if that "
             "is the same at every size.",
       basis_of(study)};
-  const Rows rows = rows_of(study, [](const study::Size& size) { return size.seconds; });
+  figure.legend = {{styles[0], Look::line_and_points, "mean of launches"},
+                   {styles[5], Look::points, "each launch"}};
+  if (!has_one_size(study)) figure.legend.push_back({ideal_style, Look::line, "ideal"});
+  const auto bars = bars_of(study, [](const study::Size& size) { return size.seconds; });
   const Rows launches = launches_of(study);
   Rows ideal;
   const study::Size& small = study.table.sizes.front();
@@ -165,17 +116,12 @@ Figure time_figure(const StudyReport& study) {
   }
   Script script;
   set_ranks_axis(script, ranks_of(study));
-  std::vector<double> values = values_of(rows);
-  for (const auto& row : launches) values.push_back(row[1]);
-  for (const auto& row : ideal) values.push_back(row[1]);
-  set_log_axis(script, "time of a repetition [s]", values);
+  const Extent extent = extent_of(Spacing::logarithmic, values_of({launches, ideal}), bars);
+  set_log_axis(script, "time of a repetition [s]", {extent.lo, extent.hi});
   if (!has_one_size(study)) script.plot(ideal, "using 1:2 with lines " + line_of(ideal_style));
   script.plot(launches, "using 1:2 with points " + points_of(styles[5], 1.1));
-  plot_estimates(script, rows, styles[0]);
+  plot_estimates(script, figure, cut(bars, extent), styles[0]);
   figure.script = script.text();
-  figure.legend = {{styles[0], Look::line_and_points, "mean of launches"},
-                   {styles[5], Look::points, "each launch"}};
-  if (!has_one_size(study)) figure.legend.push_back({ideal_style, Look::line, "ideal"});
   figure.numbers =
       grid_of(study, "time [s]", [](const study::Size& size) { return &size.seconds; });
   return figure;
@@ -188,32 +134,39 @@ Figure speedup_figure(const StudyReport& study) {
   Figure figure{"speedup", title,
                 "The closer to the dotted ideal line, the better. Both axes are logarithmic.",
                 basis_of(study)};
-  const Rows rows = rows_of(study, [](const study::Size& size) { return size.speedup; });
-  Rows ideal;
-  for (const auto& row : rows) ideal.push_back({row[0], row[0]});
-  std::vector<double> values = values_of(rows);
-  for (const auto& row : ideal) values.push_back(row[1]);
+  const auto bars = bars_of(study, [](const study::Size& size) { return size.speedup; });
+  const LawLines law = law_of_speedups(study);
+  figure.legend = {
+      {styles[0], law.inside.empty() ? Look::line_and_points : Look::points, "measured"},
+      {ideal_style, Look::line, "ideal"}};
+  const double last = law.beyond.empty() ? bars.back().ranks : law.beyond.back()[0];
+  const Rows ideal = {{bars.front().ranks, bars.front().ranks}, {last, last}};
+  std::vector<int> ranks = ranks_of(study);
+  if (last > ranks.back()) ranks.push_back(static_cast<int>(last));
   Script script;
-  set_ranks_axis(script, ranks_of(study));
-  set_log_axis(script, "speed-up", values);
-  const Extent extent = log_extent(values);
+  set_ranks_axis(script, ranks);
+  const Extent extent = extent_of(
+      Spacing::logarithmic,
+      values_of({ideal, law.inside, law.beyond, law.limit, configured_speedups(study)}), bars);
+  set_log_axis(script, "speed-up", {extent.lo, extent.hi}, doubling_tics);
+  const Extent axis = log_extent({extent.lo, extent.hi});
   Rows boundaries;
   for (const double at : node_boundaries(study)) {
-    boundaries.push_back({at, extent.lo});
-    boundaries.push_back({at, extent.hi});
+    boundaries.push_back({at, axis.lo});
+    boundaries.push_back({at, axis.hi});
     boundaries.push_back({NAN, NAN});
   }
   script.plot(boundaries, "using 1:2 with lines " + line_of(styles[3], 1));
   script.plot(ideal, "using 1:2 with lines " + line_of(ideal_style));
-  plot_estimates(script, rows, styles[0]);
-  figure.script = script.text();
-  figure.legend = {{styles[0], Look::line_and_points, "measured"},
-                   {ideal_style, Look::line, "ideal"}};
+  plot_law(script, figure, law);
+  plot_configured(script, figure, study);
   if (!boundaries.empty()) {
     figure.legend.push_back({styles[3], Look::line, "from here on more nodes"});
   } else {
     figure.basis += " All sizes are on the same number of nodes.";
   }
+  (law.inside.empty() ? plot_estimates : plot_bars)(script, figure, cut(bars, extent), styles[0]);
+  figure.script = script.text();
   figure.numbers =
       grid_of(study, "speed-up", [](const study::Size& size) { return &size.speedup; });
   return figure;
@@ -226,19 +179,17 @@ Figure efficiency_figure(const StudyReport& study) {
   if (has_one_size(study)) return missing("efficiency", title, one_size);
   Figure figure{"efficiency", title,
                 "1 is ideal. Below 0.5 more than half of the ranks are wasted.", basis_of(study)};
-  const Rows rows = rows_of(study, [](const study::Size& size) { return size.efficiency; });
-  double top = 1;
-  for (const double value : values_of(rows)) top = std::max(top, value);
-  Script script;
-  set_ranks_axis(script, ranks_of(study));
-  script.set(fmt::format("set yrange [0:{:.6g}]", 1.08 * top));
-  script.set("set ylabel 'efficiency'");
-  script.plot({{rows.front()[0], 1}, {rows.back()[0], 1}},
-              "using 1:2 with lines " + line_of(ideal_style));
-  plot_estimates(script, rows, styles[0]);
-  figure.script = script.text();
   figure.legend = {{styles[0], Look::line_and_points, "measured"},
                    {ideal_style, Look::line, "ideal"}};
+  const auto bars = bars_of(study, [](const study::Size& size) { return size.efficiency; });
+  const Extent extent = extent_of(Spacing::linear, {0, 1}, bars);
+  Script script;
+  set_ranks_axis(script, ranks_of(study));
+  set_linear_axis(script, "efficiency", extent);
+  script.plot({{bars.front().ranks, 1}, {bars.back().ranks, 1}},
+              "using 1:2 with lines " + line_of(ideal_style));
+  plot_estimates(script, figure, cut(bars, extent), styles[0]);
+  figure.script = script.text();
   figure.numbers =
       grid_of(study, "efficiency", [](const study::Size& size) { return &size.efficiency; });
   return figure;
@@ -255,79 +206,24 @@ Figure karp_flatt_figure(const StudyReport& study) {
                 "Falling: the speed-up is better than a constant serial share allows, for example "
                 "because of caches.",
                 basis_of(study)};
-  Rows rows;
-  double low = 0, high = 0.01;
+  figure.legend = {{styles[1], Look::line_and_points, "Karp-Flatt metric"},
+                   {ideal_style, Look::line, "no serial part"}};
+  std::vector<Bar> bars;
   for (const study::Size& size : study.table.sizes) {
-    if (!size.karp_flatt) continue;
-    const auto ends = size.karp_flatt->interval.value_or(
-        study::Interval{size.karp_flatt->value, size.karp_flatt->value});
-    rows.push_back({static_cast<double>(size.ranks), size.karp_flatt->value, ends.lo, ends.hi});
-    low = std::min(low, ends.lo);
-    high = std::max(high, ends.hi);
+    if (size.karp_flatt) bars.push_back(bar_of(size.ranks, *size.karp_flatt));
   }
+  const Extent extent = extent_of(Spacing::linear, {0, 0.01}, bars);
   Script script;
   set_ranks_axis(script, ranks_of(study));
-  script.set(fmt::format("set yrange [{:.6g}:{:.6g}]", 1.1 * low, 1.1 * high));
-  script.set("set ylabel 'serial share'");
+  set_linear_axis(script, "serial share", extent);
   script.plot({{static_cast<double>(study.table.sizes.front().ranks), 0},
                {static_cast<double>(study.table.sizes.back().ranks), 0}},
               "using 1:2 with lines " + line_of(ideal_style));
-  plot_estimates(script, rows, styles[1]);
+  plot_estimates(script, figure, cut(bars, extent), styles[1]);
   figure.script = script.text();
-  figure.legend = {{styles[1], Look::line_and_points, "Karp-Flatt metric"},
-                   {ideal_style, Look::line, "no serial part"}};
   figure.numbers = grid_of(study, "Karp-Flatt metric", [](const study::Size& size) {
     return size.karp_flatt ? &*size.karp_flatt : nullptr;
   });
-  return figure;
-}
-
-Figure law_figure(const StudyReport& study) {
-  const std::string title = study.is_strong()
-                                ? "Amdahl's law, fitted, with what it expects next"
-                                : "Gustafson's law, fitted, with what it expects next";
-  if (has_one_size(study)) return missing("law", title, one_size);
-  if (!study.amdahl && !study.gustafson) {
-    return missing("law", title,
-                   study.is_strong() ? study.amdahl.why_not : study.gustafson.why_not);
-  }
-  Figure figure{"law", title,
-                "Points off the full line deviate from the law. The dashed part is extrapolated "
-                "to twice the largest size.",
-                basis_of_law(study)};
-  const double first = ranks_of(study).front(), last = ranks_of(study).back();
-  const Rows inside = law_rows(study, first, last), beyond = law_rows(study, last, twice * last);
-  const Rows rows = rows_of(study, [&](const study::Size& size) {
-    return study.is_strong() ? size.seconds : size.efficiency;
-  });
-  std::vector<double> values = values_of(rows);
-  for (const auto& part : {inside, beyond}) {
-    for (const double value : values_of(part)) values.push_back(value);
-  }
-  std::vector<int> ranks = ranks_of(study);
-  ranks.push_back(2 * ranks.back());
-  Script script;
-  set_ranks_axis(script, ranks);
-  if (study.is_strong()) {
-    set_log_axis(script, "time of a repetition [s]", values);
-  } else {
-    script.set(fmt::format("set yrange [0:{:.6g}]",
-                           1.08 * std::max(1.0, *std::ranges::max_element(values))));
-    script.set("set ylabel 'efficiency'");
-  }
-  const std::string fill =
-      fmt::format("fs transparent solid 0.18 noborder lc rgb '{}'", styles[1].colour);
-  script.plot(inside, "using 1:3:4 with filledcurves " + fill);
-  script.plot(beyond, "using 1:3:4 with filledcurves " + fill);
-  script.plot(inside, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}));
-  script.plot(beyond, "using 1:2 with lines " + line_of(styles[1]));
-  script.plot(rows, fmt::format("using 1:2:3:4 with yerrorbars {}", points_of(styles[0])));
-  figure.script = script.text();
-  figure.legend = {{styles[0], Look::points, "measured"},
-                   {{styles[1].colour, "", 0}, Look::line, "law"},
-                   {styles[1], Look::line, "law, extrapolated"},
-                   {styles[1], Look::band, "95 % of new launches"}};
-  figure.numbers = law_grid(study);
   return figure;
 }
 

@@ -149,7 +149,8 @@ void PanelUploads::load() {
   for (auto* const held : {&held_a_, &held_b_}) {
     if (!*held) continue;
     Progress progress(held == &held_a_ ? "loading A" : "loading B",
-                      static_cast<double>((*held)->bytes()), runtime_.session.rank() == 0);
+                      static_cast<double>((*held)->bytes()),
+                      runtime_.session.rank() == 0 && runtime_.log.shows_progress());
     (*held)->load(staging_.readers, runtime_.session.heartbeat(), progress);
   }
 }

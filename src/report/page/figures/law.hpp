@@ -1,0 +1,25 @@
+// Fitted laws as lines of figures.
+#pragma once
+
+#include "report/page/figures/figure.hpp"
+#include "report/studies.hpp"
+
+namespace shardstream::report::page {
+
+/// A fitted law as rows of a number of ranks and a value. All are empty without a law, or if the
+/// law is rejected.
+struct LawLines {
+  Rows inside;        ///< from the smallest to the largest size
+  Rows beyond;        ///< extrapolated to twice the largest size
+  Rows limit;         ///< the value on infinitely many ranks, unless it is far beyond the others
+  std::string words;  ///< names the law
+  std::string limit_words;
+};
+
+/// The law of a study as speed-ups.
+LawLines law_of_speedups(const StudyReport& study);
+
+/// Draws the lines and adds them to the legend of `figure`.
+void plot_law(Script& script, Figure& figure, const LawLines& law);
+
+}  // namespace shardstream::report::page

@@ -1,0 +1,60 @@
+// The functions of a StudyReport and of lists of its runs.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/statistics.hpp"
+#include "report/studies.hpp"
+
+namespace shardstream::report {
+
+const study::Fit* StudyReport::fit() const {
+  return amdahl ? &amdahl->law.fit : gustafson ? &gustafson->fit : nullptr;
+}
+
+bool StudyReport::is_law_rejected() const {
+  return fit() != nullptr && fit()->verdict == study::FitVerdict::does_not_fit;
+}
+
+std::size_t StudyReport::throttled() const {
+  std::size_t launches = 0;
+  for (const SizeFacts& each : facts) launches += each.throttled;
+  return launches;
+}
+
+std::size_t StudyReport::unconverged() const {
+  std::size_t launches = 0;
+  for (const SizeFacts& each : facts) launches += each.unconverged;
+  return launches;
+}
+
+std::size_t StudyReport::partly_verified() const {
+  return static_cast<std::size_t>(std::ranges::count_if(runs, [](const RunFile& run) {
+    const std::string verified = run.text("verified");
+    return verified == "partly" || verified == "unchecked";
+  }));
+}
+
+const RunFile* StudyReport::timeline_on(std::uint64_t ranks) const {
+  const auto found = std::ranges::find(timelines, ranks, &RunFile::ranks);
+  return found == timelines.end() ? nullptr : &*found;
+}
+
+std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
+  std::vector<const RunFile*> found;
+  for (const RunFile& run : runs) {
+    if (run.ranks == static_cast<std::uint64_t>(ranks)) found.push_back(&run);
+  }
+  return found;
+}
+
+double median_of(const std::vector<const RunFile*>& runs,
+                 const std::function<double(const RunFile&)>& number) {
+  std::vector<double> values;
+  for (const RunFile* run : runs) {
+    if (const double value = number(*run); std::isfinite(value)) values.push_back(value);
+  }
+  return values.empty() ? std::nan("") : summarize(std::move(values)).median;
+}
+
+}  // namespace shardstream::report

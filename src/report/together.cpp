@@ -1,0 +1,273 @@
+#include "report/together.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "report/formats.hpp"
+#include "report/studies.hpp"
+#include "report/words.hpp"
+
+namespace shardstream::report {
+namespace {
+
+namespace fs = std::filesystem;
+using Facts = std::map<std::string, std::string>;
+
+/// The facts of a study that may tell it from others, most telling first. Facts of a later group
+/// count only if all earlier ones are the same in all studies.
+std::vector<Facts> facts_of(const StudyReport& study) {
+  const RunFile& run = *study.runs_on(study.table.anchor).front();
+  Facts what = options_of_result(run);
+  what["workload"] = study.workload;
+  what["device"] = study.device;
+  what["commit"] = run.commit.substr(0, 12);
+  Facts how;
+  constexpr std::array<std::string_view, 4> sections = {"comm.", "device.", "launch.", "pipeline."};
+  std::ranges::copy_if(run.config, std::inserter(how, how.end()), [&](const auto& option) {
+    return std::ranges::any_of(
+        sections, [&](std::string_view section) { return option.first.starts_with(section); });
+  });
+  return {what, how};
+}
+
+/// The keys whose values differ between these studies. A key that only some have differs, too,
+/// unless the workloads differ, which have options of their own.
+std::set<std::string> differing_keys(const std::vector<Facts>& facts) {
+  std::set<std::string> all, differing;
+  for (const Facts& each : facts) {
+    for (const auto& [key, value] : each) all.insert(key);
+  }
+  const auto value_of = [](const Facts& each, const std::string& key) {
+    const auto found = each.find(key);
+    return found == each.end() ? std::string() : found->second;
+  };
+  for (const std::string& key : all) {
+    const bool differs = std::ranges::any_of(facts, [&](const Facts& each) {
+      return value_of(each, key) != value_of(facts.front(), key);
+    });
+    if (differs) differing.insert(key);
+  }
+  if (!differing.contains("workload")) return differing;
+  std::erase_if(differing, [](const std::string& key) { return key.find('.') != key.npos; });
+  return differing;
+}
+
+std::string words_of(const std::vector<std::pair<std::string, std::string>>& differs) {
+  constexpr std::size_t max = 3;
+  std::vector<std::string> words;
+  for (const auto& [key, value] : differs) {
+    words.push_back(key == "device" || key == "workload" ? value
+                    : key == "commit"                    ? "commit " + value
+                                                         : fmt::format("{}={}", key, value));
+  }
+  return join_first(words, max, ", ");
+}
+
+std::string folder_of(const StudyReport& study) {
+  const fs::path parent = study.runs.front().path.parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+std::vector<Distinction> distinctions_of(const Report& report) {
+  std::vector<std::vector<Facts>> facts;  // by group, then by study
+  for (const StudyReport& study : report.studies) {
+    const std::vector<Facts> groups = facts_of(study);
+    facts.resize(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i) facts[i].push_back(groups[i]);
+  }
+  const auto group = std::ranges::find_if(
+      facts, [](const std::vector<Facts>& each) { return !differing_keys(each).empty(); });
+  std::vector<Distinction> studies;
+  std::map<std::string, std::size_t> count;  // of studies with these words
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    Distinction study{.letter = std::string(1, static_cast<char>('A' + i)),
+                      .folder = folder_of(report.studies[i]),
+                      .differs = {},
+                      .label = {}};
+    if (group != facts.end()) {
+      for (const std::string& key : differing_keys(*group)) {
+        const auto found = (*group)[i].find(key);
+        if (found != (*group)[i].end()) study.differs.emplace_back(key, found->second);
+      }
+    }
+    ++count[words_of(study.differs)];
+    studies.push_back(std::move(study));
+  }
+  for (Distinction& study : studies) {
+    std::string words = words_of(study.differs);
+    if (words.empty() || count[words] > 1) {
+      words = fmt::format("{}{}{}", study.folder, words.empty() ? "" : ", ", words);
+    }
+    study.label = fmt::format("{}: {}", study.letter, words);
+  }
+  return studies;
+}
+
+/// The reason why the times of two studies cannot be compared, or "".
+std::string other_work(const StudyReport& a, const StudyReport& b) {
+  if (a.workload != b.workload || a.unit != b.unit) return "their workloads differ";
+  bool have_common = false;
+  for (const study::Size& size : a.table.sizes) {
+    const auto found = std::ranges::find(b.table.sizes, size.ranks, &study::Size::ranks);
+    const bool is_common = found != b.table.sizes.end();
+    if (!is_common && !a.is_strong()) continue;
+    const study::Size& other = is_common ? *found : b.table.sizes.front();
+    have_common = true;
+    if (!study::same_work(size.work, other.work)) {
+      return fmt::format(
+          "a repetition on {} does {:.4g} {} of work in one of them, {:.4g} {} in "
+          "another one",
+          counted(size.ranks, "rank"), size.work, a.unit, other.work, a.unit);
+    }
+  }
+  return have_common ? "" : "they have no number of ranks in common";
+}
+
+void expect_comparable(const Report& report) {
+  constexpr const char* remedy = "name two to six folders of studies, all strong or all weak";
+  if (!report.benches.empty()) {
+    throw UsageError(fmt::format("--together: '{}' is a file of bench, not a study: {}",
+                                 report.benches.front().path.string(), remedy));
+  }
+  if (report.studies.size() < 2 || report.studies.size() > max_together) {
+    throw UsageError(fmt::format(
+        "--together: the files have {}: {}",
+        report.studies.size() == 1 ? "1 study" : fmt::format("{} studies", report.studies.size()),
+        remedy));
+  }
+  const StudyReport& first = report.studies.front();
+  for (const StudyReport& study : report.studies) {
+    if (study.table.sizes.size() < 2) {
+      throw UsageError(fmt::format(
+          "--together: the runs of {} are on one number of ranks only, so they have no speed-up: "
+          "leave them out, or compare times with shardstream compare",
+          excerpt(folder_of(study))));
+    }
+    if (study.is_strong() != first.is_strong()) {
+      throw UsageError(fmt::format(
+          "--together: {} is a {} study and {} is a {} one, whose speed-ups mean different things: "
+          "{}",
+          excerpt(folder_of(first)), first.is_strong() ? "strong" : "weak",
+          excerpt(folder_of(study)), study.is_strong() ? "strong" : "weak", remedy));
+    }
+  }
+}
+
+/// The files by folder, in the order of the first file of each.
+std::vector<std::vector<fs::path>> by_folder(std::span<const fs::path> files) {
+  std::vector<fs::path> folders;
+  std::vector<std::vector<fs::path>> groups;
+  for (const fs::path& file : files) {
+    const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+    const auto found = std::ranges::find(folders, folder);
+    const auto at = static_cast<std::size_t>(found - folders.begin());
+    if (found == folders.end()) {
+      folders.push_back(folder);
+      groups.emplace_back();
+    }
+    groups[at].push_back(file);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Report make_report_together(std::span<const fs::path> files) {
+  Report report;
+  for (const std::vector<fs::path>& folder : by_folder(files)) {
+    Report part = make_report(folder);
+    std::ranges::move(part.studies, std::back_inserter(report.studies));
+    std::ranges::move(part.benches, std::back_inserter(report.benches));
+    std::ranges::move(part.unreadable, std::back_inserter(report.unreadable));
+  }
+  expect_comparable(report);
+  Together together{distinctions_of(report), {}};
+  for (const StudyReport& study : report.studies) {
+    if (together.why_no_times.empty()) {
+      together.why_no_times = other_work(report.studies.front(), study);
+    }
+  }
+  report.together = std::move(together);
+  return report;
+}
+
+Table side_by_side(const Report& report) {
+  std::vector<Column> columns = {{"quantity", ColumnType::text}, {"ranks", ColumnType::integer}};
+  std::set<int> ranks;
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    columns.push_back({report.together->studies[i].letter, ColumnType::text});
+    for (const study::Size& size : report.studies[i].table.sizes) ranks.insert(size.ranks);
+  }
+  Table table("together", columns);
+  const auto add = [&](const std::string& name, study::Estimate study::Size::*of, int digits) {
+    for (const int each : ranks) {
+      std::vector<Cell> cells = {name, std::int64_t{each}};
+      for (const StudyReport& study : report.studies) {
+        const auto found = std::ranges::find(study.table.sizes, each, &study::Size::ranks);
+        cells.emplace_back(found == study.table.sizes.end() ? "-"
+                                                            : with_interval((*found).*of, digits));
+      }
+      table.add(std::move(cells));
+    }
+  };
+  if (report.together->why_no_times.empty()) add("time [s]", &study::Size::seconds, 4);
+  add(report.studies.front().is_strong() ? "speedup" : "scaled_speedup", &study::Size::speedup, 3);
+  add("efficiency", &study::Size::efficiency, 3);
+  return table;
+}
+
+Table distinctions(const Report& report) {
+  Table table("studies", {{"study", ColumnType::text},
+                          {"differs", ColumnType::text},
+                          {"folder", ColumnType::text},
+                          {"launches", ColumnType::integer},
+                          {"reference", ColumnType::text},
+                          {"serial", ColumnType::text},
+                          {"law_fits", ColumnType::text}});
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    const StudyReport& study = report.studies[i];
+    const Distinction& each = report.together->studies[i];
+    const std::string words = words_of(each.differs);
+    const std::string share = study.amdahl      ? with_interval(study.amdahl->serial_share)
+                              : study.gustafson ? with_interval(study.gustafson->serial_share)
+                                                : "-";
+    table.add({each.letter, words.empty() ? "-" : printable(words), printable(each.folder),
+               static_cast<std::int64_t>(study.runs.size()), counted(study.table.anchor, "rank"),
+               study.is_law_rejected() ? "-" : share, word_of_fit(study)});
+  }
+  return table;
+}
+
+std::string words_on_together(const Report& report) {
+  const int anchor = report.studies.front().table.anchor;
+  const bool have_one_anchor = std::ranges::all_of(
+      report.studies, [&](const StudyReport& study) { return study.table.anchor == anchor; });
+  const std::string& why_no_times = report.together->why_no_times;
+  return fmt::format(
+      "Each speed-up refers to {} of its own study, so a greater one need not mean a shorter time. "
+      "{}",
+      have_one_anchor ? counted(anchor, "rank") : "the smallest size",
+      why_no_times.empty()
+          ? "All studies do the same work, so their times can be compared."
+          : fmt::format("Times are not compared, since the work differs: {}.", why_no_times));
+}
+
+std::string together_text(const Report& report) {
+  const bool is_strong = report.studies.front().is_strong();
+  std::string text =
+      fmt::format("Together: {} scaling, {} studies\n\n{}\n{}\n", is_strong ? "strong" : "weak",
+                  report.studies.size(), shardstream::to_text(distinctions(report)),
+                  shardstream::to_text(side_by_side(report)));
+  return text + words_on_together(report) + '\n';
+}
+
+}  // namespace shardstream::report

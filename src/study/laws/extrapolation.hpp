@@ -1,0 +1,27 @@
+// The prediction of a fitted law beyond the largest size of a study, if the law may be used there.
+#pragma once
+
+#include <optional>
+
+#include "study/laws/amdahl.hpp"
+#include "study/laws/gustafson.hpp"
+
+namespace shardstream::study {
+
+/// One new launch, as a fitted law expects it. Intervals contain the uncertainty of the law and the
+/// noise of a launch. Impossible ends are moved: those below zero to zero, and those above an
+/// efficiency of 1 to 1, unless the law is superlinear.
+struct Extrapolation {
+  int ranks = 0;
+  std::optional<Estimate> seconds = {}, speedup = {};  ///< of strong studies
+  Estimate efficiency = {};
+  /// In strong studies, the speed-up on infinitely many ranks: p0 T(p0) / a with the measured
+  /// T(p0), or 1/s if the law is exact on p0 = 1 rank. None if the serial part a may be zero.
+  std::optional<double> max_speedup = {};
+};
+
+/// No value if the law does not fit, or if it gives no positive time or rate on `ranks` ranks.
+Result<Extrapolation> extrapolate(const Amdahl& law, int ranks);
+Result<Extrapolation> extrapolate(const Gustafson& law, int ranks);
+
+}  // namespace shardstream::study

@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+"""Output for programs: --json has the keys and the numbers of the lines, --quiet prints nothing,
+lists can be run by a shell, and the completions and the man page know every option."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import h5py
+
+from harness import each, environment, expect_complaint, main, new_folder, run, skip_part
+from studies import QUICK
+
+MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
+         "--scale.replicates", 1, "--scale.timeline", "false"]
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
+THEORY = ["bandwidth", "--bandwidth.clock", 877, "--bandwidth.width", 4096]
+
+
+def as_json(*arguments, **how):
+    finished = run(*arguments, "--json", **how).expect(0)
+    assert finished.out.isascii(), finished
+    return json.loads(finished.out)
+
+
+def test_json_has_the_keys_of_the_lines():
+    folder = new_folder()
+    for name, arguments in (("sum", ["run", "reduce", "--input.count", 1000]),
+                            ("bins", ["run", "histogram", "--input.count", 1000,
+                                      "--histogram.range", "0,1"]),
+                            ("c", ["run", "gemm", "--gemm.m", 20, "--gemm.n", 30, "--gemm.k", 10]),
+                            ("x", ["generate", "--input.count", 50])):
+        out = folder / f"{name}.h5"
+        to = f"{out}:/x" if name == "x" else out
+        lines = run(*arguments, "-o", to).expect(0).out.splitlines()
+        units = {key: unit for key, unit in re.findall(r"^(\w+)=[-\d]\S* (\S+)$", "\n".join(lines),
+                                                       flags=re.MULTILINE)}
+        found = as_json(*arguments, "-o", to, "--output.overwrite", "true")
+        assert found.pop("units") == units, (found, units)
+        assert list(found) == [line.split("=")[0] for line in lines], (found, lines)
+        if name == "sum":
+            printed = dict(line.split("=", 1) for line in lines)
+            for key in ("count", "sum", "mean", "min", "max", "ranks"):
+                assert found[key] == float(printed[key]), (key, found, printed)
+            with h5py.File(out) as file:
+                stored = {row["metric"].decode(): row["number"] for row in file["metrics"][...]}
+            for key in ("sum", "mean", "variance", "max"):  # max has the digits of an f32
+                assert abs(stored[key] - found[key]) <= 1e-7 * stored[key], (stored, found)
+
+
+def test_json_keeps_all_digits_and_has_null_for_nan():
+    out = new_folder() / "r.h5"
+    found = as_json("run", "reduce", "--input.data", "ramp", "--input.type", "i64",
+                    "--input.count", "2^28", "--reduce.ops", "sum", "-o", out)
+    assert found["sum"] == 2**27 * (2**28 - 1), found
+    with h5py.File(out.with_name("nan.h5"), "w") as file:
+        file["x"] = [1.0, float("nan")]
+    found = as_json("run", "reduce", "--input.data", f"{out.with_name('nan.h5')}:/x",
+                    "--reduce.nan", "propagate", "--reduce.ops", "mean", "-o", out,
+                    "--output.overwrite", "true")
+    assert found["mean"] is None and found["nans"] == 1, found
+
+
+def test_json_of_plans_lists_and_experiments():
+    sizes = ["--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512, "--device.backend", "host"]
+    dry = ["run", "gemm", *sizes, "--dry-run"]
+    (plan,) = as_json(*dry, "--ranks", 2, env=NO_MPI)["predictions"]
+    plans = as_json(*dry, "--ranks", "1,2,4", env=NO_MPI)
+    assert [row["ranks"] for row in plans["predictions"]] == [1, 2, 4], plans
+    assert plans["predictions"][1]["time"] == plan["time"] > 0, plans
+    assert {row["ranks"] for row in plans["lines"]} == {1, 2, 4}, plans
+    text = run(*dry, "--ranks", "1,2,4", env=NO_MPI).expect(0).out.splitlines()
+    assert [line.split()[1] for line in text] == ["ranks", "1", "2", "4"], text
+    expect_complaint(run(*dry, "--ranks", "1,,2"), 2, ["--ranks"])
+    expect_complaint(run(*dry, "--ranks", "1,0"), 2, ["--ranks", "0"])
+
+    listed = as_json("scale", "model", *MODEL, "--list", "-o", new_folder() / "s")
+    (study,) = listed["study"]
+    assert study["launches"] == len(listed["launches"]) == 3, listed
+    assert [row["ranks"] for row in listed["sizes"]] == [1, 2], listed
+    total = sum(row["time"] * row["nodes"] for row in listed["launches"]) / 3600
+    assert abs(study["node_hours"] - total) < 1e-9 * total and study["gpu_hours"] == 0, listed
+    gpus = as_json("scale", "gemm", *sizes[:-1], "cuda", "--scale.ranks", "1,4", "--list",
+                   "--scale.ranks-per-node", 2, "-o", new_folder() / "s")
+    for row in gpus["sizes"]:
+        nodes = max(1, row["ranks"] // 2)
+        assert abs(row["node_hours"] / row["gpu_hours"] - nodes / row["ranks"]) < 1e-9, gpus
+
+    bench = as_json("bench", *THEORY)
+    ((row,), (experiment,)) = bench["experiments"][0]["rows"], bench["experiments"]
+    assert experiment["name"] == "bandwidth" and abs(row["rate"] - 898) < 1, bench
+
+
+def test_quiet_commands_print_nothing():
+    folder = new_folder()
+    each([(["run", "reduce", "--input.count", 10, "-o", folder / "r.h5"],),
+          (["generate", "--input.count", 10, "-o", f"{folder}/g.h5:/x"],),
+          (["scale", "model", *MODEL, "-o", folder / "study"],),
+          (["info"],), (["bench", *THEORY],)], quiet)
+    quiet(["report", folder / "study"])
+    quiet(["compare", folder / "study", folder / "study/p1-r1.h5"], code=2)
+    assert (folder / "r.h5").exists() and (folder / "study/p2-r1.h5").exists()
+    expect_complaint(run("run", "reduce", "--quiet", "--input.count", -1), 2, ["input.count"])
+    expect_complaint(run("run", "reduce", "--quiet", "--json"), 2, ["--quiet", "--json"])
+    expect_complaint(run("run", "reduce", "--json", "out.json"), 2, ["--json", "out.json"])
+
+
+def quiet(arguments, code=0):
+    finished = run(*arguments, "--quiet").expect(code)
+    assert finished.out == "" and (finished.err == "" or code != 0), finished
+
+
+def test_a_shell_runs_a_list_in_an_empty_folder():
+    folder = new_folder()
+    commands = run("scale", "model", *MODEL, "--list", "-o", "new/study", cwd=folder).expect(0).out
+    done = subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=folder, check=False,
+                          env=environment(ranks=2), capture_output=True, text=True)
+    assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
+    assert "p2-r1" not in run("scale", "model", *MODEL, "--list", "-o", "new/study",
+                              cwd=folder).expect(0).out
+    assert "2 launches" in run("report", "new/study", cwd=folder).expect(0).out
+    (folder / "new/study/p2-r1.h5").unlink()  # the study goes on from here
+    run("scale", "model", *MODEL, "-o", "new/study", cwd=folder).expect(0)
+    assert len((folder / "new/study/attempts.jsonl").read_text().splitlines()) == 1, commands
+
+
+def test_no_output_goes_to_standard_output():
+    """The message says so, and no file named - appears."""
+    folder = new_folder()
+    run("run", "reduce", "--input.count", 10, "-o", folder / "r.h5").expect(0)
+    each([(arguments,) for arguments in (
+        ["run", "reduce", "--input.count", 10, "-o", "-"], ["bench", *THEORY, "-o", "-"],
+        ["generate", "--input.count", 10, "--output.file=-:/x"], ["report", "r.h5", "-o", "-"])],
+         lambda arguments: expect_complaint(run(*arguments, cwd=folder), 2, ["standard output"]))
+    assert [path.name for path in folder.iterdir()] == ["r.h5"]
+
+
+def completed(script, *words):
+    """The words that bash offers for the last of `words`."""
+    done = subprocess.run(
+        ["bash", "-c", f'{script}\nCOMP_WORDS=("$@") COMP_CWORD=$(($# - 1))\n_shardstream\n'
+                       'printf "%s\\n" "${COMPREPLY[@]}"', "bash", "shardstream", *words],
+        capture_output=True, text=True, check=False, cwd=new_folder())
+    assert done.returncode == 0 and not done.stderr, done
+    return done.stdout.split()
+
+
+def test_bash_completes_words_options_and_choices():
+    script = run("completion", "bash", env=NO_MPI).expect(0).out
+    for words, found in ((["r"], ["run", "report"]), (["run", "hist"], ["histogram"]),
+                         (["bench", "str"], ["stride"]), (["run", "--gemm.m"], ["--gemm.m"]),
+                         (["run", "reduce", "--dry"], ["--dry-run"]),
+                         (["run", "gemm", "--product.precision", "t"], ["tf32"]),
+                         (["run", "gemm", "--product.precision", "=", "t"], ["tf32"]),
+                         (["bench", "stride", "--stride.m"], ["--stride.most"]),
+                         (["compare", "--thr"], ["--threshold"]),
+                         (["run", "reduce", "--reduce.ops", "sum,var"], ["sum,variance"]),
+                         (["completion", "z"], ["zsh"])):
+        assert completed(script, *words) == found, (words, completed(script, *words))
+    assert "--gemm.m" not in completed(script, "generate", "--"), script
+    assert "ramp" not in completed(script, "run", "reduce", "--input.data", ""), script
+    for words in (["completion"], ["completion", "bash", "zsh"], ["man", "run"]):
+        expect_complaint(run(*words, env=NO_MPI), 2, [words[0]])
+    assert "completion bash" in run("completion", "--help", env=NO_MPI).expect(0).out
+    expect_complaint(run("completion", "fish", env=NO_MPI), 2, ["'fish'", "bash or zsh"])
+
+
+def test_zsh_and_man_page_have_every_option():
+    zsh, page = (run(*words, env=NO_MPI).expect(0).out
+                 for words in (["completion", "zsh"], ["man"]))
+    for option in re.findall(r"--([a-z]+\.[a-z-]+) ", run("run", "--help").expect(0).out):
+        assert f"--{option}=[" in zsh, option
+        assert f"\\-\\-{option} ".replace("-", "\\-").replace("\\\\-", "\\-") in page, option
+    for command in (["zsh", "-n"], ["groff", "-man", "-Tascii", "-ww"]):
+        if shutil.which(command[0]) is None:
+            skip_part(f"{command[0]} is missing")
+            continue
+        done = subprocess.run(command, input=zsh if command[0] == "zsh" else page, text=True,
+                              capture_output=True, check=False)
+        assert done.returncode == 0 and not done.stderr, done
+
+
+def test_short_version():
+    assert run("-V", env=NO_MPI).expect(0).out == run("--version").out
+
+
+main()
