@@ -234,6 +234,8 @@ exec {find("sbatch")} "$@"
     said = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
     first, *launches, last = re.findall(r"^job (\d+):", said, re.MULTILINE)
     assert len(launches) == 4, said
+    again = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
+    assert f"job {launches[-1]}:" in again and "the report" not in again, again
     waits = [cluster.state(job)["Dependency"] for job in launches]
     assert [first in each for each in waits] == 4 * [True], waits
     assert all(launches[i] in waits[i + 2] for i in range(2)), (launches, waits)
