@@ -284,7 +284,11 @@ class Processes {
     std::vector<Span> hulls;
     for (const auto& each : kernels) hulls.push_back(hull(each));
     const Span window = common(hulls);
-    bench_.verify(window.end > window.begin, "the time that all processes share");
+    if (window.end <= window.begin) {
+      throw Error(
+          "the helper processes did not run at the same time: something else uses this machine, so "
+          "run the experiment again when it is idle");
+    }
     const auto nanoseconds = static_cast<double>(window.end - window.begin);
     std::vector<double> rates;  // bytes per nanosecond, which is GB/s
     for (const auto& each : kernels) {
@@ -329,7 +333,11 @@ class Processes {
       for (std::size_t i = 1; i + 1 < answer.size(); i += 2) {
         own.push_back({answer[i], answer[i + 1]});
       }
-      bench_.verify(!own.empty(), "the times of a process");
+      if (own.empty()) {
+        throw Error(
+            "a helper process ran no kernel in its time: something else uses this GPU, so run the "
+            "experiment again when it is idle");
+      }
       of_processes.push_back(std::move(own));
     }
     return of_processes;
