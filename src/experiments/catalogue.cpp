@@ -36,7 +36,8 @@ namespace instructions {
 extern const Experiment about_integer, about_math, about_precision;
 }
 namespace machine {
-extern const Experiment about_managed, about_host_memory, about_collectives, about_contention;
+extern const Experiment about_managed, about_host_memory, about_collectives, about_contention,
+    about_runtime_compile;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -93,6 +94,7 @@ constexpr std::array catalogue = {
     &machine::about_host_memory,
     &machine::about_collectives,
     &machine::about_contention,
+    &machine::about_runtime_compile,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,

@@ -249,7 +249,9 @@ Finished Run::run_one(const Experiment& experiment) {
   const RankResult mine = take_turns(experiment);
   runtime_.telemetry->stop();
   const Ending& ending = mine.ending;
-  context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
+  const bool may_be_lost =
+      ending.state != State::measured && runtime_.device->info().backend == "cuda";
+  context_lost_ = session_.sum(may_be_lost && context_is_lost() ? 1 : 0) > 0;
   const auto worst = static_cast<State>(session_.max(static_cast<double>(ending.state)));
   result.unconverged =
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));

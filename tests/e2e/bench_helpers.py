@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""The helper processes of `bench`: their internal command and, on a GPU, their end."""
+"""The helper processes of `bench`: their internal command and, on a GPU, their end; and kernels of
+expressions, which helper processes compile and run."""
 
 import contextlib
 import os
 import pathlib
 import signal
+import tempfile
 
 import h5py
 
-from harness import (check_complaints, expect_complaint, expect_gone, expect_words, finish, main,
-                     new_folder, run, skip_part, start, wait_until)
+from harness import (check_complaints, each, expect_complaint, expect_gone, expect_words, finish,
+                     main, new_folder, run, skip_part, start, wait_until)
 
 NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MPI fail
 SHARING = ["bench", "sharing", "--quick", "--sharing.size", "64MiB", "--sharing.processes", 3]
@@ -85,6 +87,61 @@ def test_a_helper_that_hangs_ends_with_the_run():
     process.send_signal(signal.SIGINT)
     finish(process, timeout=10)
     expect_gone(helpers)
+
+
+# ---------------------------------------------------------------- expressions
+
+def compile_at_run_time(expression, *arguments, **others):
+    """The end of `runtime-compile`, its row in the file, and its table if it was measured."""
+    path = new_folder() / "bench.h5"
+    finished = run("bench", "runtime-compile", "--runtime-compile.map", expression, "--quick",
+                   *arguments, "-o", path, **others)
+    with h5py.File(path) as file:
+        row, = file["bench/experiments"][...]
+        measured = row["state"] == b"measured"
+        return finished, row, file["bench/runtime-compile/rows"][...] if measured else None
+
+
+def test_wrong_expressions():
+    """They are rejected with the column of the error. Without NVRTC, only their form is checked."""
+    def check(expression, words, needs_compiler):
+        finished, row, _ = compile_at_run_time(expression, "--device.backend", "host")
+        if needs_compiler and row["state"] == b"not available":
+            finished.expect(0)
+            expect_words(row["message"].decode(), ["NVRTC"])
+            return
+        finished.expect(2)
+        assert row["state"] == b"rejected", row
+        expect_words(row["message"].decode(), ["--runtime-compile.map", *words])
+    each([("", ["''"], False), ("x\n+1", ["'x\\x0a+1'"], False),
+          ("sqrt(x*x+y)", ["'sqrt(x*x+y)'", "column 10:", '"y"'], True),
+          ("x*(x", ["'x*(x'", "end"], True), ('"x"', ["'\"x\"'"], True)], check)
+
+
+def test_expressions_become_kernels():
+    """All ways to compile one give the same bits, those of the precompiled kernel too. A filled
+    cache makes PTX load faster, and the user's own one is not touched."""
+    if not ON_A_GPU:
+        skip_part("kernels run on a GPU only")
+        return
+    home = pathlib.Path(tempfile.mkdtemp())
+    finished, row, table = compile_at_run_time("sqrt(x * x + 1)", "--runtime-compile.size", "1MiB",
+                                               env={"CUDA_CACHE_PATH": str(home / "cache")})
+    if row["state"] == b"not available":
+        skip_part(row["message"].decode())
+        return
+    finished.expect(0)
+    load = {each["cache"]: each["load"] for each in table if each["way"] == b"NVRTC to PTX"}
+    assert load[b"filled"] < load[b"off"], load
+    nvrtc = [each for each in table if each["way"].startswith(b"NVRTC")]
+    assert all(b"precompiled" in each["remark"] for each in nvrtc), table
+    assert not (home / "cache").exists(), list(home.rglob("*"))
+    _, row, table = compile_at_run_time("x < 0 ? -x : x / 3", "--runtime-compile.size", "1MiB")
+    assert row["state"] == b"measured", row
+    assert all(b"not verified" in each["remark"] for each in table
+               if each["way"].startswith(b"NVRTC")), table
+    finished, row, _ = compile_at_run_time("*static_cast<volatile float*>(nullptr)")
+    assert finished.code == 1 and row["state"] == b"failed", row
 
 
 main()

@@ -14,6 +14,7 @@
 
 #include "experiments/context.hpp"
 #include "experiments/device_clock.cuh"
+#include "experiments/execution/sharing_facts.hpp"
 #include "experiments/execution/sharing_ways.hpp"
 #include "experiments/execution/spans.hpp"
 #include "experiments/experiment.hpp"
@@ -212,16 +213,6 @@ class Worker {
   int multiprocessors_ = 0;
 };
 
-/// Whether new processes become clients of MPS: 1 or 0; 2 if an old driver does not tell.
-std::uint64_t mps_state() {
-  int has_mps = 0;
-  if (cudaDeviceGetAttribute(&has_mps, cudaDevAttrMpsEnabled, current_gpu()) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return 2;
-  }
-  return has_mps != 0 ? 1 : 0;
-}
-
 /// The answer to "start BYTES" is mps_state(); other commands have a number of milliseconds.
 std::string answer_of(std::optional<Worker>& worker, const std::string& command) {
   const std::size_t space = command.find(' ');
@@ -237,20 +228,6 @@ std::string answer_of(std::optional<Worker>& worker, const std::string& command)
 }
 
 // The rest of this file runs in the experiment's own process.
-
-SharingFacts facts_of_this_machine() {
-  int mode = 0;
-  check(cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, current_gpu()),
-        "cudaDeviceGetAttribute");
-  SharingFacts facts;
-  if (mode == cudaComputeModeProhibited) facts.mode = ComputeMode::prohibited;
-  if (mode == cudaComputeModeExclusive || mode == cudaComputeModeExclusiveProcess) {
-    facts.mode = ComputeMode::exclusive;
-  }
-  const std::uint64_t state = mps_state();
-  facts.has_mps = state < 2 ? state == 1 : has_control_pipe(std::getenv("CUDA_MPS_PIPE_DIRECTORY"));
-  return facts;
-}
 
 /// Helpers on the GPU of this rank. Without MPS, their driver finds no control daemon.
 HelperProgram helper_program(const Bench& bench, Way way) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "experiments/driver_function.hpp"
 #include "experiments/ladders/matmul.hpp"
 #include "experiments/ladders/wgmma.cuh"
 
@@ -252,34 +253,18 @@ __global__ void __launch_bounds__((1 + consumers) * warpgroup, 1)
 
 // -------------------------------------------------------------------------------------- launches
 
-/// cuTensorMapEncodeTiled() of the driver, which the program is not linked with.
-PFN_cuTensorMapEncodeTiled_v12000 encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                         cudaEnableDefault, &found),
-        "cudaGetDriverEntryPointByVersion");
-#else
-  check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
-        "cudaGetDriverEntryPoint");
-#endif
-  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-    throw Error("the driver has no cuTensorMapEncodeTiled: install a driver for CUDA 12");
-  }
-  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
-}
-
 /// The map of a row-major matrix for bulk copies of boxes, whose rows of 64 elements are swizzled
 /// in shared memory.
 CUtensorMap map_of(const bf16* matrix, unsigned m, unsigned n, unsigned rows_of_box) {
   const cuuint64_t edges[] = {n, m}, pitch[] = {n * sizeof(bf16)};
   const cuuint32_t edges_of_box[] = {box, rows_of_box}, steps[] = {1, 1};
   CUtensorMap map;
+  const auto encode =
+      driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled", 12000);
   const CUresult result =
-      encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16*>(matrix), edges, pitch,
-                edges_of_box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bf16*>(matrix), edges, pitch,
+             edges_of_box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw Error("cuTensorMapEncodeTiled failed (" + std::to_string(static_cast<int>(result)) + ")");
   }

@@ -1,13 +1,27 @@
-// Arithmetic of the experiments on the machine: sizes, bandwidth and data of collectives, and the
-// advice on busy links.
+// Arithmetic of the experiments on the machine: sizes, bandwidth and data of collectives, the
+// advice on busy links, and expressions that are compiled at run time.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "core/error.hpp"
+#include "experiments/bench.hpp"
 #include "experiments/machine/advice.hpp"
+#include "experiments/machine/cache_folder.hpp"
+#include "experiments/machine/expression.hpp"
 #include "experiments/machine/messages.hpp"
+#include "experiments/machine/nvrtc.hpp"
+#include "experiments/machine/values.hpp"
 
 namespace shardstream::experiments::machine {
 namespace {
@@ -79,6 +93,129 @@ TEST(Advice, FollowsFromTheRatesOfBusyLinks) {
                 {"from 3 ranks", "memory of the host", "more than 2 ranks"});
   // All ranks lose a little.
   expect_advice({{1, 50, 1, 1}, {2, 80, 0.8, 0.8}}, {"from 2 ranks", "still grows"});
+}
+
+TEST(Expressions, AreOneLineOfPrintableCharacters) {
+  for (const char* const wrong : {"", "  ", "x\n+1", "x\t", "\xc3\xa9"}) {
+    EXPECT_THROW(check_expression(wrong), UsageError) << wrong;
+  }
+  EXPECT_THROW(check_expression(std::string(4097, 'x')), UsageError);
+  EXPECT_NO_THROW(check_expression(std::string(4096, 'x')));
+  EXPECT_NO_THROW(check_expression("sqrt(x*x+1) - 0.5f"));
+}
+
+/// Logs of NVRTC 13.0.
+TEST(Expressions, HaveTheColumnOfTheFirstError) {
+  const Complaint inside = first_complaint(
+      "expression(1): error: identifier \"y\" is undefined\n  sqrt(x*x+y)\n           ^\n\n"
+      "1 error detected in the compilation of \"kernel.cu\".\n",
+      "sqrt(x*x+y)");
+  EXPECT_EQ(inside.column, 10U);
+  EXPECT_EQ(inside.text, "identifier \"y\" is undefined");
+  EXPECT_NE(sentence_on(inside, "sqrt(x*x+y)").find("column 10: identifier"), std::string::npos);
+  // The compiler finds it in the line after the expression.
+  const Complaint after =
+      first_complaint("expression(2): error: expected a \")\"\n  );\n   ^\n\n1 error", "x*(x");
+  EXPECT_EQ(after.column, 5U);
+  EXPECT_EQ(sentence_on(after, "x*(x").find("column"), std::string::npos);
+  const Complaint indented = first_complaint(
+      "expression(1): warning #174-D: expression has no effect\n    x,,\n    ^\n\n"
+      "expression(1): error: expected an expression\n    x,,\n        ^\n",
+      "  x,,");
+  EXPECT_EQ(indented.column, 7U);
+  const Complaint with_notes = first_complaint(
+      "expression(1): error: no instance of overloaded function \"pow\" matches the argument list\n"
+      "            argument types are: (float)\n  1+pow(x)\n    ^\nNote #3322-D: number of\n",
+      "1+pow(x)");
+  EXPECT_EQ(with_notes.column, 3U);
+}
+
+TEST(Expressions, HaveNoColumnIfTheErrorConcernsAllOfThem) {
+  const Complaint whole = first_complaint(
+      "kernel.cu(2): error: invalid type conversion\n    return static_cast<float>(\n           "
+      "^\n",
+      "\"abc\"");
+  EXPECT_EQ(whole.column, 0U);
+  EXPECT_EQ(whole.text, "invalid type conversion");
+  EXPECT_EQ(first_complaint("", "x").column, 0U);
+  EXPECT_FALSE(first_complaint("", "x").text.empty());
+}
+
+TEST(Expressions, AreKnownWithoutRegardToBlanks) {
+  ASSERT_NE(find_known(" sqrt( x*x + 1 )"), nullptr);
+  EXPECT_EQ(find_known("sqrt(x*x+1)")->exact(0), 1);
+  EXPECT_EQ(find_known("sqrt(x*x+2)"), nullptr);
+  for (const char* const each : {"x*x", "sin(x)", "cos(x)", "exp(x)", "tanh(x)"}) {
+    EXPECT_NE(find_known(each), nullptr) << each;
+  }
+}
+
+/// The host computes as the kernel does: each operation rounds to single precision.
+TEST(Expressions, HaveErrorsWithinTheirBounds) {
+  const std::vector<float> x = elements(1 << 16);
+  std::vector<float> squares, roots;
+  for (const float each : x) {
+    EXPECT_TRUE(each >= -4 && each < 4);
+    squares.push_back(each * each);
+    roots.push_back(std::sqrt(each * each + 1));
+  }
+  const KnownFunction &square = *find_known("x*x"), &root = *find_known(default_expression);
+  EXPECT_LE(largest_error(x, squares, square), square.max_error);
+  EXPECT_LE(largest_error(x, roots, root), root.max_error);
+  squares[77] = std::nextafter(std::nextafter(squares[77], 9.0F), 9.0F);
+  EXPECT_GT(largest_error(x, squares, square), square.max_error);
+  EXPECT_NE(hash_of(roots), hash_of(squares));
+  roots[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(largest_error(x, roots, root), std::numeric_limits<double>::infinity());
+}
+
+TEST(Targets, AreTheNewestThatTheGpuRuns) {
+  const std::vector<int> known = {75, 80, 86, 90, 100, 103};
+  const auto cubin = [&](int capability) { return targets_for(known, capability).cubin; };
+  EXPECT_EQ(targets_for(known, 90).ptx, 90);
+  EXPECT_EQ(cubin(90), 90);
+  EXPECT_EQ(cubin(89), 86);
+  EXPECT_EQ(cubin(103), 103);
+  EXPECT_EQ(targets_for(known, 121).ptx, 103);
+  EXPECT_EQ(cubin(121), std::nullopt);  // machine code runs on its own generation alone
+  EXPECT_THROW((void)targets_for(known, 70), NotAvailable);
+}
+
+TEST(CacheFolder, IsPrivateAndRemovedWithItsContents) {
+  ranks::Heartbeat heartbeat;
+  std::filesystem::path path;
+  {
+    const CacheFolder folder(heartbeat);
+    path = folder.path();
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms::owner_all);
+    std::filesystem::create_directories(path / "a/b");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(CacheFolder, IsRemovedIfItsProcessIsKilled) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    ranks::Heartbeat heartbeat;
+    const CacheFolder folder(heartbeat);
+    const std::string path = folder.path().string();
+    (void)!write(ends[1], path.data(), path.size());
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  std::string path(4096, '\0');
+  const ssize_t bytes = read(ends[0], path.data(), path.size());
+  close(ends[0]);
+  close(ends[1]);
+  ASSERT_GT(bytes, 0);
+  path.resize(static_cast<std::size_t>(bytes));
+  for (int i = 0; i < 1000 && std::filesystem::exists(path); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path)) << path;
 }
 
 }  // namespace
