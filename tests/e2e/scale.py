@@ -7,12 +7,15 @@ import pathlib
 import re
 import shutil
 import signal
+import subprocess
 
 import h5py
 
-from harness import (check_complaints, expect_complaint, expect_words, finish, main, new_folder,
-                     run, start, wait_until)
+from harness import (HANGS, PROGRAM, check_complaints, environment, expect_complaint,
+                     expect_words, finish, main, new_folder, run, start, wait_until)
 from studies import MPIRUN, QUICK, attempts, expect_total, only_study, script, study
+
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 
 
 # ---------------------------------------------------------------- one study, launched in parts
@@ -335,6 +338,35 @@ def test_bad_input():
     if os.geteuid() == 0:
         finished = run("scale", "model", "--scale.ranks", 1, "-o", empty / "x", env=root)
         expect_complaint(finished, 2, ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"])
+
+
+def test_studies_of_a_host():
+    """jobs/host-studies makes the named parts and a page, continues, and rejects what it does not
+    know."""
+    def studies(*arguments):
+        return subprocess.run(
+            [JOBS / "host-studies", "--program", PROGRAM, *arguments],
+            env=environment({"CUDA_VISIBLE_DEVICES": ""}, ranks=2), capture_output=True, text=True,
+            timeout=HANGS, check=False)
+
+    folder = new_folder()
+    wanted = ["--divide", "4096", "--ranks", "1,2", "--only", "reduce-file-strong,gemm-fp32-weak",
+              folder, "--scale.replicates", "1", "--scale.timeline", "false",
+              "--scale.oversubscribe", "true", "--measure.repeat", "2"]
+    for calibrations in 2, 0:
+        done = studies(*wanted)
+        assert done.returncode == 0, done
+        logs = [path for name in ("reduce-file-strong", "gemm-fp32-weak")
+                for path in (folder / name / "logs").iterdir()]
+        assert len(logs) == 2 * 3, logs
+        assert done.stderr.count("calibrating on 2 ranks") == calibrations, done.stderr
+    page = (folder / "studies.html").read_text()
+    assert "reduce-file-strong" in page and "gemm-fp32-weak" in page
+    for bad, named in ((["--only", "gemm"], "gemm"), (["--divide", "0"], "--divide"),
+                       (["--divided", "2"], "--divided"),
+                       (["--ranks", "2,x", "--only", "reduce-pinned-weak"], "2,x")):
+        rejected = studies(*bad, folder)
+        assert rejected.returncode == 1 and named in rejected.stderr, rejected
 
 
 if __name__ == "__main__":
