@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "core/text.hpp"
@@ -21,6 +22,7 @@ constexpr int clock_sm = 1, clock_memory = 2;
 constexpr int sensor_gpu = 0;
 constexpr int uncorrected = 1, counted_since_load = 0, counted_ever = 1;
 constexpr int peer_over_nvlink = 2;
+constexpr unsigned max_processes = 1024;
 constexpr unsigned max_links = 36;  // the newest GPUs have 18
 constexpr unsigned text_size = 96;  // the longest of names, UUIDs and versions
 
@@ -34,6 +36,22 @@ struct MemoryInfo {
   unsigned long long total, free, used;
 };
 static_assert(sizeof(PciInfo) == 68 && sizeof(MemoryInfo) == 24);  // nvmlPciInfo_t, nvmlMemory_t
+
+struct Utilization {
+  unsigned gpu, memory;  // percent
+};
+static_assert(sizeof(Utilization) == 8);  // nvmlUtilization_t
+
+/// nvmlProcessInfo_v2_t, which version 3 of the function fills, too.
+struct Process {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(Process) == 24);
+
+constexpr std::array compute_modes = {"default", "exclusive-thread", "prohibited",
+                                      "exclusive-process"};  // nvmlComputeMode_t
 
 struct ReasonWord {
   std::uint64_t bit;
@@ -83,6 +101,9 @@ struct NvmlGpu::Library {
   Function<Handle, PciInfo*> pci;
   Function<Handle, MemoryInfo*> memory;
   Function<Handle, int*, int*> compute_capability, ecc_mode;
+  Function<Handle, int*> compute_mode, persistence_mode, performance_state;
+  Function<Handle, Utilization*> utilization;
+  Function<Handle, unsigned*, Process*> processes;
   Function<Handle, unsigned*> power, power_limit, pcie_generation, pcie_width, pcie_generation_max,
       pcie_width_max;
   Function<Handle, unsigned long long*> energy, clock_reasons;
@@ -104,6 +125,14 @@ struct NvmlGpu::Library {
     load(memory, "nvmlDeviceGetMemoryInfo");
     load(compute_capability, "nvmlDeviceGetCudaComputeCapability");
     load(ecc_mode, "nvmlDeviceGetEccMode");
+    load(compute_mode, "nvmlDeviceGetComputeMode");
+    load(persistence_mode, "nvmlDeviceGetPersistenceMode");
+    load(performance_state, "nvmlDeviceGetPerformanceState");
+    load(utilization, "nvmlDeviceGetUtilizationRates");
+    load(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (processes.pointer == nullptr) {  // its name before driver 510
+      load(processes, "nvmlDeviceGetComputeRunningProcesses_v2");
+    }
     load(power, "nvmlDeviceGetPowerUsage");
     load(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
     load(pcie_generation, "nvmlDeviceGetCurrPcieLinkGeneration");
@@ -191,6 +220,11 @@ GpuFacts NvmlGpu::facts() const {
   facts.power_limit = Library::thousandths(l.power_limit, handle_);
   int ecc_now = 0, ecc_next = 0;
   if (l.ecc_mode(handle_, &ecc_now, &ecc_next)) facts.ecc = ecc_now != 0 ? "on" : "off";
+  int mode = 0;
+  if (l.compute_mode(handle_, &mode) && mode >= 0 && mode < std::ssize(compute_modes)) {
+    facts.compute_mode = compute_modes.at(static_cast<std::size_t>(mode));
+  }
+  if (l.persistence_mode(handle_, &mode)) facts.persistence_mode = mode != 0 ? "on" : "off";
   facts.pcie_generation = Library::integer(l.pcie_generation, handle_);
   facts.pcie_width = Library::integer(l.pcie_width, handle_);
   facts.pcie_generation_max = Library::integer(l.pcie_generation_max, handle_);
@@ -215,6 +249,20 @@ GpuReading NvmlGpu::read() const {
   reading.temperature = real(Library::integer(l.temperature, handle_, sensor_gpu));
   if (l.clock_reasons(handle_, &value)) reading.clock_reasons = value;
   return reading;
+}
+
+GpuUse NvmlGpu::use() const {
+  const Library& l = *library_;
+  GpuUse use;
+  int state = 0;
+  constexpr int max_state = 15;  // NVML has 32 for an unknown one
+  if (l.performance_state(handle_, &state) && state <= max_state) use.performance_state = state;
+  Utilization utilization{};
+  if (l.utilization(handle_, &utilization)) use.utilization = known<int>(utilization.gpu, -1);
+  std::vector<Process> processes(max_processes);
+  unsigned count = max_processes;
+  if (l.processes(handle_, &count, processes.data())) use.processes = known<int>(count, -1);
+  return use;
 }
 
 EccErrors NvmlGpu::ecc_errors() const {

@@ -16,7 +16,8 @@ namespace shardstream::device {
 /// does not have, or that a virtual machine may not see, are unknown.
 inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-/// Properties that do not change while the program runs, except `pcie_generation`.
+/// Properties that do not change while the program runs, except `pcie_generation`, and modes that
+/// an administrator sets.
 struct GpuFacts {
   std::string uuid, pci, name;   ///< pci as "0000:1b:00.0"
   int compute_capability = -1;   ///< 90 for 9.0
@@ -31,6 +32,22 @@ struct GpuFacts {
   int pcie_generation_max = -1;  ///< of this GPU in this system
   int pcie_width_max = -1;
   int nvlinks = -1;  ///< active ones
+  /// Which processes may use the GPU: "default" (any number), "exclusive-thread",
+  /// "exclusive-process" (one) or "prohibited" (none).
+  std::string compute_mode;
+  std::string
+      persistence_mode;  ///< "on": the GPU stays initialised while no process uses it; "off"
+  // Not set by NVML:
+  int async_engines = -1;       ///< copies that can run beside kernels: 2 for both directions
+  int concurrent_kernels = -1;  ///< 1: kernels of several streams can run at once
+  int maps_host_memory = -1;    ///< 1: kernels can read pinned host memory
+};
+
+/// The use of a GPU by all processes, this one included.
+struct GpuUse {
+  int performance_state = -1;  ///< 0: the highest clocks, to 15: the lowest
+  int utilization = -1;        ///< percent of the last second or less in which a kernel ran
+  int processes = -1;          ///< that have a context there; containers may hide them
 };
 
 /// One reading of a GPU's state.
@@ -64,6 +81,7 @@ class NvmlGpu {
   /// Makes one call of NVML per field. Each call queries the driver and may block other threads
   /// that use the driver.
   GpuReading read() const;
+  GpuUse use() const;
   EccErrors ecc_errors() const;
   /// Whether the two GPUs are connected by NVLink, directly or through switches; nothing if
   /// unknown.

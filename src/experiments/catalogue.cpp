@@ -37,7 +37,7 @@ extern const Experiment about_integer, about_math, about_precision;
 }
 namespace machine {
 extern const Experiment about_managed, about_host_memory, about_collectives, about_contention,
-    about_runtime_compile;
+    about_runtime_compile, about_startup;
 }
 namespace storage {
 extern const Experiment about_plain_reads;
@@ -95,6 +95,7 @@ constexpr std::array catalogue = {
     &machine::about_collectives,
     &machine::about_contention,
     &machine::about_runtime_compile,
+    &machine::about_startup,
     &storage::about_plain_reads,
     &feeds::about_feed,
     &feeds::about_file_feed,

@@ -109,8 +109,8 @@ struct Experiment {
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;
-  /// The work of a helper process (helper_processes.hpp), which has neither options nor MPI; null
-  /// if the experiment starts none.
+  /// The work of a helper process (helper_processes.hpp), which has no options and is no rank of
+  /// this run; null if the experiment starts none.
   void (*helper)(HelperEnd&) = nullptr;
 };
 

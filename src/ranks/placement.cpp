@@ -267,6 +267,16 @@ void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group,
   }
 }
 
+/// Ranks whose CPUs are all near the GPU would get memory on its node anyway, but others would not.
+void choose_memory_nodes(Situations ranks, Placement& plan) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const VisibleGpu* gpu = gpu_of(ranks, plan, static_cast<int>(r));
+    if (gpu != nullptr && has_known_locality(*gpu, ranks[r])) {
+      plan.places[r].memory_node = gpu->numa_node;
+    }
+  }
+}
+
 void warn_of_far_cpus(Situations ranks, const Ranks& far, Placement& plan) {
   if (far.empty()) return;
   const VisibleGpu& gpu = *gpu_of(ranks, plan, far[0]);
@@ -320,6 +330,7 @@ Placement place(std::span<const Situation> ranks, const PlacementRequest& reques
     for (const int rank : some) masks[of(ranks, rank).cpus].push_back(rank);
     for (const auto& [mask, group] : masks) divide_cpus(ranks, mask, group, request, plan, far);
   }
+  if (request.bind) choose_memory_nodes(ranks, plan);
   std::ranges::sort(far);
   warn_of_far_cpus(ranks, far, plan);
   warn_of_few_cpus(ranks, hosts, plan);

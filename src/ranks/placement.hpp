@@ -34,7 +34,7 @@ struct Situation {
 struct PlacementRequest {
   std::string backend = "auto";  ///< auto|cuda|host
   bool oversubscribe = false;    ///< whether ranks may share a GPU
-  bool bind = true;              ///< whether a rank may be bound to a part of its CPUs
+  bool bind = true;              ///< whether ranks may be bound to a part of their CPUs and memory
   std::size_t max_cpus = 0;      ///< of a rank; 0: an equal share
   std::size_t first_gpu = 0;     ///< index of the visible GPU at which each rank starts to choose
 };
@@ -46,6 +46,9 @@ struct Place {
   std::vector<int> sharers;
   Cpus cpus;             ///< CPUs to bind to, ascending and granted to the rank; none: unknown
   unsigned threads = 1;  ///< number of CPUs for this rank alone, at least one
+  /// The NUMA node of its GPU, for host memory; -1 if the node is unknown or the host has only one,
+  /// and on the host backend.
+  int memory_node = -1;
 };
 
 struct Placement {

@@ -7,9 +7,26 @@
 #include "core/table.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/gpu_locality.hpp"
+#include "ranks/memory_policy.hpp"
 #include "ranks/session.hpp"
 
 namespace shardstream::ranks {
+namespace {
+
+/// Keeps a policy that the launcher or numactl has set. A failure is no warning: memory is then on
+/// the node of the CPUs, which are mostly near the GPU.
+void prefer_memory_of(int node, Log& log) {
+  const auto policy = MemoryPolicy::of_this_thread();
+  if (policy && !policy->is_default()) return;
+  const std::string problem = MemoryPolicy::preferring(node).apply();
+  if (problem.empty()) return;
+  log.info(
+      fmt::format("host memory cannot be bound to NUMA node {} of the GPU ({}): it will be on the "
+                  "node of the CPUs; a container needs the capability SYS_NICE for this",
+                  node, problem));
+}
+
+}  // namespace
 
 Situation observe(const Session& session) {
   Situation mine;
@@ -81,7 +98,9 @@ Placement take_places(const Session& session, const Situation& mine,
     for (const auto& warning : plan.warnings) log.warn(warning);
     for (const auto& note : plan.notes) log.info(note);
   }
-  const Cpus& cpus = plan.places[static_cast<std::size_t>(session.rank())].cpus;
+  const Place& place = plan.places[static_cast<std::size_t>(session.rank())];
+  if (place.memory_node >= 0) prefer_memory_of(place.memory_node, log);
+  const Cpus& cpus = place.cpus;
   if (!request.bind || cpus.size() >= mine.cpus.size()) return plan;
   const std::string problem = bind_to(cpus);
   if (!problem.empty()) {

@@ -16,8 +16,8 @@ Situation observe(const Session& session);
 std::vector<Situation> gather(const Session& session, const Situation& mine);
 
 /// Returns the places of all ranks, the same plan on every rank, and binds the calling thread to
-/// the CPUs of its rank. Call it before other threads are started. Rank 0 prints the warnings.
-/// Throws AgreedError if place() throws. Collective.
+/// the CPUs of its rank, and new memory to the NUMA node of its GPU. Call it before other threads
+/// are started. Rank 0 prints the warnings. Throws AgreedError if place() throws. Collective.
 Placement take_places(const Session& session, const Situation& mine,
                       const PlacementRequest& request, Log& log);
 

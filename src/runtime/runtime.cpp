@@ -18,6 +18,7 @@
 #include "ranks/gpu_locality.hpp"
 #include "ranks/session.hpp"
 #include "ranks/situation.hpp"
+#include "runtime/machine_state.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -207,6 +208,8 @@ void Runtime::observe() {
                                .device = device.get(),
                                .nvml = nvml,
                                .ask_cuda = resources.backend == Backend::cuda});
+  if (session.rank() != 0) return;
+  for (const std::string& warning : warnings_on_state(*topology)) log.warn(warning);
 }
 
 }  // namespace shardstream::runtime

@@ -62,8 +62,8 @@ struct Runtime {
 
   /// Takes the place that ranks::place() assigns to this rank: binds the calling thread to its
   /// CPUs, so no other thread may run yet, and opens its GPU or the host backend. Then connects the
-  /// ranks as comm.transport requests. Observes the topology while NCCL starts. Throws AgreedError.
-  /// Collective.
+  /// ranks as comm.transport requests. Observes the topology while NCCL starts, and warns of other
+  /// work on the machine. Throws AgreedError. Collective.
   Runtime(const ranks::Session& session, const Options& options, Log& log);
 
  private:

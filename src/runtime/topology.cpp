@@ -15,6 +15,7 @@
 #include "device/nvml.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/gpu_locality.hpp"
+#include "ranks/memory_policy.hpp"
 #include "ranks/session.hpp"
 
 namespace shardstream::runtime {
@@ -43,15 +44,22 @@ Table observed_rank(const Viewpoint& from) {
                         {"gpu_uuid", ColumnType::text},
                         {"gpu_pci", ColumnType::text},
                         {"gpu_node", ColumnType::integer},
-                        {"pinned_nodes", ColumnType::text}});
+                        {"pinned_nodes", ColumnType::text},
+                        {"numa_nodes", ColumnType::integer},
+                        {"memory_node", ColumnType::integer},
+                        {"numa_balancing", ColumnType::text}});
   device::DeviceInfo none;
   none.backend = "none";
   const auto& device = from.device != nullptr ? from.device->info() : none;
   const int node = device.pci.empty() ? -1 : ranks::locality_of(device.pci).numa_node;
+  const auto nodes = ranks::numa_nodes();
+  const auto policy = ranks::MemoryPolicy::of_this_thread();
   table.add({from.session.host(), std::int64_t{from.session.local_rank()}, std::int64_t{getpid()},
              ranks::granted_cpu_list(), ranks::numa_nodes_of_cpus(ranks::granted_cpus()),
              std::int64_t{from.threads}, device.backend, device.name, device.uuid, device.pci,
-             std::int64_t{node}, pinned_nodes(from.device)});
+             std::int64_t{node}, pinned_nodes(from.device),
+             nodes.empty() ? std::int64_t{-1} : std::ssize(nodes),
+             std::int64_t{policy ? policy->node() : -1}, ranks::numa_balancing()});
   return table;
 }
 
@@ -74,7 +82,14 @@ std::vector<Column> fact_columns() {
           {"pcie_generation_max", ColumnType::integer},
           {"pcie_width_max", ColumnType::integer},
           {"pcie_rate_max", ColumnType::real, "GB/s"},
-          {"nvlinks", ColumnType::integer}};
+          {"nvlinks", ColumnType::integer},
+          {"compute_mode", ColumnType::text},
+          {"persistence_mode", ColumnType::text},
+          {"async_engines", ColumnType::integer},
+          {"concurrent_kernels", ColumnType::integer},
+          {"maps_host_memory", ColumnType::integer},
+          {"performance_state", ColumnType::integer},
+          {"utilization", ColumnType::integer, "%"}};
 }
 
 /// `columns`, followed by fact_columns().
@@ -83,44 +98,87 @@ std::vector<Column> with_facts(std::vector<Column> columns) {
   return columns;
 }
 
-void add_gpu(Table& seen, const std::string& host, GpuSource origin, const device::GpuFacts& f) {
+/// What one rank knows about a GPU.
+struct KnownGpu {
+  device::GpuFacts facts = {};
+  device::GpuUse use = {};
+};
+
+void add_gpu(Table& seen, const std::string& host, GpuSource origin, const KnownGpu& gpu) {
+  const device::GpuFacts& f = gpu.facts;
   const auto integer = [](std::int64_t value) { return Cell(value); };
-  seen.add({integer(static_cast<std::int64_t>(origin)), host, f.pci, f.uuid,
-            integer(ranks::locality_of(f.pci).numa_node), f.name, integer(f.compute_capability),
-            integer(f.multiprocessors), integer(f.memory), integer(f.sm_clock_max),
-            integer(f.memory_clock_max), f.power_limit, f.ecc, integer(f.pcie_generation),
-            integer(f.pcie_width), integer(f.pcie_generation_max), integer(f.pcie_width_max),
-            device::pcie_rate(f.pcie_generation_max, f.pcie_width_max), integer(f.nvlinks)});
+  seen.add({integer(static_cast<std::int64_t>(origin)),
+            host,
+            f.pci,
+            f.uuid,
+            integer(ranks::locality_of(f.pci).numa_node),
+            f.name,
+            integer(f.compute_capability),
+            integer(f.multiprocessors),
+            integer(f.memory),
+            integer(f.sm_clock_max),
+            integer(f.memory_clock_max),
+            f.power_limit,
+            f.ecc,
+            integer(f.pcie_generation),
+            integer(f.pcie_width),
+            integer(f.pcie_generation_max),
+            integer(f.pcie_width_max),
+            device::pcie_rate(f.pcie_generation_max, f.pcie_width_max),
+            integer(f.nvlinks),
+            f.compute_mode,
+            f.persistence_mode,
+            integer(f.async_engines),
+            integer(f.concurrent_kernels),
+            integer(f.maps_host_memory),
+            integer(gpu.use.performance_state),
+            integer(gpu.use.utilization),
+            integer(gpu.use.processes)});
 }
 
 /// The facts that CUDA knows about a GPU, completed by those of NVML about all GPUs.
-device::GpuFacts completed(const device::GpuFacts& cuda,
-                           const std::vector<device::GpuFacts>& nvml) {
-  const auto gpu = std::ranges::find(nvml, cuda.pci, &device::GpuFacts::pci);
-  device::GpuFacts facts = gpu != nvml.end() ? *gpu : device::GpuFacts();
+KnownGpu completed(const device::GpuFacts& cuda, const std::vector<KnownGpu>& nvml) {
+  const auto gpu = std::ranges::find(nvml, cuda.pci, [](const KnownGpu& g) { return g.facts.pci; });
+  KnownGpu known = gpu != nvml.end() ? *gpu : KnownGpu();
+  device::GpuFacts& facts = known.facts;
   facts.pci = cuda.pci;
   facts.name = cuda.name;
   facts.compute_capability = cuda.compute_capability;
   facts.multiprocessors = cuda.multiprocessors;
   facts.memory = cuda.memory;
+  facts.async_engines = cuda.async_engines;
+  facts.concurrent_kernels = cuda.concurrent_kernels;
+  facts.maps_host_memory = cuda.maps_host_memory;
   if (!cuda.uuid.empty())
     facts.uuid = cuda.uuid;  // for a MIG device, NVML has the UUID of the whole GPU
-  return facts;
+  return known;
+}
+
+/// The GPUs that CUDA shows to this rank.
+std::vector<device::GpuFacts> visible_to_cuda([[maybe_unused]] const Viewpoint& from) {
+  if constexpr (built_with_cuda) {
+    if (from.ask_cuda) return device::cuda::inventory().gpus;
+  }
+  return {};
 }
 
 Table observed_gpus(const Viewpoint& from) {
-  Table seen("gpus", with_facts({{"origin", ColumnType::integer},
-                                 {"host", ColumnType::text},
-                                 {"pci", ColumnType::text},
-                                 {"uuid", ColumnType::text}}));
-  const auto add = [&](GpuSource origin, const device::GpuFacts& facts) {
-    add_gpu(seen, from.session.host(), origin, facts);
+  std::vector<Column> columns = with_facts({{"origin", ColumnType::integer},
+                                            {"host", ColumnType::text},
+                                            {"pci", ColumnType::text},
+                                            {"uuid", ColumnType::text}});
+  columns.push_back({"processes", ColumnType::integer});
+  Table seen("gpus", std::move(columns));
+  const auto add = [&](GpuSource origin, const KnownGpu& gpu) {
+    add_gpu(seen, from.session.host(), origin, gpu);
   };
-  std::vector<device::GpuFacts> known;  // only once, since the driver takes 5 ms for each GPU
-  for (const auto& gpu : from.nvml.gpus()) known.push_back(gpu.facts());
+  std::vector<KnownGpu> known;  // only once, since the driver takes 5 ms for each GPU
+  for (const auto& gpu : from.nvml.gpus()) known.push_back({gpu.facts(), gpu.use()});
+  const std::vector<device::GpuFacts> visible = visible_to_cuda(from);
   if (from.device != nullptr && !from.device->info().uuid.empty()) {
     const auto& info = from.device->info();
-    device::GpuFacts facts;
+    const auto own = std::ranges::find(visible, info.uuid, &device::GpuFacts::uuid);
+    device::GpuFacts facts = own != visible.end() ? *own : device::GpuFacts();
     facts.uuid = info.uuid;
     facts.pci = info.pci;
     facts.name = info.name;
@@ -129,13 +187,7 @@ Table observed_gpus(const Viewpoint& from) {
     facts.memory = static_cast<std::int64_t>(info.memory_total);
     add(GpuSource::bound, completed(facts, known));
   }
-  if constexpr (built_with_cuda) {
-    if (from.ask_cuda) {
-      for (const auto& gpu : device::cuda::inventory().gpus) {
-        add(GpuSource::visible, completed(gpu, known));
-      }
-    }
-  }
+  for (const auto& gpu : visible) add(GpuSource::visible, completed(gpu, known));
   for (const auto& gpu : known) add(GpuSource::nvml, gpu);
   return seen;
 }
@@ -169,6 +221,10 @@ Table observed_peers(const Viewpoint& from) {
 class TopologyMerger {
  public:
   void add_gpus(const Table& seen) {
+    for (const Row& gpu : seen.rows()) {
+      const auto bound = static_cast<std::int64_t>(GpuSource::bound);
+      if (gpu.get<std::int64_t>("origin") == bound) ++ranks_on_[place(gpu, "pci")];
+    }
     for (const GpuSource origin : {GpuSource::bound, GpuSource::visible, GpuSource::nvml}) {
       for (const Row& gpu : seen.rows()) {
         if (gpu.get<std::int64_t>("origin") == static_cast<std::int64_t>(origin)) {
@@ -188,12 +244,7 @@ class TopologyMerger {
     }
   }
 
-  Table gpus{"gpus", with_facts({{"gpu", ColumnType::integer},
-                                 {"host", ColumnType::text},
-                                 {"pci", ColumnType::text},
-                                 {"uuid", ColumnType::text},
-                                 {"rank", ColumnType::integer},
-                                 {"visible", ColumnType::integer}})};
+  Table gpus{"gpus", merged_columns()};
   Table peers{"peers",
               {{"gpu", ColumnType::integer},
                {"peer", ColumnType::integer},
@@ -204,6 +255,17 @@ class TopologyMerger {
 
  private:
   using Place = std::pair<std::string, std::string>;  // host, and PCI address or uuid
+
+  static std::vector<Column> merged_columns() {
+    std::vector<Column> columns = with_facts({{"gpu", ColumnType::integer},
+                                              {"host", ColumnType::text},
+                                              {"pci", ColumnType::text},
+                                              {"uuid", ColumnType::text},
+                                              {"rank", ColumnType::integer},
+                                              {"visible", ColumnType::integer}});
+    columns.push_back({"other_processes", ColumnType::integer});
+    return columns;
+  }
 
   static Place place(const Row& seen, const char* key) {
     return {seen.get<std::string>("host"), seen.get<std::string>(key)};
@@ -225,9 +287,19 @@ class TopologyMerger {
                              bound ? seen["rank"] : Cell(std::int64_t{-1}),
                              std::int64_t{origin != GpuSource::nvml}};
     for (const Column& fact : fact_columns()) row.push_back(seen[fact.name]);
+    row.emplace_back(other_processes(seen));
     gpus.add(std::move(row));
   }
 
+  /// NVML's process ids may be those of another namespace, so that processes are only counted. If
+  /// it shows fewer than the ranks that use the GPU, it hides some.
+  std::int64_t other_processes(const Row& seen) const {
+    const auto ranks = ranks_on_.find(place(seen, "pci"));
+    const std::int64_t own = ranks == ranks_on_.end() ? 0 : ranks->second;
+    return std::max<std::int64_t>(-1, seen.get<std::int64_t>("processes") - own);
+  }
+
+  std::map<Place, std::int64_t> ranks_on_;
   std::set<Place> uuids_;
   std::map<Place, std::int64_t> numbers_;
   std::set<std::pair<std::int64_t, std::int64_t>> listed_;

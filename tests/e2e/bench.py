@@ -21,7 +21,8 @@ TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB",
          "--host-memory.size", "16MiB"]
-ON_HOST = {"reduction", "reduction-order", "feed", "host-memory", "occupancy", "scheduling"}
+ON_HOST = {"reduction", "reduction-order", "feed", "host-memory", "occupancy", "scheduling",
+           "startup"}
 NEEDS_NVRTC = "runtime-compile"  # measured on hosts, too, by a build for CUDA with its NVRTC
 
 

@@ -3,6 +3,7 @@
 expressions, which helper processes compile and run."""
 
 import contextlib
+import math
 import os
 import pathlib
 import signal
@@ -19,7 +20,8 @@ ON_A_GPU = os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON"
 
 
 def test_the_command_is_internal():
-    for arguments, words in ((["sharing"], ["bench-helper"]), (["stride"], ["stride"]),
+    for arguments, words in ((["sharing"], ["bench-helper"]), (["startup"], ["bench-helper"]),
+                             (["stride"], ["stride"]),
                              (["strid"], ["strid", "stride"]), ([], ["bench-helper", "--list"])):
         expect_complaint(run("bench-helper", *arguments, env=NO_MPI), 2, words)
     assert "bench-helper" not in run("--help", env=NO_MPI).expect(0).out
@@ -28,8 +30,61 @@ def test_the_command_is_internal():
 def test_options_out_of_range():
     check_complaints([(["bench", "sharing", "--sharing.processes", 17], 2,
                        ["sharing.processes", "17"]),
+                      (["bench", "startup", "--startup.processes", 0], 2,
+                       ["startup.processes", "1..1000"]),
                       (["bench", "concurrency", "--concurrency.most", 513], 2,
                        ["concurrency.most", "513"])])
+
+
+STAGES = ["process", "mpi", "driver", "context", "modules", "kernel", "communicator"]
+
+
+def test_starts_without_a_gpu():
+    """Each start has the stages of a process and of MPI, also below a launcher, and no process is
+    left."""
+    def check(ranks):
+        path = new_folder() / "bench.h5"
+        finished = run("bench", "startup", "--startup.processes", 1, "--device.backend", "host",
+                       "-o", path, ranks=ranks).expect(0)
+        with h5py.File(path) as file:
+            rows = file["bench/startup/rows"][...]
+        assert [row["rank"] for row in rows].count(0) * ranks == len(rows), finished
+        settings = [(row["part"].decode(), row["setting"].decode())
+                    for row in rows[rows["rank"] == 0]]
+        assert settings[0] == ("all", "as a run"), finished
+        assert settings[1:] == [] or settings[2] == ("MPI", "OMPI_MCA_pml=ob1"), finished
+        for row in rows:
+            times = [float(row[stage]) for stage in STAGES]
+            assert all(time > 0 for time in times[:2]), row
+            assert all(math.isnan(time) for time in times[2:]), row
+            assert abs(sum(times[:2]) - row["total"]) < 1e-6 * row["total"], row
+        expect_words(finished.out, ["Amdahl"])
+    each([(1,), (2,)], check)
+
+
+def test_starts_on_a_gpu():
+    """Each part has its stages, and the folder of the JIT cache is removed."""
+    if not ON_A_GPU:
+        skip_part("the other stages need a GPU")
+        return
+    folder = new_folder()
+    finished = run("bench", "startup", "--quick", "-o", folder / "bench.h5",
+                   env={"TMPDIR": str(folder)}).expect(0)
+    assert list(folder.glob("shardstream-cache-*")) == [], list(folder.iterdir())
+    with h5py.File(folder / "bench.h5") as file:
+        state, = file["bench/experiments"]["state"]
+        if state == b"not available":
+            skip_part(finished.out)
+            return
+        rows = {row["setting"].decode(): row for row in file["bench/startup/rows"][...]}
+    compiled, cached = rows["PTX, no cache"], rows["PTX, from the cache"]
+    for row in rows.values():
+        measured = {stage for stage in STAGES if not math.isnan(row[stage])}
+        assert {"process", "driver", "context", "modules"} < measured, (measured, finished)
+        assert (row["part"] == b"GPU") == ("mpi" not in measured), (measured, finished)
+        assert all(row[stage] > 0 for stage in measured), finished
+    assert cached["kernel"] < compiled["kernel"], finished
+    assert rows["lazy loading"]["modules"] < rows["eager loading"]["modules"], finished
 
 
 def helpers_of(process):

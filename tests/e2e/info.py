@@ -4,6 +4,7 @@ would have, with the run's exit code. Tests of GPUs need GPUs."""
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -45,6 +46,14 @@ def without(row, names):
     return {name: value for name, value in row.items() if name not in names}
 
 
+def numa_balancing():
+    """"on" or "off"; empty on a system without it."""
+    file = pathlib.Path("/proc/sys/kernel/numa_balancing")
+    if not file.exists():
+        return ""
+    return "off" if int(file.read_text(encoding="ascii")) == 0 else "on"
+
+
 def test_text_and_json_agree():
     def check(ranks):
         finished = run("info", "--json", ranks=ranks).expect(0)
@@ -56,6 +65,10 @@ def test_text_and_json_agree():
         assert [row["local_rank"] for row in told["ranks"]] == list(range(ranks)), finished
         assert len({row["pid"] for row in told["ranks"]}) == ranks, finished
         assert told["peers"] == [], finished
+        for row in told["ranks"]:
+            assert row["numa_balancing"] == numa_balancing(), row
+            # Memory is bound only near a GPU.
+            assert row["numa_nodes"] != 0 and row["memory_node"] == -1, row
         mask = os.sched_getaffinity(0)
         for row in told["ranks"]:
             cpus = set()

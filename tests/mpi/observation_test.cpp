@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <thread>
 
+#include "core/error.hpp"
+#include "device/device.hpp"
 #include "measure/telemetry.hpp"
 #include "runtime/topology.hpp"
 #include "support/errors.hpp"
@@ -19,8 +22,30 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using test::session;
 
+/// A GPU that has properties and nothing else.
+class OneGpu final : public device::Device {
+ public:
+  OneGpu() {
+    info_.backend = "cuda";
+    info_.uuid = "GPU-fake-1b";
+    info_.pci = "0000:1b:00.0";
+  }
+  const device::DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<device::Stream> make_stream(device::Priority) override { return nullptr; }
+  std::unique_ptr<device::Event> make_event() override { return nullptr; }
+  std::unique_ptr<device::Event> make_timed_event() override { return nullptr; }
+  void* allocate(device::Memory, std::size_t) override { throw Error("a GPU without memory"); }
+  void release(device::Memory, void*, std::size_t) noexcept override {}
+
+ private:
+  device::DeviceInfo info_;
+};
+
 TEST(Topology, ListsUnusableGpus) {
-  test::fresh_fake_nvml();
+  auto& knobs = test::fresh_fake_nvml();
+  knobs.compute_mode = 3;
+  knobs.utilization = 41;
+  knobs.processes = 1;
   const device::Nvml nvml(FAKE_NVML);
   const auto topology = runtime::observe({.session = session(), .threads = 3, .nvml = nvml});
   ASSERT_EQ(topology.ranks.rows().size(), static_cast<std::size_t>(session().size()));
@@ -55,7 +80,32 @@ TEST(Topology, ListsUnusableGpus) {
   EXPECT_EQ(first.get<std::int64_t>("pcie_width_max"), 16);
   EXPECT_NEAR(first.get<double>("pcie_rate_max"), 63.015, 0.001);
   EXPECT_EQ(first.get<std::int64_t>("nvlinks"), 17);
+  EXPECT_EQ(first.get<std::string>("compute_mode"), "exclusive-process");
+  EXPECT_EQ(first.get<std::string>("persistence_mode"), "on");
+  for (const char* of_cuda : {"async_engines", "concurrent_kernels", "maps_host_memory"}) {
+    EXPECT_EQ(first.get<std::int64_t>(of_cuda), -1) << of_cuda;
+  }
+  EXPECT_EQ(first.get<std::int64_t>("performance_state"), 2);
+  EXPECT_EQ(first.get<std::int64_t>("utilization"), 41);
+  EXPECT_EQ(first.get<std::int64_t>("other_processes"), 1);
+  EXPECT_EQ(second.get<std::int64_t>("other_processes"), 2);
   EXPECT_TRUE(topology.peers.rows().empty());
+}
+
+/// NVML shows ranks among the processes of their GPU.
+TEST(Topology, DoesNotCountRanksAsOtherProcesses) {
+  const auto ranks = session().size();
+  for (const int others : {-1, 0, 3}) {  // -1: NVML hides a process
+    test::fresh_fake_nvml().processes = static_cast<unsigned>(ranks + others);
+    const device::Nvml nvml(FAKE_NVML);
+    OneGpu device;
+    const Table gpus =
+        runtime::observe({.session = session(), .device = &device, .nvml = nvml}).gpus;
+    const Row first = gpus.rows()[0];
+    EXPECT_EQ(first.get<std::string>("pci"), device.info().pci);
+    EXPECT_EQ(first.get<std::int64_t>("rank"), 0);
+    EXPECT_EQ(first.get<std::int64_t>("other_processes"), others);
+  }
 }
 
 TEST(Topology, UnknownValuesStayUnknown) {

@@ -36,6 +36,16 @@ struct MemoryInfo {
   unsigned long long total, free, used;
 };
 
+struct Utilization {
+  unsigned gpu, memory;
+};
+
+struct Process {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+
 int copy(const char* from, char* to, unsigned size) {
   if (std::strlen(from) >= size) return invalid_argument;
   std::strcpy(to, from);
@@ -108,6 +118,25 @@ int nvmlDeviceGetCudaComputeCapability(Gpu*, int* major, int* minor) {
 int nvmlDeviceGetEccMode(Gpu* gpu, int* now, int* next) {
   give(true, 1, next);
   return give(knobs.others_supported, gpu == gpus ? 1 : 0, now);
+}
+int nvmlDeviceGetComputeMode(Gpu*, int* mode) {
+  return give(knobs.others_supported, knobs.compute_mode, mode);
+}
+int nvmlDeviceGetPersistenceMode(Gpu*, int* mode) {
+  return give(knobs.others_supported, knobs.persistence_mode, mode);
+}
+int nvmlDeviceGetPerformanceState(Gpu* gpu, int* state) {
+  constexpr int unknown_state = 32;
+  return give(knobs.others_supported, gpu == gpus ? 2 : unknown_state, state);
+}
+int nvmlDeviceGetUtilizationRates(Gpu*, Utilization* rates) {
+  return give(knobs.others_supported, Utilization{knobs.utilization, 7}, rates);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Gpu* gpu, unsigned* count, Process* processes) {
+  const unsigned found = knobs.processes + times(gpu) - 1;
+  if (*count < found) return invalid_argument;
+  for (unsigned i = 0; i < found; ++i) processes[i] = {100 + i, 1, 0, 0};
+  return give(knobs.others_supported, found, count);
 }
 int nvmlDeviceGetPowerUsage(Gpu* gpu, unsigned* milliwatts) {
   return give(knobs.power_supported, times(gpu) * knobs.milliwatts, milliwatts);

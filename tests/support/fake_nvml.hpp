@@ -20,7 +20,11 @@ struct FakeNvml {
   std::atomic<unsigned long long> clock_reasons = 0;
   std::atomic<unsigned long long> ecc_errors = 0;  ///< since load; 100 more in the GPU's life
   std::atomic<unsigned> microseconds = 0;          ///< duration of a reading
-  std::atomic<int> sessions = 0;                   ///< number of inits minus shutdowns
+  int compute_mode = 0;                            ///< NVML's number; 3: exclusive process
+  int persistence_mode = 1;
+  unsigned utilization = 0;       ///< percent
+  unsigned processes = 0;         ///< on the first GPU; one more on the second
+  std::atomic<int> sessions = 0;  ///< number of inits minus shutdowns
 };
 
 /// The settings of the library at FAKE_NVML, which stays loaded.
@@ -38,6 +42,9 @@ inline FakeNvml& fresh_fake_nvml() {
   knobs.milliwatts = 250000;
   knobs.millijoules = knobs.clock_reasons = knobs.ecc_errors = 0;
   knobs.microseconds = 0;
+  knobs.compute_mode = 0;
+  knobs.persistence_mode = 1;
+  knobs.utilization = knobs.processes = 0;
   return knobs;
 }
 

@@ -87,6 +87,32 @@ TEST(Nvml, ReportsFactsOfGpus) {
   EXPECT_EQ(gpu->has_nvlink_to(*gpu), false);
 }
 
+TEST(Nvml, ReportsModesOfGpusAndTheirUse) {
+  FakeNvml& knobs = fresh_fake_nvml();
+  const Nvml nvml(FAKE_NVML);
+  const auto gpus = nvml.gpus();
+  EXPECT_EQ(gpus[0].facts().compute_mode, "default");
+  EXPECT_EQ(gpus[0].facts().persistence_mode, "on");
+  knobs.compute_mode = 3;
+  knobs.persistence_mode = 0;
+  EXPECT_EQ(gpus[0].facts().compute_mode, "exclusive-process");
+  EXPECT_EQ(gpus[0].facts().persistence_mode, "off");
+  knobs.compute_mode = 2;
+  EXPECT_EQ(gpus[0].facts().compute_mode, "prohibited");
+  knobs.compute_mode = 9;  // of a newer library
+  EXPECT_EQ(gpus[0].facts().compute_mode, "");
+  knobs.utilization = 93;
+  knobs.processes = 2;
+  const GpuUse first = gpus[0].use(), second = gpus[1].use();
+  EXPECT_EQ(first.performance_state, 2);
+  EXPECT_EQ(second.performance_state, -1);
+  EXPECT_EQ(first.utilization, 93);
+  EXPECT_EQ(first.processes, 2);
+  EXPECT_EQ(second.processes, 3);
+  knobs.processes = 5000;  // more than are counted
+  EXPECT_EQ(gpus[0].use().processes, -1);
+}
+
 TEST(Nvml, ReadsAGpu) {
   FakeNvml& knobs = fresh_fake_nvml();
   knobs.clock_reasons = 0x44;
@@ -123,6 +149,12 @@ TEST(Nvml, UnsupportedValuesAreUnknown) {
     EXPECT_EQ(value, -1);
   }
   EXPECT_EQ(facts.ecc, "");
+  EXPECT_EQ(facts.compute_mode, "");
+  EXPECT_EQ(facts.persistence_mode, "");
+  const GpuUse use = gpu->use();
+  for (const int value : {use.performance_state, use.utilization, use.processes}) {
+    EXPECT_EQ(value, -1);
+  }
   EXPECT_EQ(facts.pcie_width, 8);  // supported values are still reported
   EXPECT_EQ(gpu->ecc_errors().since_load, -1);
   EXPECT_EQ(gpu->ecc_errors().ever, -1);

@@ -351,6 +351,24 @@ TEST(Placement, CpusNearTheGpuAndApartFromOthers) {
   }
 }
 
+TEST(Placement, MemoryIsNearTheGpuIfItsNodeIsKnown) {
+  auto ranks = like("a", 4, 4);
+  ranks[0].cpus = second_socket;  // the launcher has bound it far from its GPU
+  ranks[1].gpus[1].numa_node = -1;
+  const auto nodes = [&](const PlacementRequest& request) {
+    Cpus found;
+    for (const Place& p : place(ranks, request).places) found.push_back(p.memory_node);
+    return found;
+  };
+  EXPECT_EQ(nodes({}), (Cpus{0, -1, 1, 1}));
+  EXPECT_EQ(nodes({.bind = false}), (Cpus{-1, -1, -1, -1}));
+  EXPECT_EQ(nodes({.backend = "host"}), (Cpus{-1, -1, -1, -1}));
+  auto& everywhere = ranks[2].gpus[2].cpus;  // as in a virtual machine, and on hosts with one node
+  everywhere.clear();
+  for (int cpu = 0; cpu < 64; ++cpu) everywhere.push_back(cpu);
+  EXPECT_EQ(nodes({}), (Cpus{0, -1, -1, 1}));
+}
+
 TEST(Placement, BindingCanBeTurnedOff) {
   for (const Sharing& sharing : sharings()) {
     const Placement plan = place(sharing.ranks, {.bind = false});

@@ -117,6 +117,9 @@ GpuFacts facts_of(const cudaDeviceProp& properties) {
   facts.compute_capability = 10 * properties.major + properties.minor;
   facts.multiprocessors = properties.multiProcessorCount;
   facts.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
+  facts.async_engines = properties.asyncEngineCount;
+  facts.concurrent_kernels = properties.concurrentKernels;
+  facts.maps_host_memory = properties.canMapHostMemory;
   return facts;
 }
 

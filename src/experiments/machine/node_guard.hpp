@@ -1,8 +1,10 @@
 // The NUMA node on which the system places new memory of a thread.
 #pragma once
 
-#include <array>
+#include <optional>
 #include <string>
+
+#include "ranks/memory_policy.hpp"
 
 namespace shardstream::experiments::machine {
 
@@ -20,12 +22,8 @@ class NodeGuard {
   const std::string& problem() const { return problem_; }
 
  private:
-  static constexpr unsigned long max_nodes = 1024;
-  using Mask = std::array<unsigned long, max_nodes / (8 * sizeof(unsigned long))>;
-
+  std::optional<ranks::MemoryPolicy> before_;
   std::string problem_;
-  int mode_before_ = 0;
-  Mask nodes_before_{};
 };
 
 }  // namespace shardstream::experiments::machine

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -120,6 +121,12 @@ class PlainNccl final : public Way {
 
 std::unique_ptr<Way> make_plain_nccl(const ranks::Session& session) {
   return std::make_unique<PlainNccl>(session);
+}
+
+void connect_plain_nccl(const std::vector<int>& gpus) {
+  std::vector<ncclComm_t> comms(gpus.size());
+  check(ncclCommInitAll(comms.data(), static_cast<int>(gpus.size()), gpus.data()),
+        "ncclCommInitAll");
 }
 
 }  // namespace shardstream::experiments::machine

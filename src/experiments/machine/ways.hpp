@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "device/device.hpp"
@@ -56,5 +57,10 @@ class CommunicatorCalls final : public Way {
 /// all ranks, which takes a second; the current GPU of the thread must be that of the rank. Null in
 /// a build without NCCL. Collective, and so is the destructor.
 std::unique_ptr<Way> make_plain_nccl(const ranks::Session& session);
+
+/// Connects the GPUs with these ordinals by NCCL, as one process may. Leaves the communicators to
+/// the end of the process, since NCCL takes a while to free them. In a build without NCCL, throws
+/// ContractError.
+void connect_plain_nccl(const std::vector<int>& gpus);
 
 }  // namespace shardstream::experiments::machine
