@@ -217,6 +217,11 @@ std::string to_text(const BenchFile& bench) {
                                  bench.ranks > 1 ? "; the rows of rank 0" : "",
                                  printable(count_of_states(bench.experiments)));
   for (const ExperimentResult& each : bench.experiments) text += '\n' + to_text(each);
+  if (bench.roofline) {
+    text +=
+        "\nKernels and runs below the roofs:\n" + shardstream::to_text(to_table(*bench.roofline));
+    for (const std::string& note : bench.roofline->notes) text += wrapped("", printable(note), 0);
+  }
   return text;
 }
 
