@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 
 #include "core/text.hpp"
@@ -165,6 +164,15 @@ std::string arithmetic_of_run(const RunFile& run) {
   return type == "f32" ? "fp32" : type == "f64" ? "fp64" : "";
 }
 
+/// "p1-r1.h5, 1 rank (its own limit: link_up, 0.93)": runs have further limits, such as readers.
+std::string name_of(const RunFile& run) {
+  const std::string bound = run.text("bound_by");
+  const std::string own =
+      bound.empty() ? ""
+                    : fmt::format(" (its own limit: {}, {:.2f})", bound, run.number("bound_share"));
+  return fmt::format("{}, {}{}", run.path.filename().string(), counted(run.ranks, "rank"), own);
+}
+
 /// Returns the reason if the run cannot be placed, else "".
 std::string place_run(const RunFile& run, const std::string& device, Roofline& roofline) {
   if (run.device != device) return fmt::format("it ran on {}", run.device);
@@ -179,16 +187,15 @@ std::string place_run(const RunFile& run, const std::string& device, Roofline& r
     if (roofline.roofs.links.empty()) return "the host link has no roof";
     link = &roofline.roofs.links.front();
   }
-  roofline.placed.push_back(below(
-      roofline.roofs,
-      {.source = run.workload,
-       .name = fmt::format("{}, {}", run.path.filename().string(), counted(run.ranks, "rank")),
-       .intensity = operations / bytes,
-       .rate = operations / run.seconds / giga,
-       .traffic = bytes / run.seconds / giga,
-       .arithmetic = arithmetic_of_run(run),
-       .is_run = true},
-      link));
+  roofline.placed.push_back(below(roofline.roofs,
+                                  {.source = run.workload,
+                                   .name = name_of(run),
+                                   .intensity = operations / bytes,
+                                   .rate = operations / run.seconds / giga,
+                                   .traffic = bytes / run.seconds / giga,
+                                   .arithmetic = arithmetic_of_run(run),
+                                   .is_run = true},
+                                  link));
   return {};
 }
 

@@ -14,9 +14,10 @@ namespace {
 
 using Key = std::pair<std::string, std::string>;
 
-/// Runs an experiment, and returns the numbers in `column` by the texts of the first two columns.
-/// Empty on other ranks than 0.
-std::map<Key, double> measured(const char* name, const char* second, const char* column) {
+/// Runs an experiment, and returns the numbers in `column` by the texts of the columns `first` and
+/// `second`. Empty on other ranks than 0.
+std::map<Key, double> measured(const char* name, const char* second, const char* column,
+                               const char* first = "case") {
   const test::BenchEnd ended = test::run_bench({named(name)});
   EXPECT_EQ(ended.code, ExitCode::done);
   std::map<Key, double> numbers;
@@ -25,7 +26,7 @@ std::map<Key, double> measured(const char* name, const char* second, const char*
   EXPECT_EQ(result.state, "measured") << result.message;
   if (result.state != "measured") return numbers;
   for (const Row& row : result.table.rows()) {
-    const Key key{row.get<std::string>("case"), row.get<std::string>(second)};
+    const Key key{row.get<std::string>(first), row.get<std::string>(second)};
     numbers[key] = row.get<double>(column);
   }
   return numbers;
@@ -60,6 +61,28 @@ TEST(Types, WithFewerDigitsHaveLargerErrors) {
   EXPECT_LT(on_cores("fp64"), on_cores("fp32"));
   EXPECT_LT(on_cores("fp32"), on_cores("fp16 pairs"));
   EXPECT_LT(on_cores("fp32"), on_cores("dp4a"));
+}
+
+TEST(Roofs, AreAboveTheKernelsThatWalkBelowThem) {
+  const auto shares = measured("roofline", "name", "share", "part");
+  if (shares.empty()) return;
+  const auto of_kernel = [&](const std::string& name) { return shares.at({"kernel", name}); };
+  EXPECT_GT(of_kernel("1 fma for each element"), 0.6) << "it is bound by memory";
+  EXPECT_GT(of_kernel("256 fma for each element"), 0.6) << "it is bound by arithmetic";
+  for (const auto& [key, share] : shares) {
+    if (key.first != "kernel" && key.first != "transfer") continue;
+    EXPECT_LT(share, 1.1) << key.second;
+    if (key.second.find("one warp") != key.second.npos) EXPECT_LT(share, 0.6) << key.second;
+  }
+}
+
+TEST(Roofs, OfMemoryRiseTowardsTheMultiprocessor) {
+  const auto traffic = measured("roofline", "name", "traffic", "part");
+  if (traffic.empty()) return;
+  const auto of = [&](const char* name) { return traffic.at({"memory roof", name}); };
+  EXPECT_GT(of("L1"), of("L2"));
+  EXPECT_GT(of("L2"), of("device memory"));
+  EXPECT_GT(of("device memory"), traffic.at({"link roof", "host link, up"}));
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::array limiters = {Limiter::memory, Limiter::compute, Limiter::both, Limiter::latency,
                                  Limiter::unknown};
-/// Runs are drawn larger, in the style of their limiter.
-constexpr double size_of_kernel = 0.55, size_of_run = 1.3;
+constexpr double size_of_kernel = 0.55, size_of_run = 1.1;
 
 Style style_of(Limiter limiter) {
   return styles[static_cast<std::size_t>(limiter)];
@@ -41,15 +40,36 @@ Axes axes_of(const Roofline& roofline) {
     xs.push_back(roof.rate / roofs.memory.front().rate);
     ys.push_back(roof.rate);
   }
-  return {log_extent(xs), log_extent(ys)};
+  const Extent x = log_extent(xs);
+  constexpr double for_labels = 5;  // of the slopes, on the left
+  return {{x.lo / for_labels, x.hi}, log_extent(ys)};
 }
 
-/// Positions of labels, at least `distance` apart, as near as possible to `wanted`, which ascend.
-std::vector<double> spread_out(std::vector<double> wanted, double distance) {
-  for (std::size_t i = 1; i < wanted.size(); ++i) {
-    wanted[i] = std::max(wanted[i], wanted[i - 1] + distance);
+/// Positions of labels, at least `distance` apart, and as near as possible to `wanted`, which
+/// ascend: the mean of labels that push each other is kept (pool adjacent violators).
+std::vector<double> spread_out(const std::vector<double>& wanted, double distance) {
+  struct Pool {
+    double sum;  ///< of the wanted places of its labels, as if these were packed downwards
+    std::size_t count;
+    double place() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Pool> pools;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    pools.push_back({wanted[i] - static_cast<double>(i) * distance, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].place() > pools.back().place()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().count += last.count;
+    }
   }
-  return wanted;
+  std::vector<double> places;
+  for (const Pool& pool : pools) {
+    for (std::size_t i = 0; i < pool.count; ++i) {
+      places.push_back(pool.place() + static_cast<double>(places.size()) * distance);
+    }
+  }
+  return places;
 }
 
 /// The parts of a picture of the roofs.
@@ -60,8 +80,8 @@ class Picture {
     script_.set("set logscale xy");
     script_.set(fmt::format("set xrange [{:.9g}:{:.9g}]", axes.x.lo, axes.x.hi));
     script_.set(fmt::format("set yrange [{:.9g}:{:.9g}]", axes.y.lo, axes.y.hi));
-    script_.set(fmt::format("set xtics ({})", log_tics(axes.x)));
-    script_.set(fmt::format("set ytics ({})", log_tics(axes.y)));
+    script_.set(fmt::format("set xtics {} format '%g'", width < 600 ? 100 : 10));
+    script_.set("set ytics 10 format '%g'");
     script_.set("set xlabel 'operations per byte'");
     script_.set("set ylabel 'rate [Gop/s]'");
     script_.set(fmt::format("set rmargin at screen {:.4g}", 1 - 118.0 / width));
@@ -90,20 +110,20 @@ class Picture {
       highest_ = std::max(highest_, roof.rate);
     }
     constexpr double line = 15;  // pixels
-    places = spread_out(std::move(places), line / (0.8 * height_));
-    // If the labels exceed the picture, they move down together.
-    const double excess = places.empty() ? 0 : std::max(0.0, places.back() - 1.02);
+    places = spread_out(places, line / (0.8 * height_));
     for (std::size_t i = 0; i < roofs.size(); ++i) {
-      add_label(fmt::format("graph 1.01, graph {:.4g} left", places[i] - excess), roofs[i].name);
+      add_label(fmt::format("graph 1.01, graph {:.4g} left", places[i]), roofs[i].name);
     }
   }
   /// A label at the lower end of a slope.
   void label_slopes(std::vector<Roof> roofs) {
     std::ranges::sort(roofs, {}, &Roof::rate);
     std::vector<double> places;
-    for (const Roof& roof : roofs) places.push_back(part_of_height(axes_.x.lo * roof.rate));
+    for (const Roof& roof : roofs) {
+      places.push_back(std::max(0.01, part_of_height(axes_.x.lo * roof.rate)));
+    }
     constexpr double line = 15;
-    places = spread_out(std::move(places), line / (0.8 * height_));
+    places = spread_out(places, line / (0.8 * height_));
     for (std::size_t i = 0; i < roofs.size(); ++i) {
       add_label(fmt::format("graph 0.015, graph {:.4g} left offset 0,0.5", places[i]),
                 roofs[i].name);
@@ -127,7 +147,10 @@ class Picture {
   void name_runs(const std::vector<Placed>& placed) {
     for (const Placed& each : placed) {
       if (!each.is_run || !is_drawn(each)) continue;
-      add_label(fmt::format("{:.9g},{:.9g} left offset 0.8,0 front", each.intensity, each.rate),
+      const bool is_right =
+          std::log(each.intensity / axes_.x.lo) > 0.7 * std::log(axes_.x.hi / axes_.x.lo);
+      add_label(fmt::format("{:.9g},{:.9g} {} front", each.intensity, each.rate,
+                            is_right ? "right offset -1,0" : "left offset 1,0"),
                 each.source);
     }
   }
@@ -193,8 +216,10 @@ std::string words_on_limiters(const Roofline& roofline) {
     const auto count = std::ranges::count(roofline.placed, limiter, &Placed::limiter);
     if (count > 0) counts.push_back(fmt::format("{} {}", count, word_of(limiter)));
   }
-  std::string words =
-      fmt::format("{}: {}.", counted(roofline.placed.size(), "kernel and run"), join(counts, ", "));
+  std::string words = fmt::format(
+      "Slopes are memories (dashed: the host link), flat lines are arithmetic. A large "
+      "marker with a name is a run. {} kernels, transfers and runs: {}.",
+      roofline.placed.size(), join(counts, ", "));
   for (const std::string& note : roofline.notes) words += ' ' + note;
   return words;
 }
@@ -209,9 +234,6 @@ void draw_roofline(Figure& figure, const Roofline& roofline) {
     }
     figure.legend.push_back({style_of(limiter), Look::points, std::string(word_of(limiter))});
   }
-  const bool has_runs =
-      std::ranges::find(roofline.placed, true, &Placed::is_run) != roofline.placed.end();
-  if (has_runs) figure.legend.back().words += "; runs have larger markers and names";
   figure.numbers = grid_of(roofline);
 }
 

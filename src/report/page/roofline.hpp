@@ -11,7 +11,7 @@ namespace shardstream::report::page {
 /// without operations are only in the numbers.
 void draw_roofline(Figure& figure, const Roofline& roofline);
 
-/// "38 kernels are memory-bound, 12 latency-bound", and what is not placed.
+/// How to read the figure, the number of each limiter, and what is not placed.
 std::string words_on_limiters(const Roofline& roofline);
 
 }  // namespace shardstream::report::page
