@@ -227,7 +227,10 @@ void Rooflines::add_memory_roofs() {
 void Rooflines::add_arithmetic_roofs() {
   for (const Unit& unit : all_units()) {
     const std::string_view roof = unit.roof;
-    if (!has(gpu_, unit) || roof.find(',') != roof.npos) continue;  // fp16 with sums of fp16
+    // Not fp16 with sums of fp16, nor fp8 where mma.sync converts it to fp16.
+    const bool is_converted =
+        gpu_.properties().major == 9 && std::string_view(unit.type).starts_with("fp8");
+    if (!has(gpu_, unit) || is_converted || roof.find(',') != roof.npos) continue;
     const UnitRate found = rate_of(bench_, gpu_, unit);
     peaks_[roof] = found.rate.value;
     add_roof(report::arithmetic_roof, roof, found.rate,
