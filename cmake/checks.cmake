@@ -27,7 +27,8 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
 else()
   set(stories execution/divergence.cu execution/hiding.cu execution/occupancy.cu
               execution/unroll.cu execution/warp.cu instructions/integer.cu
-              instructions/math_functions.cu instructions/precision.cu ladders/atomics.cu
+              instructions/math_functions.cu instructions/precision.cu
+              instructions/roofline.cu instructions/unit_rates.cu ladders/atomics.cu
               ladders/gram.cu ladders/matmul_cores.cu ladders/matmul_mma.cu ladders/matmul_wgmma.cu
               ladders/reduction.cu)
   list(TRANSFORM stories PREPEND ${PROJECT_SOURCE_DIR}/src/experiments/)

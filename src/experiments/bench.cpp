@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <limits>
+#include <set>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
@@ -23,17 +23,21 @@ std::vector<Column> columns_of(std::vector<Column> varied, Column figure, Rows r
       varied.end(),
       {{"ci_lo", ColumnType::real}, {"ci_hi", ColumnType::real}, {"share", ColumnType::real}});
   if (rows == Rows::of_kernels) {
-    varied.insert(varied.end(),
-                  {{"operations", ColumnType::real, "Gop"}, {"bytes", ColumnType::real, "MB"}});
+    varied.insert(varied.end(), {{"operations", ColumnType::real, "Gop"},
+                                 {"bytes", ColumnType::real, "MB"},
+                                 {"duration", ColumnType::real, "ms"},
+                                 {"arithmetic", ColumnType::text}});
   }
   varied.push_back({"remark", ColumnType::text});
+  std::set<std::string> names;
+  for (const Column& column : varied) names.insert(column.name);
+  expect(names.size() == varied.size(), "the columns of a table have different names");
   return varied;
 }
 
-std::vector<Cell> cells_of(std::vector<Cell> varied, std::initializer_list<double> numbers,
-                           std::string remark) {
-  for (const double number : numbers) varied.emplace_back(number);
-  varied.emplace_back(std::move(remark));
+/// `varied`, followed by the measured value, its interval and its share.
+std::vector<Cell> cells_of(std::vector<Cell> varied, const Measured& figure, double share) {
+  varied.insert(varied.end(), {figure.value, figure.lo, figure.hi, share});
   return varied;
 }
 
@@ -166,16 +170,17 @@ Measurements::Measurements(std::vector<Column> varied, Column figure, Rows rows)
 
 void Measurements::add(std::vector<Cell> varied, const Measured& figure, double share,
                        std::string remark) {
-  table_.add(
-      cells_of(std::move(varied), {figure.value, figure.lo, figure.hi, share}, std::move(remark)));
+  std::vector<Cell> cells = cells_of(std::move(varied), figure, share);
+  cells.emplace_back(std::move(remark));
+  table_.add(std::move(cells));
 }
 
 void Measurements::add(std::vector<Cell> varied, const Measured& figure, double share,
-                       std::string remark, const Work& work) {
-  table_.add(
-      cells_of(std::move(varied),
-               {figure.value, figure.lo, figure.hi, share, work.operations / 1e9, work.bytes / 1e6},
-               std::move(remark)));
+                       std::string remark, const Work& work, double seconds) {
+  std::vector<Cell> cells = cells_of(std::move(varied), figure, share);
+  cells.insert(cells.end(), {work.operations / 1e9, work.bytes / 1e6, seconds * 1e3,
+                             std::string(work.arithmetic), std::move(remark)});
+  table_.add(std::move(cells));
 }
 
 }  // namespace shardstream::experiments

@@ -59,6 +59,9 @@ struct Work {
   /// Bytes that the threads load from global memory and store there. Words that a block shares
   /// count once for the block, and padding does not count.
   double bytes;
+  /// The row of `roofline` that bounds the rate of the operations, such as "fp32" or "tensor bf16".
+  /// Empty: none does, as for integers, atomics and functions of several instructions.
+  std::string_view arithmetic = {};
 };
 
 using Clock = std::chrono::steady_clock;
@@ -192,12 +195,14 @@ enum class Rows {
 /// of a reference, and a remark that says whether it is as expected.
 class Measurements {
  public:
+  /// Throws ContractError if two columns of the table have the same name.
   Measurements(std::vector<Column> varied, Column figure, Rows rows = Rows::of_calls);
   /// `share` refers to the reference that Experiment::share names; NaN: there is none.
   void add(std::vector<Cell> varied, const Measured& figure, double share, std::string remark);
-  /// A row of a table of kernels.
+  /// A row of a table of kernels. `seconds` is the time of one call; NaN if it is unknown, or if
+  /// the bytes cross the host link, so that the roofs of the GPU do not apply.
   void add(std::vector<Cell> varied, const Measured& figure, double share, std::string remark,
-           const Work& work);
+           const Work& work, double seconds);
   Table table() && { return std::move(table_); }
 
  private:

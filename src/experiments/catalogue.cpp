@@ -33,7 +33,7 @@ extern const Experiment about_occupancy, about_hiding, about_barriers, about_war
     about_scheduling, about_sharing;
 }
 namespace instructions {
-extern const Experiment about_integer, about_math, about_precision;
+extern const Experiment about_integer, about_math, about_precision, about_roofline;
 }
 namespace machine {
 extern const Experiment about_managed, about_host_memory, about_collectives, about_contention,
@@ -90,6 +90,7 @@ constexpr std::array catalogue = {
     &instructions::about_integer,
     &instructions::about_math,
     &instructions::about_precision,
+    &instructions::about_roofline,
     &machine::about_managed,
     &machine::about_host_memory,
     &machine::about_collectives,

@@ -37,14 +37,17 @@ class Names {
 
 /// How a report draws the table of an experiment.
 enum class Look {
-  bars,   ///< one bar per row
-  lines,  ///< `y` over the numbers `x`, one line per value of `series`
-  steps,  ///< one bar per row; the rows are the rungs of a ladder
-  matrix  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
+  bars,    ///< one bar per row
+  lines,   ///< `y` over the numbers `x`, one line per value of `series`
+  steps,   ///< one bar per row; the rows are the rungs of a ladder
+  matrix,  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
+  /// `y` over `x` below the roofs of the table, with the kernels of all experiments; `series` tells
+  /// roofs and kernels apart (report/limiter.hpp)
+  roofline
 };
 constexpr std::string_view word_of(Look look) {
-  return std::array<std::string_view, 4>{"bars", "lines", "steps",
-                                         "matrix"}[static_cast<std::size_t>(look)];
+  return std::array<std::string_view, 5>{"bars", "lines", "steps", "matrix",
+                                         "roofline"}[static_cast<std::size_t>(look)];
 }
 
 /// Columns of the table that a report draws.

@@ -319,12 +319,14 @@ ExitCode Run::run_all() {
   session_.collectively([&] {
     const std::string path = writes_file() ? file_.path().string() : "";
     if (prints(Printing::json)) {
-      print_output(report::to_json({.path = path,
-                                    .command = request_.command_line,
-                                    .created = "",
-                                    .device = runtime_.device->info().name,
-                                    .ranks = static_cast<std::size_t>(session_.size()),
-                                    .experiments = results()}));
+      report::BenchFile bench{.path = path,
+                              .command = request_.command_line,
+                              .created = "",
+                              .device = runtime_.device->info().name,
+                              .ranks = static_cast<std::size_t>(session_.size()),
+                              .experiments = results()};
+      bench.roofline = report::roofline_of(bench.experiments, bench.device, {});
+      print_output(report::to_json(bench));
     }
     if (!prints(Printing::text)) return;
     if (finished_.size() > 1) print_output(report::count_of_states(results()) + ".\n");

@@ -49,6 +49,11 @@ std::vector<std::string> pieces_of(const std::string& text, char separator) {
   return pieces;
 }
 
+/// With four significant digits.
+double rounded(double value) {
+  return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
+}
+
 std::size_t ranks_of(const Table& table) {
   std::set<std::int64_t> ranks;
   for (const Row& row : table.rows()) ranks.insert(row.get<std::int64_t>("rank"));
@@ -143,9 +148,7 @@ Table of_first_rank(const Table& all) {
     if (row.get<std::int64_t>("rank") != 0) continue;
     std::vector<Cell> cells(row.cells().begin() + 1, row.cells().end());
     for (Cell& cell : cells) {
-      if (auto* const real = std::get_if<double>(&cell)) {
-        *real = std::strtod(fmt::format("{:.4g}", *real).c_str(), nullptr);
-      }
+      if (auto* const real = std::get_if<double>(&cell)) *real = rounded(*real);
     }
     table.add(std::move(cells));
   }
@@ -217,6 +220,11 @@ std::string to_text(const BenchFile& bench) {
                                  bench.ranks > 1 ? "; the rows of rank 0" : "",
                                  printable(count_of_states(bench.experiments)));
   for (const ExperimentResult& each : bench.experiments) text += '\n' + to_text(each);
+  if (bench.roofline) {
+    text +=
+        "\nKernels and runs below the roofs:\n" + shardstream::to_text(to_table(*bench.roofline));
+    for (const std::string& note : bench.roofline->notes) text += wrapped("", printable(note), 0);
+  }
   return text;
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "report/roofline.hpp"
 
 namespace shardstream::report {
 
@@ -19,9 +21,9 @@ struct ExperimentResult {
   std::string summary, reference;
   std::string share;  ///< the quantity that the column `share` refers to; empty if unknown
   std::vector<std::string> notes;
-  /// How to draw the table: "bars", "lines", "steps" or "matrix"; columns (`series` and `panel` may
-  /// be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more", "less" or
-  /// "neither" of `y` is better.
+  /// How to draw the table: "bars", "lines", "steps", "matrix" or "roofline"; columns (`series` and
+  /// `panel` may be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more",
+  /// "less" or "neither" of `y` is better.
   std::string look, x, y, series, panel, log, better;
   std::vector<std::string> reference_lines;  ///< columns with which "lines" compares `y`
   /// `rows`: `rank`, the varied quantities, the measured value `y`, ci_lo, ci_hi, share and remark.
@@ -39,6 +41,7 @@ struct BenchFile {
   std::string command, created, device;
   std::size_t ranks = 0;
   std::vector<ExperimentResult> experiments;
+  std::optional<Roofline> roofline = {};  ///< if the file has roofs (roofline_of)
 };
 
 /// Writes the results below /bench. Throws Error.

@@ -158,21 +158,31 @@ Json of_cell(const Cell& cell) {
   return std::get<std::string>(cell);
 }
 
+/// An array of objects whose keys are the columns.
+Json of_rows(const Table& table) {
+  Json rows = Json::array();
+  for (const Row& row : table.rows()) {
+    Json cells = Json::object();
+    for (std::size_t i = 0; i < row.cells().size(); ++i) {
+      cells[table.columns()[i].name] = of_cell(row.cells()[i]);
+    }
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
 Json of_bench(const BenchFile& bench) {
   Json object = {{"file", bench.path.string()}, {"ranks", bench.ranks}, {"device", bench.device}};
   object["experiments"] = Json::array();
   for (const ExperimentResult& each : bench.experiments) {
-    Json experiment = {{"name", each.name},       {"group", each.group}, {"state", each.state},
-                       {"message", each.message}, {"notes", each.notes}, {"share", each.share},
-                       {"rows", Json::array()}};
-    for (const Row& row : each.table.rows()) {
-      Json cells = Json::object();
-      for (std::size_t i = 0; i < row.cells().size(); ++i) {
-        cells[each.table.columns()[i].name] = of_cell(row.cells()[i]);
-      }
-      experiment["rows"].push_back(std::move(cells));
-    }
+    Json experiment = {{"name", each.name},          {"group", each.group}, {"state", each.state},
+                       {"message", each.message},    {"notes", each.notes}, {"share", each.share},
+                       {"rows", of_rows(each.table)}};
     object["experiments"].push_back(std::move(experiment));
+  }
+  if (bench.roofline) {
+    object["roofline"] = {{"rows", of_rows(to_table(*bench.roofline))},
+                          {"notes", bench.roofline->notes}};
   }
   return object;
 }

@@ -82,6 +82,52 @@ void read_tables(const io::ResultReader& file, RunFile& run) {
   }
 }
 
+/// The bytes of the main track's useful phases. A repetition has one such phase with bytes, and a
+/// warm-up another one.
+void read_streamed(const io::ResultReader& file, RunFile& run) {
+  const Table table = file.table("/timing/phases", {{"track", ColumnType::text},
+                                                    {"phase", ColumnType::text},
+                                                    {"kind", ColumnType::text},
+                                                    {"calls", ColumnType::integer},
+                                                    {"bytes", ColumnType::integer}});
+  const auto repetitions = static_cast<std::int64_t>(run.repetitions.size());
+  for (const Row& row : table.rows()) {
+    const auto bytes = row.get<std::int64_t>("bytes"), calls = row.get<std::int64_t>("calls");
+    const auto& phase = row.get<std::string>("phase");
+    if (row.get<std::string>("track") != "main" || row.get<std::string>("kind") != "useful" ||
+        phase == "warm-up" || phase == "load" || bytes <= 0 || calls < repetitions) {
+      continue;
+    }
+    run.streamed = static_cast<double>(bytes) / static_cast<double>(repetitions);
+  }
+}
+
+void read_ceilings(const io::ResultReader& file, RunFile& run) {
+  const Table table = file.table("/ceilings", {{"ceiling", ColumnType::text},
+                                               {"per_rank_min", ColumnType::real},
+                                               {"aggregate", ColumnType::real},
+                                               {"unit", ColumnType::text},
+                                               {"on_path", ColumnType::integer}});
+  for (const Row& row : table.rows()) {
+    run.ceilings.push_back({.name = row.get<std::string>("ceiling"),
+                            .per_rank = row.get<double>("per_rank_min"),
+                            .aggregate = row.get<double>("aggregate"),
+                            .unit = row.get<std::string>("unit"),
+                            .on_path = row.get<std::int64_t>("on_path") != 0});
+  }
+}
+
+/// Reads what rooflines need. A file without it is a complete result, too.
+void read_limits(const io::ResultReader& file, RunFile& run) {
+  for (const auto read : {read_streamed, read_ceilings}) {
+    try {
+      read(file, run);
+    } catch (const UsageError&) {
+      continue;  // the members stay empty
+    }
+  }
+}
+
 void read_inputs(const io::ResultReader& file, RunFile& run) {
   const std::vector<std::string> tables = file.tables("/input");
   if (std::ranges::find(tables, "/input/files") == tables.end()) return;  // of an old version
@@ -157,6 +203,20 @@ double RunFile::number(const std::string& metric) const {
 std::string RunFile::option(const std::string& key) const {
   const auto found = config.find(key);
   return found == config.end() ? "" : found->second;
+}
+
+std::string RunFile::resolved_option(const std::string& key) const {
+  const auto found = resolved.find(key);
+  return found == resolved.end() ? option(key) : found->second;
+}
+
+const Ceiling* way_of(const std::vector<Ceiling>& ceilings) {
+  const Ceiling* way = nullptr;
+  for (const Ceiling& ceiling : ceilings) {
+    if (!ceiling.on_path || !(ceiling.aggregate > 0) || ceiling.unit != "GB/s") continue;
+    if (way == nullptr || ceiling.name == "link_up") way = &ceiling;
+  }
+  return way;
 }
 
 double RunFile::step(const std::string& name) const {
@@ -239,6 +299,8 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   read_times(file, run);
   read_tables(file, run);
   read_ranks(file, run);
+  read_limits(file, run);
+  run.resolved = file.texts("/config/resolved");
   read_inputs(file, run);
   for (const std::string& table : file.tables("/results")) read_values(file, table, run);
   return run;

@@ -44,6 +44,17 @@ struct LauncherTime {
   std::size_t number = SIZE_MAX;  ///< the launch's place among the attempts
 };
 
+/// A measured limit of the machine; rates in `unit`.
+struct Ceiling {
+  std::string name;
+  double per_rank = 0, aggregate = 0;
+  std::string unit;
+  bool on_path = false;
+};
+/// The ceiling of the data transfer: the host link, or else the first memory or source on the path
+/// of the data. Null if there is none. Valid as long as `ceilings` is.
+const Ceiling* way_of(const std::vector<Ceiling>& ceilings);
+
 /// The name of a track without its number: "reader" for "reader 0" and "reader 1".
 std::string kind_of_track(const std::string& track);
 
@@ -65,9 +76,12 @@ struct RunFile {
   std::string sampling;             ///< fixed, converged or unconverged
   std::string uuid;                 ///< of the run; copies of a file have the same
   std::string command, commit, device, created;
-  bool resumed = false;                       ///< whether an earlier run did part of the work
-  std::map<std::string, std::string> config;  ///< the options by key
-  std::map<std::string, Metric> metrics;      ///< the printed metrics by key
+  bool resumed = false;                         ///< whether an earlier run did part of the work
+  std::map<std::string, std::string> config;    ///< the options by key
+  std::map<std::string, std::string> resolved;  ///< values that the program chose, by option
+  std::vector<Ceiling> ceilings;                ///< none in files of old versions
+  double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
+  std::map<std::string, Metric> metrics;  ///< the printed metrics by key
   /// The files of the inputs as the run found them. Device and inode are unknown.
   std::vector<io::InputFile> inputs;
   /// The values of the result that are the same for the same work, on any number of ranks, by name
@@ -83,6 +97,8 @@ struct RunFile {
   double number(const std::string& metric) const;
   /// The value of an option; empty if the file has none.
   std::string option(const std::string& key) const;
+  /// The value of an option that the program chose or rounded; otherwise the given one.
+  std::string resolved_option(const std::string& key) const;
   /// The end of the step with this name on the slowest rank, in seconds since the start of the
   /// processes; NaN if there is no such step.
   double step(const std::string& name) const;

@@ -411,6 +411,13 @@ Report make_report(std::span<const fs::path> files) {
       }
     }
   }
+  std::vector<const RunFile*> runs;
+  for (const StudyReport& study : report.studies) {
+    for (const RunFile& run : study.runs) runs.push_back(&run);
+  }
+  for (BenchFile& bench : report.benches) {
+    bench.roofline = roofline_of(bench.experiments, bench.device, runs);
+  }
   return report;
 }
 

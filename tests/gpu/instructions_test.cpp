@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,21 +15,33 @@ namespace {
 
 using Key = std::pair<std::string, std::string>;
 
-/// Runs an experiment, and returns the numbers in `column` by the texts of the first two columns.
-/// Empty on other ranks than 0.
-std::map<Key, double> measured(const char* name, const char* second, const char* column) {
+/// The table of an experiment. Nothing on other ranks than 0.
+std::optional<Table> table_of(const char* name) {
   const test::BenchEnd ended = test::run_bench({named(name)});
   EXPECT_EQ(ended.code, ExitCode::done);
-  std::map<Key, double> numbers;
-  if (test::session().rank() != 0) return numbers;
+  if (test::session().rank() != 0) return {};
   const report::ExperimentResult& result = ended.results.at(name);
   EXPECT_EQ(result.state, "measured") << result.message;
-  if (result.state != "measured") return numbers;
-  for (const Row& row : result.table.rows()) {
-    const Key key{row.get<std::string>("case"), row.get<std::string>(second)};
+  if (result.state != "measured") return {};
+  return result.table;
+}
+
+/// The numbers in `column` by the texts of the columns `first` and `second`.
+std::map<Key, double> numbers_of(const Table& table, const char* first, const char* second,
+                                 const char* column) {
+  std::map<Key, double> numbers;
+  for (const Row& row : table.rows()) {
+    const Key key{row.get<std::string>(first), row.get<std::string>(second)};
     numbers[key] = row.get<double>(column);
   }
   return numbers;
+}
+
+/// Runs an experiment, and returns the numbers in `column` by the texts of the columns `case` and
+/// `second`. Empty on other ranks than 0.
+std::map<Key, double> measured(const char* name, const char* second, const char* column) {
+  const std::optional<Table> table = table_of(name);
+  return table ? numbers_of(*table, "case", second, column) : std::map<Key, double>{};
 }
 
 TEST(Integers, AreDividedFasterByShifts) {
@@ -60,6 +73,25 @@ TEST(Types, WithFewerDigitsHaveLargerErrors) {
   EXPECT_LT(on_cores("fp64"), on_cores("fp32"));
   EXPECT_LT(on_cores("fp32"), on_cores("fp16 pairs"));
   EXPECT_LT(on_cores("fp32"), on_cores("dp4a"));
+}
+
+TEST(Roofs, AreAboveTheKernelsThatWalkBelowThem) {
+  const std::optional<Table> table = table_of("roofline");
+  if (!table) return;
+  const auto shares = numbers_of(*table, "part", "name", "share");
+  const auto of_kernel = [&](const std::string& name) { return shares.at({"kernel", name}); };
+  EXPECT_GT(of_kernel("1 fma for each element"), 0.6) << "it is bound by memory";
+  EXPECT_GT(of_kernel("256 fma for each element"), 0.6) << "it is bound by arithmetic";
+  for (const auto& [key, share] : shares) {
+    if (key.first != "kernel" && key.first != "transfer") continue;
+    const bool is_alone = key.second.find("one warp") != key.second.npos;
+    EXPECT_LT(share, is_alone ? 0.6 : 1.1) << key.second;
+  }
+  const auto traffic = numbers_of(*table, "part", "name", "traffic");
+  const auto of_memory = [&](const char* name) { return traffic.at({"memory roof", name}); };
+  EXPECT_GT(of_memory("L1"), of_memory("L2"));
+  EXPECT_GT(of_memory("L2"), of_memory("device memory"));
+  EXPECT_GT(of_memory("device memory"), traffic.at({"link roof", "host link, up"}));
 }
 
 }  // namespace

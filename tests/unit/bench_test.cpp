@@ -28,6 +28,30 @@ TEST(Sizes, EndWithTheLargest) {
   EXPECT_EQ(sizes_up_to(4, 3, 2), (Sizes{3}));
 }
 
+TEST(Measurements, HaveColumnsWithDifferentNames) {
+  const auto made = [](const char* varied, Rows rows) {
+    return Measurements({{varied, ColumnType::integer}}, {"time", ColumnType::real}, rows);
+  };
+  EXPECT_NO_THROW(made("bytes", Rows::of_calls));
+  for (const char* const name :
+       {"operations", "bytes", "duration", "arithmetic", "share", "time"}) {
+    EXPECT_THROW(made(name, Rows::of_kernels), ContractError) << name;
+  }
+}
+
+TEST(Measurements, OfKernelsHaveTheirWorkAndTheTimeOfACall) {
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real}, Rows::of_kernels);
+  rows.add({std::string("copy")}, {1, 1, 1}, 1, "remark",
+           {.operations = 2e9, .bytes = 3e6, .arithmetic = "fp32"}, 4e-3);
+  const Table table = std::move(rows).table();
+  const Row row = table.rows()[0];
+  EXPECT_DOUBLE_EQ(row.get<double>("operations"), 2);
+  EXPECT_DOUBLE_EQ(row.get<double>("bytes"), 3);
+  EXPECT_DOUBLE_EQ(row.get<double>("duration"), 4);
+  EXPECT_EQ(row.get<std::string>("arithmetic"), "fp32");
+  EXPECT_EQ(row.get<std::string>("remark"), "remark");
+}
+
 std::string message_of_choosing(const std::vector<std::string>& words) {
   try {
     static_cast<void>(select(words));

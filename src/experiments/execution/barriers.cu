@@ -144,7 +144,7 @@ void add_barriers_of_blocks(Bench& bench, Gpu& gpu, Measurements& rows) {
       rows.add({"of a block", name, std::int64_t{pieces / interval}}, time, 1 / ratio,
                interval > pieces ? "no warp waits"
                                  : formatted("{:.2f} times the time without barriers", ratio),
-               {operations, static_cast<double>(to.bytes())});
+               {operations, static_cast<double>(to.bytes()), "fp32"}, time.value * 1e-6);
     }
   }
 }
@@ -248,7 +248,7 @@ void add_barriers_of_the_grid(Bench& bench, Gpu& gpu, Measurements& rows) {
       rows.add({"of the grid", name, std::int64_t{steps}}, time,
                is_cooperative ? by_launches / time.value : none,
                formatted("{:.2f} us for each step", time.value / steps),
-               {all, 2 * sizeof(float) * all});
+               {all, 2 * sizeof(float) * all, "fp32"}, time.value * 1e-6);
     }
   }
   const auto each = [&](std::size_t i) { return (of_many.at(i) - of_few.at(i)) / (many - few); };

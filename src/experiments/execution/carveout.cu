@@ -293,9 +293,10 @@ class LookUps final : public Subject {
   DeviceArray<Residents> residents_;
 };
 
-/// A rate in GB/s, and the number of blocks on a multiprocessor.
+/// A rate in GB/s, the time of a launch, and the number of blocks on a multiprocessor.
 struct Result {
   Measured rate;
+  double seconds;
   unsigned blocks;
 };
 
@@ -321,12 +322,13 @@ class Cases {
       constexpr std::size_t step = 3;
       if (bench_.is_quick() && i % step != 0 && i + 1 != carveouts_.size()) continue;
       const Carveout& each = carveouts_[i];
-      const auto [rate, blocks] = measure(subject, each.percent);
+      const auto [rate, seconds, blocks] = measure(subject, each.percent);
       if (first == 0) first = rate.value;
       rows_.add({subject.kind(), subject.name(), std::int64_t{each.percent},
                  static_cast<std::int64_t>(each.bytes / kib), std::int64_t{blocks}, by_default},
                 rate, rate.value / by_default,
-                subject.remark(each, max_shared(), rate.value / first, blocks), subject.work());
+                subject.remark(each, max_shared(), rate.value / first, blocks), subject.work(),
+                seconds);
     }
   }
 
@@ -342,7 +344,7 @@ class Cases {
     const Timing timing = gpu_.time_call([&] {
       for (int i = 0; i < launches; ++i) subject.launch();
     });
-    return {timing.rate(launches * subject.work().bytes), blocks};
+    return {timing.rate(launches * subject.work().bytes), timing.seconds.value / launches, blocks};
   }
 
   Bench& bench_;

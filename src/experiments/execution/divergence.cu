@@ -320,7 +320,7 @@ void Cases::add(const std::string& name, const Divergence& branch, double operat
   rows_.add({name, 100 * branch.divergent, branch.ways}, time, 1 / ratio,
             formatted("{:.2f} times the time without divergence{}", ratio,
                       as_expected ? ", as many as ways in a warp" : ""),
-            {count * operations, count * sizeof(float)});
+            {count * operations, count * sizeof(float), "fp32"}, time.value * 1e-6);
 }
 
 /// The length of a way in operations.

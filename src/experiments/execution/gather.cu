@@ -289,7 +289,7 @@ class Cases {
                 pattern.lanes == Lanes::in_order
                     ? "each sector is used completely"
                     : remark(rate.value, traffic, rate_in_order, in_order),
-                {.operations = 0, .bytes = bytes * warps});
+                {.operations = 0, .bytes = bytes * warps}, timing.seconds.value);
     }
   }
 

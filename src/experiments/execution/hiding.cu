@@ -75,20 +75,20 @@ struct Span {
 // arguments of the kernel. The build has -fmad=false, so a fused operation is written as fmaf().
 
 struct Fma {
-  static constexpr const char* name = "fma";
+  static constexpr const char *name = "fma", *arithmetic = "fp32";
   static constexpr double operations = 2;
   static __host__ __device__ float apply(float x, float a, float b) { return fmaf(x, a, b); }
 };
 /// By the value of the chain: a division by `a` would leave its reciprocal outside the loop. With
 /// an addition: the value would else only alternate, and not show how often it was divided.
 struct Division {
-  static constexpr const char* name = "division";
+  static constexpr const char *name = "division", *arithmetic = "";
   static constexpr double operations = 2;
   static __host__ __device__ float apply(float x, float a, float b) { return a / x + b; }
 };
 /// With an fma: the root alone would soon be 1.
 struct Root {
-  static constexpr const char* name = "square root";
+  static constexpr const char *name = "square root", *arithmetic = "";
   static constexpr double operations = 3;
   static __host__ __device__ float apply(float x, float, float b) { return sqrtf(fmaf(x, x, b)); }
 };
@@ -228,6 +228,7 @@ struct Case {
   Measured rate;     ///< of them in a clock of a multiprocessor
   double total;      ///< of them on the whole GPU, in 10^9 per second
   Work work;
+  double seconds;  ///< of one launch
 };
 
 class Cases {
@@ -288,7 +289,8 @@ Case Cases::measure(const Shape& shape, double unit, unsigned steps, const Work&
           in_flight,
           {each / clocks.value, each / clocks.hi, each / clocks.lo},
           each * shape.multiprocessors / seconds_of(found) / 1e9,
-          work};
+          work,
+          seconds_of(found)};
 }
 
 /// The values of the chains after `steps` steps, by their first value.
@@ -321,7 +323,8 @@ std::vector<Case> Cases::of_arithmetic() {
       check_launch("follow_chains");
     };
     const double all = static_cast<double>(results.size()) * steps;
-    cases.push_back(measure(shape, 1, steps, {all * Operation::operations, 0}, launch));
+    cases.push_back(
+        measure(shape, 1, steps, {all * Operation::operations, 0, Operation::arithmetic}, launch));
     const std::vector<float> ends = expected_ends<Operation>(steps), found = results.read();
     bool is_right = true;
     for (std::uint64_t i = 0; i < found.size(); ++i) {
@@ -400,7 +403,7 @@ void add(Bench& bench, Measurements& rows, const Operations& all) {
     if (share < 0.8) remark += formatted(", and {:.2f} of the prediction", share);
     rows.add({all.name, to_cell(each.shape.warps), to_cell(each.shape.chains), each.in_flight,
               predicted, each.total},
-             each.rate, share, remark, each.work);
+             each.rate, share, remark, each.work, each.seconds);
   }
   const double of_warp = alone.in_flight;
   bench.note(

@@ -325,7 +325,8 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   const auto call = [&] {
     for (unsigned i = 0; i < launches; ++i) launch();
   };
-  const Measured rate = gpu_.time_call(call).rate(launches * bytes);
+  const Timing timing = gpu_.time_call(call);
+  const Measured rate = timing.rate(launches * bytes);
   const Result result{percent_of(blocks, threads), rate.value};
   std::string remark = seen == blocks
                            ? "as many blocks as predicted"
@@ -336,7 +337,8 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   rows_.add(
       {limit, kernel.name, to_cell(threads), to_cell(attributes.numRegs), to_cell(shared),
        to_cell(blocks), to_cell(seen), result.occupancy, percent_of(mean_at_once(stays), threads)},
-      rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes});
+      rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes},
+      timing.seconds.value / launches);
   return result;
 }
 

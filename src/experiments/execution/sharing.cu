@@ -2,6 +2,7 @@
 // any moment, the kernels of one process run. With MPS, the kernels of all processes run in one
 // context, and so at the same time.
 #include <unistd.h>
+#include <limits>
 
 #include <algorithm>
 #include <cmath>
@@ -365,7 +366,8 @@ void measure(Bench& bench, Way way, std::size_t max_count, std::uint64_t bytes,
     rows.add({way == Way::with_mps ? "MPS" : "own contexts", static_cast<std::int64_t>(count), call,
               std::int64_t{turns.at_once}, turns.length / 1e6, median(slowest)},
              rate, rate.value / bench.ceiling("device_read"),
-             remark(turns, count, rate.value / alone), work);
+             remark(turns, count, rate.value / alone), work,
+             std::numeric_limits<double>::quiet_NaN());
   }
 }
 

@@ -152,7 +152,7 @@ class Loops {
          size ? static_cast<double>(*size) : std::nan("")},
         time, rolled_ / time.value,
         unroll == 1 ? "not unrolled" : formatted("{:.3g} times as fast", rolled_ / time.value),
-        work);
+        work, time.value * 1e-3);
   }
 
   Table table() && {
@@ -188,7 +188,7 @@ void add_chains(Loops& loops, Gpu& gpu, const char* name, const auto& kernels) {
     values.clear(gpu.stream());
     loops.add(
         name, unroll, reinterpret_cast<const void*>(kernel),
-        {2.0 * multiply_adds * count, sizeof(float) * count},
+        {2.0 * multiply_adds * count, sizeof(float) * count, "fp32"},
         [&, kernel = kernel] {
           kernel<<<blocks, threads, 0, gpu.stream()>>>(values.data(), 1, 1);
           check_launch(name);

@@ -415,7 +415,7 @@ void add(Bench& bench, Gpu& gpu, Measurements& rows, const Task& task) {
                kernel == task.through_shared
                    ? "through shared memory"
                    : formatted("{:.2g} times as fast as through shared memory", factor),
-               {operations * task.additions, 4.0 * warps * lanes});
+               {operations * task.additions, 4.0 * warps * lanes}, time.value * 1e-9 * operations);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -268,7 +269,8 @@ class Rates {
     rows_.add(
         {row.name, row.way}, rate, factor,
         factor == 1 ? "the others are compared with it" : formatted("{:.3g} times as fast", factor),
-        {row.operations_of_block * blocks, row.bytes_of_block * blocks});
+        {row.operations_of_block * blocks, row.bytes_of_block * blocks},
+        std::numeric_limits<double>::quiet_NaN());
   }
 
   /// Measures `operation`, after a comparison with the host.

@@ -184,7 +184,7 @@ class Functions {
     rows_.add({function.topic, function.function.name, double{function.from}, double{function.to},
                errors.normal, errors.at, errors.subnormal},
               rate, rate.value / base_.rate, remark,
-              {calls, 1.0 * sizeof(float) * chains * threads * blocks_});
+              {calls, 1.0 * sizeof(float) * chains * threads * blocks_}, calls / rate.value / 1e9);
   }
 
   Table table() && { return std::move(rows_).table(); }

@@ -1,5 +1,6 @@
 // The rate and the error of types of numbers: from double to bytes, on CUDA cores, on tensor cores
-// and in memory. precision_units.cuh has the units and their instructions.
+// and in memory. precision_units.cuh has the units and their
+// instructions, unit_rates.cu the kernels that repeat them in registers.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "experiments/instructions/array_products.cuh"
 #include "experiments/instructions/bytes.cuh"
 #include "experiments/instructions/precision_units.cuh"
+#include "experiments/instructions/unit_rates.hpp"
 #endif
 
 namespace shardstream::experiments::instructions {
@@ -70,123 +72,7 @@ extern const Experiment about_precision = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 256, chains = 4, unrolled = 16;
-constexpr unsigned inner = 1024;  // the inner dimension of the product for errors
-
-// ------------------------------------------------------------------------------ units in registers
-
-template <class Unit>
-__device__ void add_product(typename Unit::Sums& sums, typename Unit::A& a, typename Unit::B& b) {
-  Unit::multiply_add(sums, a, b);
-  Unit::permute(a);
-  Unit::permute(b);
-}
-
-/// Each group adds a product of small elements to `chains` sums and subtracts it again, 16 times in
-/// each round. At last it adds the product once more, and stores the total of the sums.
-template <class Unit>
-__global__ void __launch_bounds__(threads) repeat(unsigned rounds, float* results) {
-  const unsigned lane = threadIdx.x % Unit::group;
-  auto a = Unit::load_a(SmallElements{1}, 0, lane);
-  auto minus_a = Unit::load_a(SmallElements{-1}, 0, lane);
-  auto b = Unit::load_b(SmallElements{}, 0, lane);
-  typename Unit::Sums sums[chains];
-#pragma unroll
-  for (unsigned c = 0; c < chains; ++c) sums[c] = Unit::start(static_cast<float>(c));
-#pragma unroll 1
-  for (unsigned round = 0; round < rounds; ++round) {
-#pragma unroll
-    for (unsigned step = 0; step < unrolled; ++step) {
-#pragma unroll
-      for (unsigned c = 0; c < chains; ++c) add_product<Unit>(sums[c], a, b);
-#pragma unroll
-      for (unsigned c = 0; c < chains; ++c) add_product<Unit>(sums[c], minus_a, b);
-    }
-  }
-  float* const own = results + (blockIdx.x * threads + threadIdx.x) / Unit::group * outputs;
-#pragma unroll
-  for (unsigned c = 0; c < chains; ++c) {
-    Unit::multiply_add(sums[c], a, b);
-    Unit::each(sums[c], lane, [&](unsigned row, unsigned column, double value) {
-      float& total = own[row * columns + column];
-      total = c == 0 ? static_cast<float>(value) : total + static_cast<float>(value);
-    });
-  }
-}
-
-/// One group computes the product of real elements with the inner dimension `inner`.
-template <class Unit>
-__global__ void multiply_real(RealElements elements, double* c) {
-  const unsigned lane = threadIdx.x;
-  typename Unit::Sums sums = Unit::start(0);
-#pragma unroll 1
-  for (unsigned k = 0; k < inner; k += Unit::depth) {
-    Unit::multiply_add(sums, Unit::load_a(elements, k, lane), Unit::load_b(elements, k, lane));
-  }
-  Unit::each(sums, lane, [&](unsigned row, unsigned column, double value) {
-    c[row * columns + column] = value;
-  });
-}
-
-/// A row of the table: a unit.
-struct UnitRow {
-  const char *topic, *type;
-  int capability;  ///< 80 for compute capability 8.0
-  unsigned group, depth;
-  /// The largest relative rounding errors of an element and of an addition.
-  double of_element, of_sum;
-  RealElements elements;
-  const void* kernel;
-  void (*repeat)(unsigned blocks, unsigned rounds, float* results, cudaStream_t stream);
-  void (*multiply)(const RealElements& elements, double* c, cudaStream_t stream);
-};
-
-template <class Unit>
-UnitRow row_of(const char* topic, const char* type, int capability, double of_element,
-               double of_sum, const RealElements& elements = {}) {
-  return {topic,
-          type,
-          capability,
-          Unit::group,
-          Unit::depth,
-          of_element,
-          of_sum,
-          elements,
-          reinterpret_cast<const void*>(repeat<Unit>),
-          [](unsigned blocks, unsigned rounds, float* results, cudaStream_t stream) {
-            repeat<Unit><<<blocks, threads, 0, stream>>>(rounds, results);
-            check_launch("repeat");
-          },
-          [](const RealElements& real, double* c, cudaStream_t stream) {
-            multiply_real<Unit><<<1, Unit::group, 0, stream>>>(real, c);
-            check_launch("multiply_real");
-          }};
-}
-
-std::vector<UnitRow> unit_rows() {
-  // The sums of tensor cores are truncated, and those of fp8 have fewer digits on some GPUs.
-  constexpr double of_tensor = 0x1p-22, of_fp8 = 0x1p-12, of_byte = 0x1p-6;
-  constexpr const char *cores = "CUDA cores", *tensor = "tensor cores";
-  constexpr RealElements bytes{127, 127}, shorts{32767, 127};
-  std::vector<UnitRow> all = {
-      row_of<Single<float>>(cores, "fp32", 0, 0, 0x1p-24),
-      row_of<Single<double>>(cores, "fp64", 0, 0, 0x1p-53),
-      row_of<Pairs<__half, __half2>>(cores, "fp16 pairs", 0, 0x1p-11, 0x1p-11),
-      row_of<Pairs<__nv_bfloat16, __nv_bfloat162>>(cores, "bf16 pairs", 80, 0x1p-8, 0x1p-8),
-      row_of<FourBytes>(cores, "dp4a", 0, of_byte, 0, bytes),
-      row_of<TwoShorts>(cores, "dp2a", 0, of_byte, 0, shorts),
-      row_of<TensorDoubles>(tensor, "fp64", 80, 0, 0x1p-53),
-      row_of<Tensor<float, float>>(tensor, "tf32", 80, 0x1p-10, of_tensor),
-      row_of<Tensor<__half, float>>(tensor, "fp16", 80, 0x1p-11, of_tensor),
-      row_of<TensorHalves>(tensor, "fp16, fp16 sums", 80, 0x1p-11, 0x1p-10),
-      row_of<Tensor<__nv_bfloat16, float>>(tensor, "bf16", 80, 0x1p-8, of_tensor),
-      row_of<Tensor<std::int8_t, int>>(tensor, "int8", 80, of_byte, 0, bytes)};
-  if constexpr (ladders::has_fp8_mma) {
-    all.push_back(row_of<Tensor<__nv_fp8_e4m3, float>>(tensor, "fp8 e4m3", 89, 0x1p-4, of_fp8));
-    all.push_back(row_of<Tensor<__nv_fp8_e5m2, float>>(tensor, "fp8 e5m2", 89, 0x1p-3, of_fp8));
-  }
-  return all;
-}
+constexpr unsigned threads = 256;
 
 // -------------------------------------------------------------------------------- the experiment
 
@@ -203,24 +89,17 @@ class Types {
  public:
   Types(Bench& bench, Gpu& gpu) : bench_(bench), gpu_(gpu) {}
 
-  void add(const UnitRow& unit) {
+  void add(const Unit& unit) {
     const double error = error_of(unit);
-    const unsigned blocks = blocks_of(unit.kernel);
-    const unsigned groups = blocks * threads / unit.group;
-    const DeviceArray<float> results(std::uint64_t{groups} * outputs);
-    const auto launch = [&] { unit.repeat(blocks, rounds, results.data(), gpu_.stream()); };
-    launch();
-    bench_.verify(are_small_products(results.read(), unit.depth), name_of(unit));
-    const double products = (2.0 * unrolled * rounds + 1) * chains * groups;
-    const double operations = 2.0 * outputs * unit.depth * products;
-    const Measured rate = gpu_.time(launch).rate(operations);
-    if (base_ == 0) base_ = rate.value;
-    add_row(unit.topic, unit.type, error, rate, {operations, 1.0 * results.bytes()});
+    const UnitRate found = rate_of(bench_, gpu_, unit);
+    if (base_ == 0) base_ = found.rate.value;
+    add_row(unit.topic, unit.type, error, found.rate, found.work, found.seconds);
   }
 
   template <class Operation>
   void add_bytes(const char* type) {
-    const unsigned blocks = blocks_of(reinterpret_cast<const void*>(repeat_bytes<Operation>));
+    const unsigned blocks =
+        resident_blocks(gpu_, reinterpret_cast<const void*>(repeat_bytes<Operation>), threads);
     const DeviceArray<unsigned> results(std::uint64_t{blocks} * threads * words_of_thread);
     const auto launch = [&] {
       repeat_bytes<Operation><<<blocks, threads, 0, gpu_.stream()>>>(rounds, results.data());
@@ -230,9 +109,10 @@ class Types {
     bench_.verify(are_bytes_right<Operation>(results.read(0, 64 * words_of_thread), rounds),
                   formatted("bytes, {}", std::string(type)));
     const double operations = 4.0 * byte_steps * rounds * static_cast<double>(results.size());
-    const Measured rate = gpu_.time(launch).rate(operations);
+    const Timing timing = gpu_.time(launch);
+    const Measured rate = timing.rate(operations);
     if constexpr (std::is_same_v<Operation, ByteByByte>) base_ = rate.value;
-    add_row("bytes", type, 0, rate, {operations, 1.0 * results.bytes()});
+    add_row("bytes", type, 0, rate, {operations, 1.0 * results.bytes()}, timing.seconds.value);
   }
 
   /// Multiplies arrays of `elements` numbers. The three arrays are large enough for doubles.
@@ -258,11 +138,13 @@ class Types {
         std::max(error_in_memory<T>(arrays[2], 0), error_in_memory<T>(arrays[2], words - sampled));
     bench_.verify(error <= 4 * of_element, formatted("memory, {}", std::string(type)));
     const auto products = static_cast<double>(elements);
-    const Measured rate = gpu_.time(launch).rate(products);
+    const Timing timing = gpu_.time(launch);
+    const Measured rate = timing.rate(products);
     if (std::is_same_v<T, float>) base_ = rate.value;
     const double additions = is_byte ? 0.75 : 0;
     add_row("memory", type, error, rate,
-            {products * (1 + additions), 3.0 * sizeof(Word16) * static_cast<double>(words)});
+            {products * (1 + additions), 3.0 * sizeof(Word16) * static_cast<double>(words), type},
+            timing.seconds.value);
   }
 
   Table table() && { return std::move(rows_).table(); }
@@ -271,19 +153,8 @@ class Types {
   static constexpr unsigned rounds = 32;
   static constexpr std::uint64_t sampled = 1024;  // words of a product in memory
 
-  static std::string name_of(const UnitRow& unit) {
-    return formatted("{}, {}", std::string(unit.topic), std::string(unit.type));
-  }
-
-  unsigned blocks_of(const void* kernel) const {
-    int blocks = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, int{threads}, 0),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    return static_cast<unsigned>(blocks * gpu_.properties().multiProcessorCount);
-  }
-
   /// The largest relative error of the product of real elements.
-  double error_of(const UnitRow& unit) {
+  double error_of(const Unit& unit) {
     const DeviceArray<double> c(outputs);
     c.clear(gpu_.stream());
     unit.multiply(unit.elements, c.data(), gpu_.stream());
@@ -296,19 +167,6 @@ class Types {
     }
     bench_.verify(error <= 3 * unit.of_element + inner * unit.of_sum, name_of(unit));
     return error;
-  }
-
-  /// Each total is that of the first values of the sums and of one product for each.
-  static bool are_small_products(const std::vector<float>& totals, unsigned depth) {
-    constexpr SmallElements small;
-    for (std::size_t i = 0; i < totals.size(); ++i) {
-      const auto row = static_cast<unsigned>(i % outputs / columns);
-      const auto column = static_cast<unsigned>(i % columns);
-      float product = 0;
-      for (unsigned k = 0; k < depth; ++k) product += small.a(row, k) * small.b(k, column);
-      if (totals[i] != chains * product + chains * (chains - 1) / 2) return false;
-    }
-    return true;
   }
 
   /// The largest relative error of `sampled` words of products, from `first` on.
@@ -335,9 +193,9 @@ class Types {
   }
 
   void add_row(const char* topic, const char* type, double error, const Measured& rate,
-               const Work& work) {
+               const Work& work, double seconds) {
     rows_.add({topic, type, error}, rate, rate.value / base_,
-              formatted("{:.3g} operations per byte", work.operations / work.bytes), work);
+              formatted("{:.3g} operations per byte", work.operations / work.bytes), work, seconds);
   }
 
   Bench& bench_;
@@ -385,7 +243,7 @@ void add_memory(Bench& bench, Gpu& gpu, Types& types) {
 Table precision(Bench& bench) {
   Gpu gpu(bench);
   Types types(bench, gpu);
-  for (const UnitRow& unit : unit_rows()) {
+  for (const Unit& unit : all_units()) {
     if (has(bench, gpu, unit.capability, unit.topic, unit.type)) types.add(unit);
   }
   types.add_bytes<ByteByByte>("byte by byte");

@@ -12,25 +12,12 @@
 #include <cstring>
 #include <type_traits>
 
+#include "experiments/instructions/real_elements.hpp"
 #include "experiments/ladders/mma.cuh"
-#include "experiments/numbers.hpp"
 
 namespace shardstream::experiments::instructions {
 
-inline constexpr unsigned rows = 16, columns = 8, outputs = rows * columns;  // of C
-
 // ---------------------------------------------------------------------------------- the elements
-
-/// Real numbers in [0, 1) times a scale, for errors. Host and device have the same ones.
-struct RealElements {
-  float scale_of_a = 1, scale_of_b = 1;
-  __host__ __device__ float a(unsigned row, unsigned k) const {
-    return scale_of_a * unit_number(std::uint64_t{k} * rows + row);
-  }
-  __host__ __device__ float b(unsigned k, unsigned column) const {
-    return scale_of_b * unit_number((std::uint64_t{1} << 32) + std::uint64_t{k} * columns + column);
-  }
-};
 
 /// Integers from -2 to 2, which all types hold exactly, for rates. `sign` is 1 or -1.
 struct SmallElements {

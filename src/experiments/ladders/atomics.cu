@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -259,10 +260,12 @@ class Ways {
     gpu_.synchronize();
     bench_.verify(is_right(),
                   formatted("{}, {}, {} addresses", std::string(name_), way, addresses));
-    const Measured rate = gpu_.time(launch).rate(operations);
+    const Timing timing = gpu_.time(launch);
+    const Measured rate = timing.rate(operations);
     if (way == "global") global_[addresses] = rate.value;
     rows_.add({name_, way, static_cast<std::int64_t>(addresses), bound_}, rate, rate.value / bound_,
-              remark(way, addresses, rate.value), {operations, bytes});
+              remark(way, addresses, rate.value), {operations, bytes},
+              way == "mapped" ? std::numeric_limits<double>::quiet_NaN() : timing.seconds.value);
   }
 
  private:

@@ -130,7 +130,7 @@ constexpr std::array kernels = {
                          edge, edge, edge, edge, launch<square_through_tiles<1>>},
     ProductKernel<float>{"symmetry", symmetric_place,
                          "only tiles on and below the diagonal, stored twice", edge, edge, edge,
-                         edge, edge, launch<square_symmetrically>, Part::lower_tiles},
+                         edge, edge, launch<square_symmetrically>, "fp32", Part::lower_tiles},
 };
 
 /// A and C of a product with the transpose, and their check.
@@ -183,7 +183,7 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
     climb_product(ladder, kernel, p, square.c, square.check, gpu.stream());
   }
   ladder.begin({formatted("n = {}", n)}, operations, rate);
-  const Work work{operations, static_cast<double>(square.a.bytes() + square.c.bytes())};
+  const Work work{operations, static_cast<double>(square.a.bytes() + square.c.bytes()), "fp32"};
   ladder.climb({"cuBLASLt", {}, "the algorithm that the library proposes first", work}, enqueue,
                [&] { return square.check.is_right(square.c); });
 }

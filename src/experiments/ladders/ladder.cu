@@ -45,7 +45,8 @@ Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
   before_ = seconds.value;
   std::vector<Cell> cells = varied_;
   cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, rate});
-  rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work);
+  rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work,
+            seconds.value);
   return seconds;
 }
 

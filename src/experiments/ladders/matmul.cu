@@ -15,6 +15,7 @@
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/library_product.hpp"
 #include "experiments/ladders/matmul.hpp"
+#include "report/limiter.hpp"
 
 namespace shardstream::experiments::ladders {
 
@@ -132,7 +133,7 @@ class TypedProduct {
         {"cuBLASLt " + type_,
          {},
          "the algorithm that the library proposes first",
-         {operations_of(p_), useful_bytes_of(p_)}},
+         {operations_of(p_), useful_bytes_of(p_), report::arithmetic_of(type_)}},
         [&] { library_.enqueue(p_, gpu_.stream()); }, [&] { return check_.is_right(c_); });
   }
 

@@ -321,22 +321,23 @@ void launch_specialised(const Product<bf16>& p, cudaStream_t stream) {
 constexpr std::array kernels = {
     ProductKernel<bf16>{"bulk copies, wgmma", bulk_place,
                         "bulk copies; a warpgroup multiplies 64 x 128 x 16 from shared memory",
-                        rows, 128, depth, 128, rows, launch_bulk<128, 3>},
+                        rows, 128, depth, 128, rows, launch_bulk<128, 3>, "tensor bf16"},
     ProductKernel<bf16>{
         "128 x 256 tile", bulk_place,
         "a wider tile: a row of A is read once for 256 columns; one block a multiprocessor", rows,
-        wide, depth, wide, rows, launch_bulk<wide, stages>},
+        wide, depth, wide, rows, launch_bulk<wide, stages>, "tensor bf16"},
     ProductKernel<bf16>{"specialised warps", specialised_place,
                         "a warpgroup copies for two that multiply on: no barrier of the block",
-                        rows, wide, depth, wide, rows,
-                        launch_specialised<Blocks::for_each_tile, 1>},
+                        rows, wide, depth, wide, rows, launch_specialised<Blocks::for_each_tile, 1>,
+                        "tensor bf16"},
     ProductKernel<bf16>{"blocks that stay", specialised_place,
                         "one block a multiprocessor; the next tile is copied during stores", rows,
-                        wide, depth, wide, rows,
-                        launch_specialised<Blocks::for_multiprocessors, 1>},
+                        wide, depth, wide, rows, launch_specialised<Blocks::for_multiprocessors, 1>,
+                        "tensor bf16"},
     ProductKernel<bf16>{"order of tiles", specialised_place,
                         "bands of 16 tiles, so that blocks share tiles in the L2 cache", rows, wide,
-                        depth, wide, rows, launch_specialised<Blocks::for_multiprocessors, 16>},
+                        depth, wide, rows, launch_specialised<Blocks::for_multiprocessors, 16>,
+                        "tensor bf16"},
 };
 
 }  // namespace

@@ -56,6 +56,7 @@ struct ProductKernel {
   unsigned a_uses, b_uses;  ///< number of outputs for which an element is loaded once
   /// Enqueues the product. Throws Error if that fails.
   void (*launch)(const Product<T>& product, cudaStream_t stream);
+  const char* arithmetic = "fp32";  ///< as Work::arithmetic
   Part part = Part::all;
 };
 
@@ -72,7 +73,8 @@ Work work_of(const ProductKernel<T>& kernel, const Product<T>& p) {
   const double outputs = 1.0 * p.m * p.n, share = computed_share(kernel, p);
   const double elements = outputs * p.k / kernel.a_uses + outputs * p.k / kernel.b_uses;
   return {share * operations_of(p),
-          share * elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1)};
+          share * elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1),
+          kernel.arithmetic};
 }
 
 /// Test data: a multiple of 1/8 in [-1, 1). Products of two are multiples of 1/64, so that floats

@@ -97,7 +97,7 @@ Table reduction_on_host(Bench& bench) {
   rows.add({"host reference", "-", 1.0, timing.rate(elements * sizeof(float)).value},
            timing.seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
            "one thread, in doubles, in the order of the elements",
-           {elements, elements * sizeof(float)});
+           {elements, elements * sizeof(float)}, std::numeric_limits<double>::quiet_NaN());
   return std::move(rows).table();
 }
 

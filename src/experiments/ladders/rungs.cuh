@@ -92,7 +92,7 @@ inline const DeviceArray<float>& add_strides(const Data& data, AddStride kernel,
 }
 
 inline Work work_of_strides(std::uint64_t count, Adds adds) {
-  Work work{0, 0};
+  Work work{0, 0, "fp32"};
   for (std::uint64_t stride = 1; stride < count; stride *= 2) {
     const std::uint64_t each = adds == Adds::all ? 1 : 2 * stride;
     const auto stored = static_cast<double>((count + each - 1) / each);
@@ -123,7 +123,7 @@ inline void add_blocks(const Data& data, BlockSums kernel) {
 /// `is_in_global`: whether the tree lies in global memory. Then each element is stored there, and
 /// each addition loads two words and stores one.
 inline Work work_of_blocks(std::uint64_t count, bool is_in_global) {
-  Work work{0, 0};
+  Work work{0, 0, "fp32"};
   for (std::uint64_t left = count; left > 1; left = blocks_for(left, threads)) {
     const auto elements = static_cast<double>(left);
     const auto blocks = static_cast<double>(blocks_for(left, threads));
@@ -167,7 +167,8 @@ inline std::string with_blocks(std::string sentence, unsigned blocks) {
 
 /// Each element is loaded once; each block stores its sum, which is loaded once.
 inline Work work_of_one_pass(std::uint64_t count, unsigned blocks) {
-  return {static_cast<double>(count), (static_cast<double>(count) + 2.0 * blocks) * sizeof(float)};
+  return {static_cast<double>(count), (static_cast<double>(count) + 2.0 * blocks) * sizeof(float),
+          "fp32"};
 }
 
 /// The reduction of this program, launched as in a run with one batch.
@@ -231,7 +232,7 @@ class Sums {
 /// Climbs this program's own reduction and CUB's.
 inline void climb_yardsticks(Sums& sums, const Data& data) {
   const auto count = static_cast<double>(data.count);
-  const Work once{count, count * sizeof(float)};
+  const Work once{count, count * sizeof(float), "fp32"};
   const FixedOrder fixed(data);
   sums.climb(
       {"fixed order", {}, "this program's reduction: the same bits on any number of GPUs", once},

@@ -207,7 +207,8 @@ void add(Bench& bench, Gpu& gpu, const Operands& operands, const Access& access,
     const double rate = useful / seconds.value / 1e9;
     rows.add({access.name, static_cast<std::int64_t>(bytes), word_of(method), rate},
              seconds.times(1e6), rate / bench.ceiling(access.ceiling),
-             remark(method, seconds.value, times), work_of(access, bytes, steps));
+             remark(method, seconds.value, times), work_of(access, bytes, steps),
+             std::numeric_limits<double>::quiet_NaN());
     if (method == Method::copied) times.copied = seconds.value;
     if (method == Method::in_parts) times.in_parts = seconds.value;
   }

@@ -151,14 +151,16 @@ class Cases {
   void add(const char* name, const char* sentence, const char* other,
            const std::function<void()>& copy, std::uint64_t useful) {
     const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(useful)};
-    const Measured rate = gpu_.time(copy).rate(work.bytes);
+    const Timing timing = gpu_.time(copy);
+    const Measured rate = timing.rate(work.bytes);
     rates_[name] = rate.value;
     std::string remark = sentence;
     if (other != nullptr) {
       remark += formatted(": {:.2f} times the rate of {}", rate.value / rates_.at(other),
                           std::string(other));
     }
-    rows_.add({name}, rate, rate.value / bench_.ceiling("device_copy"), remark, work);
+    rows_.add({name}, rate, rate.value / bench_.ceiling("device_copy"), remark, work,
+              timing.seconds.value);
   }
 
   Bench& bench_;

@@ -247,10 +247,12 @@ class Kernels {
     bench_.verify(is_right(), name);
     const int bytes = static_cast<int>(sizeof(float)) * (cost.reads + cost.writes);
     const auto all = static_cast<double>(to_.size());
-    const Work work{.operations = cost.operations * all, .bytes = bytes * all};
-    const Measured rate = gpu_.time(launch).rate(work.bytes);
+    const Work work{
+        .operations = cost.operations * all, .bytes = bytes * all, .arithmetic = "fp32"};
+    const Timing timing = gpu_.time(launch);
+    const Measured rate = timing.rate(work.bytes);
     rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
-              share_of_theoretical(rate.value, peak_), work);
+              share_of_theoretical(rate.value, peak_), work, timing.seconds.value);
   }
 
   Bench& bench_;

@@ -161,12 +161,13 @@ void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
     read();
     gpu.synchronize();
     bench.verify(is_right(sums.read(), pattern), pattern.name());
-    const Measured rate = gpu.time(read).rate(sizeof(unsigned) * reads * all);
+    const Timing timing = gpu.time(read);
+    const Measured rate = timing.rate(sizeof(unsigned) * reads * all);
     if (free_of_conflicts == 0) free_of_conflicts = rate.value;
     // An addition for each word. Global memory gets the sums only.
     rows.add({pattern.name(), std::int64_t{pattern.ways()}}, rate, rate.value / free_of_conflicts,
              remark(pattern, free_of_conflicts / rate.value),
-             {.operations = reads * all, .bytes = sizeof(unsigned) * all});
+             {.operations = reads * all, .bytes = sizeof(unsigned) * all}, timing.seconds.value);
   }
 }
 
@@ -192,8 +193,10 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     gpu.synchronize();
     bench.verify(wrong.read()[0] == 0, name);
     const Work work{.operations = 0, .bytes = 2.0 * sizeof(float) * static_cast<double>(count)};
-    const Measured rate = gpu.time(transpose).rate(work.bytes);
-    rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark, work);
+    const Timing timing = gpu.time(transpose);
+    const Measured rate = timing.rate(work.bytes);
+    rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark, work,
+             timing.seconds.value);
   };
   add("transpose, no tile", transpose_plainly, 1,
       "no shared memory; writes with a stride of one row");

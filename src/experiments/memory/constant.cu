@@ -179,7 +179,8 @@ Table constant(Bench& bench) {
       const auto all_threads = static_cast<double>(sums.size());
       rows.add({each.name, std::int64_t{distinct}}, time, of_register / time.value,
                remark(distinct, time.value / of_register, time.value / of_half),
-               {2.0 * reads * all_threads, 4.0 * each.loads * all_threads});
+               {2.0 * reads * all_threads, 4.0 * each.loads * all_threads},
+               time.value * 1e-9 * reads * warps);
       of_half = time.value;
     }
   }

@@ -4,6 +4,7 @@
 #if SHARDSTREAM_HAS_CUDA
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -88,7 +89,7 @@ class CopyRows {
                              : remark ? remark(clocks.value)
                                       : formatted("{:.2f} times as fast as the yardstick", speed);
     rows_.add({each.part, each.method, std::int64_t{each.bytes}, std::int64_t{registers}}, clocks,
-              speed, text, work);
+              speed, text, work, std::numeric_limits<double>::quiet_NaN());
     return clocks.value;
   }
 

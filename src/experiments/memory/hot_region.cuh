@@ -123,18 +123,20 @@ class WindowCases {
     bench_.verify(wrong_.read()[0] == 0, "a stream with a hot region");
     // Two elements of four words are read, increased by one and written.
     const Work work{8 * elements, 4 * sizeof(uint4) * elements};
-    const Measured rate = gpu_.time(enqueue).rate(work.bytes);
+    const Timing timing = gpu_.time(enqueue);
+    const Measured rate = timing.rate(work.bytes);
     add(each, rate, without,
-        without > 0 ? remark_on_gain(rate.value / without) : "without a window", work);
+        without > 0 ? remark_on_gain(rate.value / without) : "without a window", work,
+        timing.seconds.value);
     return rate.value;
   }
 
-  /// `without` as above.
+  /// `without` as above; `seconds`: of one call.
   void add(const WindowCase& each, const Measured& rate, double without, const std::string& text,
-           const Work& work) {
+           const Work& work, double seconds) {
     rows_.add({each.varied, each.fraction, each.policy, static_cast<std::int64_t>(each.region),
                each.ratio},
-              rate, without > 0 ? rate.value / without : 1, text, work);
+              rate, without > 0 ? rate.value / without : 1, text, work, seconds);
   }
 
   Bench& bench() const { return bench_; }

@@ -325,12 +325,13 @@ void measure_resets(WindowCases& cases) {
       }
       cases.bench().verify(sum == passes * expected, "reading after a window");
       const double all = static_cast<double>(passes * bytes);
-      const Measured rate =
-          gpu.time_after([&, way = way] { prepare(way, piece, window, gpu); }, next).rate(all);
+      const Timing timing =
+          gpu.time_after([&, way = way] { prepare(way, piece, window, gpu); }, next);
+      const Measured rate = timing.rate(all);
       if (way == Reset::no_window) without = rate.value;
       cases.add({"data of the next kernel / L2 cache", quarters / 4.0, name, bytes}, rate,
                 way == Reset::no_window ? 0 : without, remark_on_next(way, rate.value / without),
-                {all / sizeof(unsigned), all});
+                {all / sizeof(unsigned), all}, timing.seconds.value);
     }
   }
 }

@@ -172,7 +172,7 @@ void add_own_memories(Gpu& gpu, Chase& chase) {
   chase.add("register",
             chase.measure(
                 sizeof(float), 1, [](std::uint64_t steps) { return steps; }, multiply),
-            "a chain of fused multiply-adds", {2, 0});
+            "a chain of fused multiply-adds", {2, 0, "fp32"});
   const Walk in_shared{2048};
   const auto chase_in_shared = [&](std::uint64_t steps, Answer* answer) {
     follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(in_shared, steps,

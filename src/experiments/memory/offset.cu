@@ -107,12 +107,13 @@ Table offset(Bench& bench) {
     bench.verify(wrong.read()[0] == 0, formatted("a copy with offset {}", words_off));
     const Access access = access_of_warp(
         [&](std::uint64_t lane) { return (words_off + lane) * sizeof(float); }, sizeof(float));
-    const Measured rate = gpu.time(copy).rate(work.bytes);
+    const Timing timing = gpu.time(copy);
+    const Measured rate = timing.rate(work.bytes);
     if (words_off == 0) aligned = rate.value;
     rows.add({std::int64_t{words_off}, static_cast<std::int64_t>(access.asked),
               static_cast<std::int64_t>(access.moved()), access.efficiency()},
              rate, rate.value / bench.ceiling("device_copy"),
-             remark(rate.value / aligned, words_off), work);
+             remark(rate.value / aligned, words_off), work, timing.seconds.value);
   }
   return std::move(rows).table();
 }

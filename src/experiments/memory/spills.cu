@@ -160,7 +160,8 @@ class Cases {
     const auto local = static_cast<std::int64_t>(attributes.localSizeBytes);
     const std::uint64_t sectors = local > 0 ? local_access(turn).sectors : 0;
     rows_.add({name, std::int64_t{attributes.numRegs}, local, static_cast<std::int64_t>(sectors)},
-              time, best_ / time.value, remark(time.value, local, sectors), work());
+              time, best_ / time.value, remark(time.value, local, sectors), work(),
+              time.value * 1e-3);
   }
 
  private:
@@ -174,7 +175,9 @@ class Cases {
   /// for the sum. Local memory does not count as global memory.
   Work work() const {
     const auto all = static_cast<double>(count_);
-    return {.operations = all * values * (2 * rounds + 2), .bytes = 2 * sizeof(float) * all};
+    return {.operations = all * values * (2 * rounds + 2),
+            .bytes = 2 * sizeof(float) * all,
+            .arithmetic = "fp32"};
   }
 
   Bench& bench_;

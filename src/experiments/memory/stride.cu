@@ -131,13 +131,14 @@ Table stride(Bench& bench) {
     const Access access =
         access_of_warp([&](std::uint64_t lane) { return lane * s * sizeof(float); }, sizeof(float));
     const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(count * sizeof(float))};
-    const Measured rate = gpu.time(copy).rate(work.bytes);
+    const Timing timing = gpu.time(copy);
+    const Measured rate = timing.rate(work.bytes);
     if (s == 1) yardsticks.one = rate.value;
     if (s == words_of_sector) yardsticks.sector = rate.value;
     rows.add({static_cast<std::int64_t>(s), static_cast<std::int64_t>(access.asked),
               static_cast<std::int64_t>(access.moved()), access.efficiency()},
              rate, rate.value / bench.ceiling("device_copy"),
-             remark(rate.value, yardsticks, s, access.efficiency()), work);
+             remark(rate.value, yardsticks, s, access.efficiency()), work, timing.seconds.value);
   }
   return std::move(rows).table();
 }

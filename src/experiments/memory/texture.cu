@@ -225,7 +225,7 @@ void add_floats(ReadRates& rates, unsigned n, const DeviceArray<float>& from) {
       launch_of(copy_columns<Through::global>, grid, matrix, rates), is_transposed);
   add("columns, texture", Through::texture, "",
       launch_of(copy_columns<Through::texture>, grid, matrix, rates), is_transposed);
-  const Work work{25 * count, (25 + 1) * sizeof(float) * count};
+  const Work work{25 * count, (25 + 1) * sizeof(float) * count, "fp32"};
   const auto is_sum = [&] { return has_right_sums(rates, n); };
   rates.add({from_memory, "5 x 5, global", Through::global, bytes, work,
              "25 loads for each element, mostly from L1"},

@@ -138,12 +138,13 @@ class ReadRates {
     to_.clear(gpu_.stream());
     enqueue();
     bench_.verify(is_right(), each.name);
-    const Measured rate = gpu_.time(enqueue).rate(each.useful);
+    const Timing timing = gpu_.time(enqueue);
+    const Measured rate = timing.rate(each.useful);
     const bool is_global = each.through == Through::global;
     if (is_global) through_global_ = rate.value;
     rows_.add({each.part, each.name}, rate, rate.value / ceiling,
               is_global ? each.remark : compared_with_global(rate.value / through_global_),
-              each.work);
+              each.work, timing.seconds.value);
   }
 
   /// Whether all elements of the result, a matrix of n x n, are as expected.

@@ -96,7 +96,8 @@ class Chase {
     const auto steps = static_cast<double>(steps_);
     rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
               std::numeric_limits<double>::quiet_NaN(), remark,
-              {of_step.operations * steps, of_step.bytes * steps});
+              {of_step.operations * steps, of_step.bytes * steps, of_step.arithmetic},
+              point.nanoseconds.value * 1e-9 * steps);
   }
 
  private:

@@ -32,39 +32,6 @@ void read_phases(const io::ResultReader& file, Details& details) {
   }
 }
 
-/// The bytes of the main track's useful phases. A repetition has one such phase with bytes, and a
-/// warm-up another one.
-void read_streamed(const io::ResultReader& file, const RunFile& run, Details& details) {
-  const Table table = file.table(
-      "/timing/phases",
-      {{"track", text}, {"phase", text}, {"kind", text}, {"calls", integer}, {"bytes", integer}});
-  const auto repetitions = static_cast<std::int64_t>(run.repetitions.size());
-  for (const Row& row : table.rows()) {
-    const auto bytes = row.get<std::int64_t>("bytes"), calls = row.get<std::int64_t>("calls");
-    const auto& phase = row.get<std::string>("phase");
-    if (row.get<std::string>("track") != "main" || row.get<std::string>("kind") != "useful" ||
-        phase == "warm-up" || phase == "load" || bytes <= 0 || calls < repetitions) {
-      continue;
-    }
-    details.streamed = static_cast<double>(bytes) / static_cast<double>(repetitions);
-  }
-}
-
-void read_ceilings(const io::ResultReader& file, Details& details) {
-  const Table table = file.table("/ceilings", {{"ceiling", text},
-                                               {"per_rank_min", real},
-                                               {"aggregate", real},
-                                               {"unit", text},
-                                               {"on_path", integer}});
-  for (const Row& row : table.rows()) {
-    details.ceilings.push_back({.name = row.get<std::string>("ceiling"),
-                                .per_rank = row.get<double>("per_rank_min"),
-                                .aggregate = row.get<double>("aggregate"),
-                                .unit = row.get<std::string>("unit"),
-                                .on_path = row.get<std::int64_t>("on_path") != 0});
-  }
-}
-
 void read_telemetry(const io::ResultReader& file, const RunFile& run, Details& details) {
   const Table table =
       file.table("/telemetry/gpu",
@@ -137,8 +104,6 @@ Details read_details(const RunFile& run, Spans spans) {
     return {};
   };
   tried([&] { read_phases(file, details); });
-  tried([&] { read_streamed(file, run, details); });
-  tried([&] { read_ceilings(file, details); });
   tried([&] { read_telemetry(file, run, details); });
   details.provenance = file.texts("/provenance");
   if (spans == Spans::leave) return details;

@@ -1,4 +1,4 @@
-// The parts of a result file that only figures need: phases by rank, ceilings, spans, telemetry. A
+// The parts of a result file that only figures need: phases by rank, spans, telemetry. A
 // page reads them only from one or two runs of each size, since it may contain a thousand runs.
 #pragma once
 
@@ -25,14 +25,6 @@ struct RankPhase {
   bool is_always_timed() const;
 };
 
-/// A measured limit of the machine; rates in `unit`.
-struct Ceiling {
-  std::string name;
-  double per_rank = 0, aggregate = 0;
-  std::string unit;
-  bool on_path = false;
-};
-
 struct Span {
   int rank = 0;
   std::string track, phase;
@@ -48,8 +40,6 @@ struct Telemetry {
 struct Details {
   bool knows_timed = false;  ///< whether the file has the timed part of each phase
   std::vector<RankPhase> phases;
-  std::vector<Ceiling> ceilings;
-  double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
   std::map<std::string, std::string> provenance;
   Telemetry telemetry;
   std::vector<Span> spans;

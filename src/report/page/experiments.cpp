@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "core/text.hpp"
+#include "report/page/roofline.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -382,11 +383,17 @@ std::string words_on(const ExperimentResult& experiment) {
 Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, const std::string& id) {
   const ExperimentResult& experiment = panel.part;
   const bool is_matrix = experiment.look == "matrix";
+  const bool has_roofs = experiment.look == "roofline" && bench.roofline.has_value();
   std::string title = experiment.name;
   if (!panel.name.empty()) title += fmt::format(" ({})", panel.name);
   if (is_first) title += ": " + experiment.summary;
   Figure figure{id, title, is_first ? words_on(experiment) : "",
                 is_first ? basis_of(bench, experiment) : ""};
+  if (has_roofs) {
+    draw_roofline(figure, *bench.roofline);
+    figure.how_to_read += ' ' + words_on_limiters(*bench.roofline);
+    return figure;
+  }
   if (experiment.look == "lines") {
     draw_lines(figure, experiment);
   } else if (is_matrix) {

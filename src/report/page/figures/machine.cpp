@@ -23,24 +23,14 @@ double in_work(const Ceiling& ceiling, const std::string& unit) {
   return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
 }
 
-/// The ceiling of the data transfer: the host link, or else the first memory or source on the path.
-const Ceiling* way_of(const Details& details) {
-  const Ceiling* way = nullptr;
-  for (const Ceiling& ceiling : details.ceilings) {
-    if (!ceiling.on_path || !(ceiling.aggregate > 0) || ceiling.unit != "GB/s") continue;
-    if (way == nullptr || ceiling.name == "link_up") way = &ceiling;
-  }
-  return way;
-}
-
 /// The ceiling of the data transfer, and the lowest other ceiling on the path that counts work.
-Roofs roofs_of(const Details& details, const StudyReport& study, double ranks) {
+Roofs roofs_of(const RunFile& run, const StudyReport& study, double ranks) {
   Roofs roofs;
-  const Ceiling* const way = way_of(details);
+  const Ceiling* const way = way_of(run.ceilings);
   if (way == nullptr) return roofs;
   roofs.bandwidth = way->aggregate / ranks;
   roofs.bandwidth_name = way->name;
-  for (const Ceiling& ceiling : details.ceilings) {
+  for (const Ceiling& ceiling : run.ceilings) {
     if (!ceiling.on_path || !(ceiling.aggregate > 0) || &ceiling == way) continue;
     const double rate = ceiling.aggregate / ranks * in_work(ceiling, study.unit);
     if (std::isfinite(rate) && !(rate >= roofs.peak)) {
@@ -64,9 +54,9 @@ Rows roof_line(const Roofs& roofs, double from, double to) {
 }
 
 /// GB that all ranks stream in a repetition; the work itself if it is counted in GB.
-double streamed(const Details& details, const RunFile& run) {
+double streamed(const RunFile& run) {
   constexpr double giga = 1e9;
-  return details.streamed > 0 ? details.streamed / giga : run.work_unit == "GB" ? run.work : NAN;
+  return run.streamed > 0 ? run.streamed / giga : run.work_unit == "GB" ? run.work : NAN;
 }
 
 /// Points of intensity and rate, with the roofs of the smallest and, if there are several sizes, of
@@ -102,8 +92,9 @@ void draw_roofs(Figure& figure, const StudyReport& study, const Rows& points, co
 
 Grid roof_grid(const DetailedStudy& detailed) {
   Grid grid{{"ranks", "ceiling", "of all ranks", "unit", "passed by all data"}};
-  for (const auto& [run, details] : detailed.medians) {
-    for (const Ceiling& ceiling : details.ceilings) {
+  for (const DetailedRun& median : detailed.medians) {
+    const RunFile* const run = median.run;
+    for (const Ceiling& ceiling : run->ceilings) {
       grid.rows.push_back({fmt::format("{}", run->ranks), ceiling.name,
                            number_text(ceiling.aggregate), ceiling.unit,
                            ceiling.on_path ? "yes" : "no"});
@@ -162,15 +153,15 @@ Figure roofline_figure(const DetailedStudy& detailed) {
   const bool has_sizes = detailed.medians.size() > 1;
   figure.numbers = roof_grid(detailed);
   Rows points;
-  for (const auto& [median, details] : detailed.medians) {
-    const double gigabytes = streamed(details, *median);
-    for (const RunFile* run : study.runs_on(static_cast<int>(median->ranks))) {
+  for (const DetailedRun& median : detailed.medians) {
+    const double gigabytes = streamed(*median.run);
+    for (const RunFile* run : study.runs_on(static_cast<int>(median.run->ranks))) {
       const double ranks = static_cast<double>(run->ranks);
       points.push_back({run->work / gigabytes, run->work / run->seconds / ranks});
     }
   }
-  const Roofs roofs = roofs_of(first.details, study, static_cast<double>(first.run->ranks));
-  const Roofs last = roofs_of(final.details, study, static_cast<double>(final.run->ranks));
+  const Roofs roofs = roofs_of(*first.run, study, static_cast<double>(first.run->ranks));
+  const Roofs last = roofs_of(*final.run, study, static_cast<double>(final.run->ranks));
   const bool known = std::ranges::all_of(
       points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
