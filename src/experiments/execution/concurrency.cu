@@ -300,7 +300,8 @@ Concurrency::Concurrency(Bench& bench, Gpu& gpu)
              {"start", ColumnType::real, "us"},
              {"at_once", ColumnType::integer, "kernels"}},
             {"time", ColumnType::real, "us"}) {
-  // Loads the kernels. The driver may wait for the device to do so: behind a closed gate, for ever.
+  // Loads the kernels. The driver may wait for the device to do so: behind a closed gate, until it
+  // gives up.
   Kernels(gpu, Way::legacy, 2, usual_length).launch();
 }
 

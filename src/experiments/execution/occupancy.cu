@@ -50,15 +50,15 @@ extern const Experiment about_occupancy = {
         "were on one multiprocessor at the same time: all of their warps had begun, and none had "
         "ended. `in_part` counts each block until its last warp ends. It can be more than "
         "predicted, since the registers and the place of a warp are free again when the warp "
-        "ends, and shared memory when the block ends. `achieved` is the average number of resident "
-        "warps, in percent of the maximum: less than predicted while warps start or end. The "
-        "host's clock times four launches a call: the kernel that "
-        "blocks the stream of other experiments has another share of shared memory, and each "
-        "change would count. Expect the rate to grow with the occupancy only until enough "
-        "bytes are in flight, and to need less occupancy with more loads in flight per thread. "
-        "Choose block sizes that are multiples of 32: the idle lanes of the last warp count as "
-        "resident. CUDA C++ Best Practices Guide, sections Occupancy and Thread and Block "
-        "Heuristics; CUDA C++ Programming Guide, section Occupancy Calculator.",
+        "ends, and shared memory when the block ends. `achieved` is the average number of "
+        "resident warps, in percent of the maximum: less than predicted while warps start or end. "
+        "The host's clock times four launches a call: the kernel that blocks the stream of other "
+        "experiments has another share of shared memory, and each change would count. Expect the "
+        "rate to grow with the occupancy only until enough bytes are in flight, and to need less "
+        "occupancy with more loads in flight per thread. Choose block sizes that are multiples of "
+        "32: the idle lanes of the last warp count as resident. CUDA C++ Best Practices Guide, "
+        "sections Occupancy and Thread and Block Heuristics; CUDA C++ Programming Guide, section "
+        "Occupancy Calculator.",
     .reference =
         "compute capability 7.0, 37 registers: 128 threads 12 blocks, 75 %; 320 threads 4 blocks, "
         "63 %.",
