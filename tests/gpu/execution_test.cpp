@@ -15,7 +15,7 @@
 namespace shardstream::experiments {
 namespace {
 
-/// The calculator's model gives the blocks that CUDA predicts, and no more are seen.
+/// The calculator's model gives the blocks that CUDA predicts, and no more whole ones are seen.
 TEST(Execution, HasThePredictedBlocksOnAMultiprocessor) {
   const test::BenchEnd ended = test::run_bench({named("occupancy")});
   EXPECT_EQ(ended.code, ExitCode::done);
@@ -37,6 +37,7 @@ TEST(Execution, HasThePredictedBlocksOnAMultiprocessor) {
         << " B";
     EXPECT_LE(number("seen"), number("blocks"));
     EXPECT_GE(number("seen"), 1U);
+    EXPECT_GE(number("in_part"), number("seen"));
   }
 }
 

@@ -2,8 +2,6 @@
 // multiprocessor runs other warps, or independent operations of the same warp. Little's law says
 // how many operations must be in flight: latency times throughput.
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -37,15 +35,20 @@ extern const Experiment about_hiding = {
         "the highest rate. Little's law predicts from these two: the rate is in_flight / latency, "
         "up to the throughput. A warp uses one of the four schedulers, so one warp can reach a "
         "quarter of the throughput of arithmetic. Expect the rate to follow the prediction, "
-        "whether the operations come from many warps or from many chains. A division and a square "
-        "root are sequences of instructions with a rare branch, so chains in the same warp may "
-        "overlap less than those of different warps. The guides give these examples. A "
-        "multiprocessor of compute capability 3.x begins 8 instructions per clock, so a latency of "
-        "L clocks needs 8 L instructions. It has 4 schedulers, and an addition takes 11 clocks: 4 "
-        "x 11 = 44 warps. If a load takes 300 clocks and there are 30 instructions for each load, "
-        "4 x 300 / 30 = 40 warps. Registers have no cost of vectors: packing independent values "
-        "into float4 gains nothing. CUDA C++ Best Practices Guide, sections Registers and Hiding "
-        "Register Dependencies; CUDA C++ Programming Guide, section Multiprocessor Level.",
+        "whether the operations come from many warps or from many chains; loads stay a little "
+        "below it with many chains, since a step waits for the slowest of its loads. A division "
+        "and a square root are exceptions: each is a sequence of instructions with a branch for "
+        "rare operands, over which the compiler moves nothing. So the chains of a thread run one "
+        "after the other, only one of them counts as in flight, and only other warps hide the "
+        "latency. The factor of the fma is a literal, so it reads two registers. With three, two "
+        "of them lie in the same bank of the register file, which can halve the rate. The guides "
+        "give these examples. A multiprocessor of compute capability 3.x begins 8 instructions "
+        "per clock, so a latency of L clocks needs 8 L instructions. It has 4 schedulers, and an "
+        "addition takes 11 clocks: 4 x 11 = 44 warps. If a load takes 300 clocks and there are 30 "
+        "instructions for each load, 4 x 300 / 30 = 40 warps. Registers have no cost of vectors: "
+        "packing independent values into float4 gains nothing. CUDA C++ Best Practices Guide, "
+        "sections Registers and Hiding Register Dependencies; CUDA C++ Programming Guide, section "
+        "Multiprocessor Level.",
     .reference = "compute capability 7.0: an arithmetic instruction takes about 4 clocks.",
     .share = "of the rate that Little's law predicts",
     .figure = {.look = Look::lines,
@@ -73,27 +76,31 @@ struct Span {
 
 // The operations. x is the value of a chain. The compiler does not know a and b, which are
 // arguments of the kernel. The build has -fmad=false, so a fused operation is written as fmaf().
+// `chains_overlap`: whether the operations of independent chains in a thread run at the same time.
+
+constexpr float factor = 1 + 0x1p-12F, summand = 0x1p-10F;  // a and b
 
 struct Fma {
   static constexpr const char *name = "fma", *arithmetic = "fp32";
   static constexpr double operations = 2;
-  static __host__ __device__ float apply(float x, float a, float b) { return fmaf(x, a, b); }
+  static constexpr bool chains_overlap = true;
+  static __host__ __device__ float apply(float x, float, float b) { return fmaf(x, factor, b); }
 };
 /// By the value of the chain: a division by `a` would leave its reciprocal outside the loop. With
 /// an addition: the value would else only alternate, and not show how often it was divided.
 struct Division {
   static constexpr const char *name = "division", *arithmetic = "";
   static constexpr double operations = 2;
+  static constexpr bool chains_overlap = false;
   static __host__ __device__ float apply(float x, float a, float b) { return a / x + b; }
 };
 /// With an fma: the root alone would soon be 1.
 struct Root {
   static constexpr const char *name = "square root", *arithmetic = "";
   static constexpr double operations = 3;
+  static constexpr bool chains_overlap = false;
   static __host__ __device__ float apply(float x, float, float b) { return sqrtf(fmaf(x, x, b)); }
 };
-
-constexpr float factor = 1 + 0x1p-12F, summand = 0x1p-10F;  // a and b
 
 /// The first value of a chain. There are only a few different ones, which the host can follow.
 constexpr unsigned different = 8;
@@ -101,7 +108,7 @@ __host__ __device__ constexpr float start_of(unsigned thread, unsigned chain) {
   return 1 + static_cast<float>((thread + chain) % different) / different;
 }
 
-constexpr unsigned unrolled = 16;  // steps of the loop; the counter then costs little
+constexpr unsigned unrolled = 64;  // operations of a thread in the loop: the counter costs little
 
 /// Each thread takes `steps` steps in each of `Chains` chains.
 template <class Operation, unsigned Chains>
@@ -114,9 +121,9 @@ __global__ void __launch_bounds__(max_warps_of_block* warp)
   const long long begin = clock64();
   const std::uint64_t begin_ns = global_nanoseconds();
 #pragma unroll 1
-  for (unsigned step = 0; step < steps; step += unrolled) {
+  for (unsigned step = 0; step < steps; step += unrolled / Chains) {
 #pragma unroll
-    for (unsigned s = 0; s < unrolled; ++s) {
+    for (unsigned s = 0; s < unrolled / Chains; ++s) {
 #pragma unroll
       for (unsigned k = 0; k < Chains; ++k) x[k] = Operation::apply(x[k], a, b);
     }
@@ -140,9 +147,11 @@ __global__ void write_words(uint2* words, std::uint64_t count) {
 }
 
 /// Each thread has `Chains` loads in flight. All threads together read consecutive words, each of
-/// them once. An address depends on the word before it in the chain, whose second part is 0.
+/// them once. An address depends on the word before it in the chain, whose second part is 0. One
+/// block a multiprocessor is enough (the second launch bound): to fit in the registers of two,
+/// eight loads would be compiled as several groups, each of which waits for the one before.
 template <unsigned Chains>
-__global__ void __launch_bounds__(max_warps_of_block* warp)
+__global__ void __launch_bounds__(max_warps_of_block* warp, 1)
     follow_loads(const uint2* words, unsigned steps, unsigned* sums, Span* spans) {
   const unsigned threads = gridDim.x * blockDim.x;
   const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -170,19 +179,27 @@ __global__ void __launch_bounds__(max_warps_of_block* warp)
   sums[thread] = sum;
 }
 
-constexpr std::array<unsigned, 4> chain_counts = {1, 2, 4, 8};
-
-/// A kernel for each number of chains.
-template <class Kernel>
-using ByChains = std::array<Kernel, chain_counts.size()>;
 using FollowChains = void (*)(float, float, unsigned, float*, Span*);
 using FollowLoads = void (*)(const uint2*, unsigned, unsigned*, Span*);
+
+/// A kernel with this number of chains in each thread.
+template <class Kernel>
+struct WithChains {
+  unsigned chains;
+  Kernel kernel;
+};
+
 template <class Operation>
-constexpr ByChains<FollowChains> arithmetic = {
-    follow_chains<Operation, 1>, follow_chains<Operation, 2>, follow_chains<Operation, 4>,
-    follow_chains<Operation, 8>};
-constexpr ByChains<FollowLoads> loads = {follow_loads<1>, follow_loads<2>, follow_loads<4>,
-                                         follow_loads<8>};
+std::vector<WithChains<FollowChains>> arithmetic_kernels() {
+  std::vector<WithChains<FollowChains>> kernels = {{1, follow_chains<Operation, 1>},
+                                                   {4, follow_chains<Operation, 4>}};
+  if constexpr (Operation::chains_overlap) kernels.push_back({8, follow_chains<Operation, 8>});
+  return kernels;
+}
+
+std::vector<WithChains<FollowLoads>> load_kernels() {
+  return {{1, follow_loads<1>}, {4, follow_loads<4>}, {8, follow_loads<8>}};
+}
 
 /// The clocks from the first begin to the last end on a multiprocessor: the median of those that
 /// got `blocks` blocks, as was planned.
@@ -242,40 +259,51 @@ class Cases {
   }
 
   template <class Operation>
-  std::vector<Case> of_arithmetic();
-  std::vector<Case> of_loads();
+  std::vector<Case> of_arithmetic() {
+    return of_each(arithmetic_kernels<Operation>(), &Cases::arithmetic<Operation>);
+  }
+  std::vector<Case> of_loads() { return of_each(load_kernels(), &Cases::loads); }
 
  private:
-  std::vector<Shape> shapes(const ByChains<const void*>& kernels) const;
-  Case measure(const Shape& shape, double unit, unsigned steps, const Work& work,
-               const std::function<void(Span*)>& launch);
+  template <class Kernel>
+  std::vector<Case> of_each(const std::vector<WithChains<Kernel>>& kernels,
+                            Case (Cases::*measured)(const Shape&, Kernel));
+  Case measure(const Shape& shape, double unit, unsigned overlapping, unsigned steps,
+               const Work& work, const std::function<void(Span*)>& launch);
+  template <class Operation>
+  Case arithmetic(const Shape& shape, FollowChains kernel);
+  Case loads(const Shape& shape, FollowLoads kernel);
 
   Bench& bench_;
   Gpu& gpu_;
   DeviceArray<uint2> words_;
 };
 
-/// The shapes whose blocks fit on the multiprocessors at the same time.
-std::vector<Shape> Cases::shapes(const ByChains<const void*>& kernels) const {
-  std::vector<Shape> all;
-  for (std::size_t k = 0; k < chain_counts.size(); ++k) {
+/// Measures each kernel in the shapes whose blocks fit on the multiprocessors at the same time.
+template <class Kernel>
+std::vector<Case> Cases::of_each(const std::vector<WithChains<Kernel>>& kernels,
+                                 Case (Cases::*measured)(const Shape&, Kernel)) {
+  std::vector<Case> cases;
+  for (const auto& [chains, kernel] : kernels) {
+    if (bench_.is_quick() && chains == 8) continue;
     for (const unsigned warps : {1U, 4U, 16U, 64U}) {
-      const Shape shape{warps, chain_counts[k],
+      const Shape shape{warps, chains,
                         static_cast<unsigned>(gpu_.properties().multiProcessorCount)};
-      if (bench_.is_quick() && (shape.chains == 2 || shape.chains == 8)) continue;
       int fits = 0;
-      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fits, kernels[k],
+      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fits, kernel,
                                                           static_cast<int>(shape.threads()), 0),
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-      if (fits >= static_cast<int>(shape.blocks_each())) all.push_back(shape);
+      if (fits < static_cast<int>(shape.blocks_each())) continue;
+      cases.push_back((this->*measured)(shape, kernel));
     }
   }
-  return all;
+  return cases;
 }
 
-/// `unit`: operations or bytes of one step of a chain.
-Case Cases::measure(const Shape& shape, double unit, unsigned steps, const Work& work,
-                    const std::function<void(Span*)>& launch) {
+/// `unit`: operations or bytes of one step of a chain. `overlapping`: chains of a thread that are
+/// in flight at the same time.
+Case Cases::measure(const Shape& shape, double unit, unsigned overlapping, unsigned steps,
+                    const Work& work, const std::function<void(Span*)>& launch) {
   const DeviceArray<Span> spans(shape.blocks());
   std::vector<Span> found;
   const Measured clocks = bench_.repeat([&] {
@@ -283,10 +311,10 @@ Case Cases::measure(const Shape& shape, double unit, unsigned steps, const Work&
     found = spans.read();
     return clocks_of(found, shape.blocks_each());
   });
-  const double in_flight = unit * shape.warps * warp * shape.chains;
-  const double each = in_flight * steps;  // on a multiprocessor
+  const double of_chain = unit * shape.warps * warp;
+  const double each = of_chain * shape.chains * steps;  // on a multiprocessor
   return {shape,
-          in_flight,
+          of_chain * overlapping,
           {each / clocks.value, each / clocks.hi, each / clocks.lo},
           each * shape.multiprocessors / seconds_of(found) / 1e9,
           work,
@@ -306,34 +334,26 @@ std::vector<float> expected_ends(unsigned steps) {
 }
 
 template <class Operation>
-std::vector<Case> Cases::of_arithmetic() {
-  const ByChains<FollowChains>& kernels = arithmetic<Operation>;
-  ByChains<const void*> pointers{};
-  std::ranges::transform(kernels, pointers.begin(),
-                         [](auto kernel) { return reinterpret_cast<const void*>(kernel); });
-  std::vector<Case> cases;
-  for (const Shape& shape : shapes(pointers)) {
-    // Enough steps for the clock, and not more than the throughput needs.
-    const unsigned steps = std::clamp(65536 / (shape.warps * shape.chains), 512U, 8192U);
-    const DeviceArray<float> results(shape.threads_of_all() * shape.chains);
-    const auto launch = [&](Span* spans) {
-      const auto kernel = kernels[std::bit_width(shape.chains) - 1];
-      kernel<<<shape.blocks(), shape.threads(), 0, gpu_.stream()>>>(factor, summand, steps,
-                                                                    results.data(), spans);
-      check_launch("follow_chains");
-    };
-    const double all = static_cast<double>(results.size()) * steps;
-    cases.push_back(
-        measure(shape, 1, steps, {all * Operation::operations, 0, Operation::arithmetic}, launch));
-    const std::vector<float> ends = expected_ends<Operation>(steps), found = results.read();
-    bool is_right = true;
-    for (std::uint64_t i = 0; i < found.size(); ++i) {
-      const std::uint64_t thread = i / shape.chains % shape.threads(), chain = i % shape.chains;
-      is_right = is_right && found[i] == ends[(thread + chain) % different];
-    }
-    bench_.verify(is_right, Operation::name);
+Case Cases::arithmetic(const Shape& shape, FollowChains kernel) {
+  // Enough steps for the clock, and not more than the throughput needs.
+  const unsigned steps = std::clamp(65536 / (shape.warps * shape.chains), 512U, 8192U);
+  const DeviceArray<float> results(shape.threads_of_all() * shape.chains);
+  const auto launch = [&](Span* spans) {
+    kernel<<<shape.blocks(), shape.threads(), 0, gpu_.stream()>>>(factor, summand, steps,
+                                                                  results.data(), spans);
+    check_launch("follow_chains");
+  };
+  const double all = static_cast<double>(results.size()) * steps;
+  const Case measured = measure(shape, 1, Operation::chains_overlap ? shape.chains : 1, steps,
+                                {all * Operation::operations, 0, Operation::arithmetic}, launch);
+  const std::vector<float> ends = expected_ends<Operation>(steps), found = results.read();
+  bool is_right = true;
+  for (std::uint64_t i = 0; i < found.size(); ++i) {
+    const std::uint64_t thread = i / shape.chains % shape.threads(), chain = i % shape.chains;
+    is_right = is_right && found[i] == ends[(thread + chain) % different];
   }
-  return cases;
+  bench_.verify(is_right, Operation::name);
+  return measured;
 }
 
 /// The sum of follow_loads() in a thread: step s of chain k reads word
@@ -344,36 +364,29 @@ unsigned expected_sum(std::uint64_t first, std::uint64_t thread, std::uint64_t t
                                threads * (loads_of_thread * (loads_of_thread - 1) / 2));
 }
 
-std::vector<Case> Cases::of_loads() {
-  ByChains<const void*> pointers{};
-  std::ranges::transform(loads, pointers.begin(),
-                         [](auto kernel) { return reinterpret_cast<const void*>(kernel); });
-  std::vector<Case> cases;
-  for (const Shape& shape : shapes(pointers)) {
-    const std::uint64_t of_step = shape.threads_of_all() * shape.chains;
-    const auto steps = static_cast<unsigned>(std::min<std::uint64_t>(512, words_.size() / of_step));
-    // Each launch reads the next region of the array, so that the caches do not have its words.
-    const std::uint64_t region = of_step * steps, regions = words_.size() / region;
-    std::uint64_t launches = 0, first = 0;
-    const DeviceArray<unsigned> sums(shape.threads_of_all());
-    const auto launch = [&](Span* spans) {
-      first = launches++ % regions * region;
-      const auto kernel = loads[std::bit_width(shape.chains) - 1];
-      kernel<<<shape.blocks(), shape.threads(), 0, gpu_.stream()>>>(words_.data() + first, steps,
-                                                                    sums.data(), spans);
-      check_launch("follow_loads");
-    };
-    const auto all = static_cast<double>(region * sizeof(uint2));
-    cases.push_back(measure(shape, sizeof(uint2), steps, {0, all}, launch));
-    const std::vector<unsigned> found = sums.read();
-    bool is_right = true;
-    for (std::uint64_t i = 0; i < found.size(); ++i) {
-      is_right = is_right && found[i] == expected_sum(first, i, found.size(),
-                                                      std::uint64_t{steps} * shape.chains);
-    }
-    bench_.verify(is_right, "loads");
+Case Cases::loads(const Shape& shape, FollowLoads kernel) {
+  const std::uint64_t of_step = shape.threads_of_all() * shape.chains;
+  const auto steps = static_cast<unsigned>(std::min<std::uint64_t>(512, words_.size() / of_step));
+  // Each launch reads the next region of the array, so that the caches do not have its words.
+  const std::uint64_t region = of_step * steps, regions = words_.size() / region;
+  std::uint64_t launches = 0, first = 0;
+  const DeviceArray<unsigned> sums(shape.threads_of_all());
+  const auto launch = [&](Span* spans) {
+    first = launches++ % regions * region;
+    kernel<<<shape.blocks(), shape.threads(), 0, gpu_.stream()>>>(words_.data() + first, steps,
+                                                                  sums.data(), spans);
+    check_launch("follow_loads");
+  };
+  const auto all = static_cast<double>(region * sizeof(uint2));
+  const Case measured = measure(shape, sizeof(uint2), shape.chains, steps, {0, all}, launch);
+  const std::vector<unsigned> found = sums.read();
+  bool is_right = true;
+  for (std::uint64_t i = 0; i < found.size(); ++i) {
+    is_right = is_right && found[i] == expected_sum(first, i, found.size(),
+                                                    std::uint64_t{steps} * shape.chains);
   }
-  return cases;
+  bench_.verify(is_right, "loads");
+  return measured;
 }
 
 /// One operation in the table: its cases, and whether its warps need schedulers of their own, as
@@ -392,26 +405,25 @@ void add(Bench& bench, Measurements& rows, const Operations& all) {
   const double throughput = rate_of(std::ranges::max(all.cases, {}, rate_of));
   const double needed = needed_in_flight(latency, throughput);
   for (const Case& each : all.cases) {
-    const double used = std::min(1.0, static_cast<double>(each.shape.warps) / schedulers);
-    const double predicted =
-        expected_rate(each.in_flight, latency, throughput * (all.is_arithmetic ? used : 1));
+    const unsigned busy = all.is_arithmetic ? std::min(each.shape.warps, schedulers) : schedulers;
+    const double possible = throughput * busy / schedulers;
+    const double predicted = expected_rate(each.in_flight, latency, possible);
     const double share = each.rate.value / predicted;
-    std::string remark = each.in_flight < needed ? "too few in flight to hide the latency"
-                         : all.is_arithmetic && used < 1
-                             ? formatted("{:.0f} of {} schedulers", used * schedulers, schedulers)
-                             : "the latency is hidden";
-    if (share < 0.8) remark += formatted(", and {:.2f} of the prediction", share);
+    std::string remark = each.in_flight < needed_in_flight(latency, possible)
+                             ? "too few in flight to hide the latency"
+                         : busy < schedulers ? formatted("{} of {} schedulers", busy, schedulers)
+                                             : "the latency is hidden";
+    if (share < 0.8 || share > 1.2) remark += formatted(", and {:.2f} of the prediction", share);
     rows.add({all.name, to_cell(each.shape.warps), to_cell(each.shape.chains), each.in_flight,
               predicted, each.total},
              each.rate, share, remark, each.work, each.seconds);
   }
-  const double of_warp = alone.in_flight;
   bench.note(
       formatted("{}: a latency of {:.1f} clocks and at most {:.1f} {} per clock need {:.0f} in "
                 "flight: {:.0f} "
                 "warps with one chain, or {:.0f} with four.",
                 std::string(all.name), latency, throughput, std::string(all.unit), needed,
-                std::ceil(needed / of_warp), std::ceil(needed / of_warp / 4)));
+                std::ceil(needed / alone.in_flight), std::ceil(needed / alone.in_flight / 4)));
 }
 
 }  // namespace

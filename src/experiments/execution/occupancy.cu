@@ -45,16 +45,20 @@ extern const Experiment about_occupancy = {
         "and 65 one. With an option, or without a GPU, a calculator shows the blocks for each "
         "block size, and the resource that limits them. 0 blocks: the launch fails. On a GPU, a "
         "kernel copies an array with 1, 4 or 8 loads in flight per thread. Dynamic shared memory "
-        "that it does not use limits its blocks; then the block size varies. The column `seen` is "
-        "the largest number of blocks that were on one multiprocessor at the same time, and "
-        "`achieved` the average, in percent of the maximum: less than predicted if blocks start or "
-        "end at different times. The host's clock times four launches a call: the kernel that "
-        "blocks the stream of other experiments has another share of shared memory, and each "
-        "change would count. Expect the rate to grow with the occupancy only until enough "
-        "bytes are in flight, and to need less occupancy with more loads in flight per thread. "
-        "Choose block sizes that are multiples of 32: the idle lanes of the last warp count as "
-        "resident. CUDA C++ Best Practices Guide, sections Occupancy and Thread and Block "
-        "Heuristics; CUDA C++ Programming Guide, section Occupancy Calculator.",
+        "that it does not use limits its blocks; then the block size varies. Each warp records "
+        "when it begins and ends. The column `seen` is the largest number of whole blocks that "
+        "were on one multiprocessor at the same time: all of their warps had begun, and none had "
+        "ended. `in_part` counts each block until its last warp ends. It can be more than "
+        "predicted, since the registers and the place of a warp are free again when the warp "
+        "ends, and shared memory when the block ends. `achieved` is the average number of "
+        "resident warps, in percent of the maximum: less than predicted while warps start or end. "
+        "The host's clock times four launches a call: the kernel that blocks the stream of other "
+        "experiments has another share of shared memory, and each change would count. Expect the "
+        "rate to grow with the occupancy only until enough bytes are in flight, and to need less "
+        "occupancy with more loads in flight per thread. Choose block sizes that are multiples of "
+        "32: the idle lanes of the last warp count as resident. CUDA C++ Best Practices Guide, "
+        "sections Occupancy and Thread and Block Heuristics; CUDA C++ Programming Guide, section "
+        "Occupancy Calculator.",
     .reference =
         "compute capability 7.0, 37 registers: 128 threads 12 blocks, 75 %; 320 threads 4 blocks, "
         "63 %.",
@@ -162,8 +166,13 @@ bool asks_for_calculator(const Options& given) {
 
 constexpr unsigned words_of_block = 4096;  // 64 KiB, so that a block stays for many microseconds
 
+unsigned warps_of_block(int threads) {
+  return blocks_for(static_cast<unsigned>(threads), lanes_of_warp);
+}
+
 /// Block b copies the b-th part of the array. Each thread has `Loads` loads in flight: the stores
-/// after them wait for the loaded words. The loop is not unrolled, which would add loads.
+/// after them wait for the loaded words. The loop is not unrolled, which would add loads. Each warp
+/// records its stay, unless `stays` is null.
 template <unsigned Loads>
 __global__ void copy_parts(const float4* from, float4* to, Stay* stays) {
   const std::uint64_t begin = global_nanoseconds();
@@ -183,7 +192,11 @@ __global__ void copy_parts(const float4* from, float4* to, Stay* stays) {
       if (i < words_of_block) to[i] = words[k];
     }
   }
-  if (threadIdx.x == 0) stays[blockIdx.x] = {begin, global_nanoseconds(), multiprocessor()};
+  __syncwarp();
+  if (stays == nullptr || threadIdx.x % lanes_of_warp != 0) return;
+  const unsigned warps = (blockDim.x + lanes_of_warp - 1) / lanes_of_warp;
+  stays[blockIdx.x * warps + threadIdx.x / lanes_of_warp] = {begin, global_nanoseconds(),
+                                                             multiprocessor()};
 }
 
 using Copy = void (*)(const float4*, float4*, Stay*);
@@ -239,7 +252,8 @@ class Sweep {
         gpu_(gpu),
         from_(bench.fitting(std::uint64_t{512} << 20) / sizeof(float)),
         to_(from_.size()),
-        stays_(from_.size() / 4 / words_of_block),
+        blocks_(static_cast<unsigned>(from_.size() / 4 / words_of_block)),
+        stays_(std::uint64_t{blocks_} * max_threads_of_block / lanes_of_warp),
         wrong_(1) {
     fill(from_, gpu.stream());
   }
@@ -252,12 +266,13 @@ class Sweep {
 
  private:
   Result add(const char* limit, const CopyKernel& kernel, int threads, std::size_t shared);
-  double percent_of(double blocks, int threads) const;
+  double percent_of(double warps) const;
   bool is_copied() const;
 
   Bench& bench_;
   Gpu& gpu_;
   DeviceArray<float> from_, to_;
+  unsigned blocks_;  ///< of a launch
   DeviceArray<Stay> stays_;
   DeviceArray<unsigned> wrong_;
   Measurements rows_{{{"limit", ColumnType::text},
@@ -267,6 +282,7 @@ class Sweep {
                       {"shared", ColumnType::integer, "B"},
                       {"blocks", ColumnType::integer},
                       {"seen", ColumnType::integer},
+                      {"in_part", ColumnType::integer},
                       {"occupancy", ColumnType::real, "%"},
                       {"achieved", ColumnType::real, "%"}},
                      {"rate", ColumnType::real, "GB/s"},
@@ -290,9 +306,8 @@ std::size_t shared_for(int blocks, const cudaDeviceProp& gpu) {
       gpu.sharedMemPerMultiprocessor / count / piece * piece - gpu.reservedSharedMemPerBlock);
 }
 
-double Sweep::percent_of(double blocks, int threads) const {
-  const unsigned lanes = blocks_for(static_cast<unsigned>(threads), lanes_of_warp) * lanes_of_warp;
-  return 100 * blocks * lanes / gpu_.properties().maxThreadsPerMultiProcessor;
+double Sweep::percent_of(double warps) const {
+  return 100 * warps * lanes_of_warp / gpu_.properties().maxThreadsPerMultiProcessor;
 }
 
 bool Sweep::is_copied() const {
@@ -309,36 +324,39 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   const int blocks = blocks_of(kernel, threads, shared);
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel.copy), "cudaFuncGetAttributes");
-  const auto launch = [&] {
-    kernel.copy<<<static_cast<unsigned>(stays_.size()), threads, shared, gpu_.stream()>>>(
+  const auto launch = [&](Stay* stays) {
+    kernel.copy<<<blocks_, threads, shared, gpu_.stream()>>>(
         reinterpret_cast<const float4*>(from_.data()), reinterpret_cast<float4*>(to_.data()),
-        stays_.data());
+        stays);
     check_launch("copy_parts");
   };
   to_.clear(gpu_.stream());
-  launch();
+  launch(stays_.data());
   bench_.verify(is_copied(), kernel.name);
-  const std::vector<Stay> stays = stays_.read();
-  const int seen = static_cast<int>(max_at_once(stays));
+  const unsigned warps = warps_of_block(threads);
+  const std::vector<Stay> stays = stays_.read(0, std::uint64_t{blocks_} * warps);
+  const int seen = static_cast<int>(max_at_once(of_whole_blocks(stays, warps)));
+  const int in_part = static_cast<int>(max_at_once(of_blocks(stays, warps)));
   const double bytes = 2.0 * static_cast<double>(from_.bytes());
   constexpr unsigned launches = 4;
   const auto call = [&] {
-    for (unsigned i = 0; i < launches; ++i) launch();
+    for (unsigned i = 0; i < launches; ++i) launch(nullptr);
   };
   const Timing timing = gpu_.time_call(call);
   const Measured rate = timing.rate(launches * bytes);
-  const Result result{percent_of(blocks, threads), rate.value};
+  const Result result{percent_of(blocks * warps), rate.value};
   std::string remark = seen == blocks
                            ? "as many blocks as predicted"
                            : formatted("{} blocks at most, not {} as predicted", seen, blocks);
+  if (in_part > blocks) remark += "; new ones begin when enough warps have ended";
   if (const unsigned idle = static_cast<unsigned>(-threads) % lanes_of_warp; idle > 0) {
     remark += formatted("; {} lanes of each block are idle", idle);
   }
-  rows_.add(
-      {limit, kernel.name, to_cell(threads), to_cell(attributes.numRegs), to_cell(shared),
-       to_cell(blocks), to_cell(seen), result.occupancy, percent_of(mean_at_once(stays), threads)},
-      rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes},
-      timing.seconds.value / launches);
+  rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes.numRegs), to_cell(shared),
+             to_cell(blocks), to_cell(seen), to_cell(in_part), result.occupancy,
+             percent_of(mean_at_once(stays))},
+            rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes},
+            timing.seconds.value / launches);
   return result;
 }
 

@@ -26,19 +26,18 @@ extern const Experiment about_scheduling = {
     .summary = "Blocks and warps start in any order: a program must not rely on one.",
     .explanation =
         "Each warp, or the first one of each block, takes a number from a counter when it starts: "
-        "its place in the order of all starts. It also reads the GPU's timer and the number of its "
-        "multiprocessor. The first grid has 4 blocks of 128 threads, and each of its 16 warps has "
-        "a row. The second grid has more blocks than fit on the GPU at the same time. A block "
+        "its place in the order of all starts. It also reads the GPU's timer and the number of "
+        "its multiprocessor. The first grid has 4 blocks of 128 threads, and each of its 16 warps "
+        "has a row. The second grid has more blocks than fit on the GPU at the same time. A block "
         "that ends makes room for the next one, so the blocks start in waves. The table shows a "
         "part of them, and the notes count all. The line in the figure is the order of the "
-        "numbers. Expect "
-        "points on both sides of it, and other ones in each launch. Blocks that must wait for each "
-        "other need a second launch or a cooperative launch; threads of a block need a barrier. If "
-        "the last wave is small, most of the GPU is idle meanwhile. Without a GPU, a model starts "
-        "8 blocks of equal length on 2, 4 and 8 multiprocessors: the same grid ends sooner where "
-        "more "
-        "of them run at the same time. CUDA C++ Programming Guide, section Scalable Programming "
-        "Model; CUDA C++ Best Practices Guide, section Thread and Block Heuristics.",
+        "numbers. Expect points on both sides of it, and other ones in each launch. Blocks that "
+        "must wait for each other need a second launch or a cooperative launch; threads of a "
+        "block need a barrier. If the last wave is small, most of the GPU is idle meanwhile. "
+        "Without a GPU, a model starts 8 blocks of equal length on 2, 4 and 8 multiprocessors: "
+        "the same grid ends sooner where more of them run at the same time. CUDA C++ Programming "
+        "Guide, section Scalable Programming Model; CUDA C++ Best Practices Guide, section Thread "
+        "and Block Heuristics.",
     .figure = {.look = Look::lines,
                .x = "number",
                .y = "order",
@@ -191,7 +190,7 @@ Grid several_waves(Bench& bench, Gpu& gpu) {
       "{} blocks fit on the GPU at the same time, so {} blocks of equal length need {} waves, and "
       "the last one uses {:.0f} % of the places.",
       places, blocks, waves_of(blocks, places), 100.0 * (blocks % places) / places));
-  return {"several waves", "blocks", blocks, threads, threads, 20000, bench.is_quick() ? 24U : 48U};
+  return {"several waves", "blocks", blocks, threads, threads, 20000, bench.is_quick() ? 12U : 16U};
 }
 
 }  // namespace

@@ -30,24 +30,28 @@ extern const Experiment about_atomics = {
     .explanation =
         "The case `counters` adds one to a random counter, 2^24 times (2^22 with --quick); the "
         "number of counters varies. `global` is an atomic addition in device memory for each one, "
-        "`floats` the same in float. `system scope` is atomic for the host and other GPUs as well. "
-        "`aggregated` finds the lanes of a warp with the same counter (__match_any_sync); one of "
-        "them adds for all. `shared` counts in shared memory; at the end each block adds its "
-        "counters to those in device memory. `mapped` adds with system scope in mapped host "
+        "`floats` the same in float. `system scope` is atomic for the host and other GPUs as "
+        "well. `aggregated` finds the lanes of a warp with the same counter (__match_any_sync); "
+        "one of them adds for all. `shared` counts in shared memory; at the end each block adds "
+        "its counters to those in device memory. `mapped` adds with system scope in mapped host "
         "memory, over the link. The case `bytes` is a histogram of bytes in 256 bins; the number "
         "of different bytes in the data varies. Its bins are in device memory, or each block or "
         "each warp has its own in shared memory; `aggregated` finds equal bytes of a warp before "
         "it adds to the bins of its block. Both cases have a bound: a kernel that computes or "
         "reads the same counters or bytes, but adds them up in registers and has one atomic for "
         "each block. Expect one counter in device memory to be far below the bound, and the rate "
-        "to grow with the number of counters. Aggregation needs some instructions for each "
-        "addition; expect it to help if the lanes of a warp share counters, so below 32 of them. "
-        "Expect `shared` to be the fastest with some hundreds of counters, and to lose with "
-        "thousands, which each block must set to zero and add. Atomics on mapped memory are atomic "
-        "for all threads of the GPU. For the host they are not, unless the link has native "
-        "atomics: the host and a kernel add to one word at the same time, and a note states how "
-        "many additions were lost. CUDA C++ Programming Guide, sections Atomic Functions and "
-        "Mapped Memory.",
+        "to grow with the number of cache lines that hold the counters: one part of the L2 cache "
+        "does all additions to a line. Between 16 and 256 counters, which lie in one to eight "
+        "lines, the rate may fall instead: the additions of a warp to the same sector are one "
+        "request, and with more counters a warp has more of them. Aggregation needs some "
+        "instructions for each addition; expect it to help if the lanes of a warp share counters, "
+        "so below 32 of them. Expect `shared` to be near the bound: one instruction adds one for "
+        "all lanes with the same counter (ATOMS.POPC.INC in machine code), and aggregation before "
+        "it only costs time. Thousands of counters, which each block must set to zero and add, "
+        "cost a little. Atomics on mapped memory are atomic for all threads of the GPU. For the "
+        "host they are not, unless the link has native atomics: the host and a kernel add to one "
+        "word at the same time, and a note states how many additions were lost. CUDA C++ "
+        "Programming Guide, sections Atomic Functions and Mapped Memory.",
     .reference =
         "Tesla V100, 2^24 floats: 39 ms with an atomic addition for each float, all to one word "
         "(0.43 Gop/s); 0.259 ms with one for each block (65 Gop/s).",
@@ -138,12 +142,14 @@ __device__ void add_block(Sum mine, Sum* sum) {
   atomicAdd(sum, mine);
 }
 
-/// The bound of `counters`: the sum of the numbers of the counters.
+constexpr unsigned max_in_bound = 1U << 10;  // so that the sum of a thread fits in 32 bits
+
+/// The bound of `counters`: the sum of the numbers of max_in_bound counters.
 __global__ void __launch_bounds__(threads) add_counters(Sum* sum, std::uint64_t operations) {
-  Sum mine = 0;
+  unsigned mine = 0;
   for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
        i += std::uint64_t{gridDim.x} * threads) {
-    mine += counter_of(i, max_addresses);
+    mine += counter_of(i, max_in_bound);
   }
   add_block(mine, sum);
 }
@@ -302,7 +308,7 @@ void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t 
   const unsigned blocks = blocks_of(gpu);
   const Counts counts = counts_of(operations);
   const auto count_of = static_cast<double>(operations);
-  ways.bound(operations, sum_of_numbers(counts), [&](Sum* sum) {
+  ways.bound(operations, sum_of_numbers(folded(counts, max_in_bound)), [&](Sum* sum) {
     add_counters<<<blocks, threads, 0, gpu.stream()>>>(sum, operations);
     check_launch("add_counters");
   });
@@ -361,7 +367,7 @@ void add_histograms(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t si
   const DeviceArray<unsigned> counters(bins);
   const Counts once = counts_of(period);
   Ways ways(bench, gpu, rows, "bytes");
-  for (const std::uint64_t values : sizes_up_to(1, bins, bench.is_quick() ? 16 : 4)) {
+  for (const std::uint64_t values : sizes_up_to(1, bins, 16)) {
     fill_bytes<<<blocks_for(size / 4, threads), threads, 0, gpu.stream()>>>(
         reinterpret_cast<unsigned*>(data.data()), size / 4, static_cast<unsigned>(values));
     check_launch("fill_bytes");
@@ -434,7 +440,7 @@ Table atomics(Bench& bench) {
                      {"addresses", ColumnType::integer},
                      {"bound", ColumnType::real, "Gop/s"}},
                     {"rate", ColumnType::real, "Gop/s"}, Rows::of_kernels);
-  const std::uint64_t factor = bench.is_quick() ? 32 : 4;
+  const std::uint64_t factor = bench.is_quick() ? 32 : 16;
   Ways counters(bench, gpu, rows, "counters");
   add_counters(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 22 : 24), factor);
   add_mapped(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 14 : 16), factor);

@@ -29,7 +29,7 @@ extern const Experiment about_gram = {
         "in the guide: C takes most of the bytes, and the share is of the rate of a copy. Then A "
         "is square, and the share is of cuBLASLt, which computes all of C. The rate counts all of "
         "C for every rung. Expect the tiles to bring the largest step and the padding a smaller "
-        "one. Expect the symmetry to save almost half of the time for the square matrix, but less "
+        "one. Expect the symmetry to save about half of the time for the square matrix, but less "
         "with 32 columns, where stores of C take most of it. matmul has the rungs beyond one "
         "output a thread. CUDA C++ Best Practices Guide, section Shared Memory in Matrix "
         "Multiplication (C=AAT).",
@@ -174,7 +174,7 @@ void climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
 void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
   const Square square(n, n, gpu.stream());
   const Product<float>& p = square.p;
-  const LibraryProduct library(gemm::Precision::fp32, p, BGiven::transposed);
+  const LibraryProduct library(gemm::Precision::fp32, p, BGiven::transposed, gpu.stream());
   const auto enqueue = [&] { library.enqueue(p, gpu.stream()); };
   const double operations = operations_of(p);
   const double rate = gpu.time(enqueue).rate(operations / 1e3).value;
@@ -184,7 +184,7 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
   }
   ladder.begin({formatted("n = {}", n)}, operations, rate);
   const Work work{operations, static_cast<double>(square.a.bytes() + square.c.bytes()), "fp32"};
-  ladder.climb({"cuBLASLt", {}, "the algorithm that the library proposes first", work}, enqueue,
+  ladder.climb({"cuBLASLt", {}, library.choice(), work}, enqueue,
                [&] { return square.check.is_right(square.c); });
 }
 

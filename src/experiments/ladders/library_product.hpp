@@ -4,8 +4,12 @@
 #if SHARDSTREAM_HAS_CUDA
 #include <cublasLt.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "experiments/gpu.hpp"
 #include "experiments/ladders/products.hpp"
@@ -13,15 +17,19 @@
 
 namespace shardstream::experiments::ladders {
 
-/// A call of cuBLASLt for products of one shape, with the algorithm that the library proposes
-/// first.
+/// A call of cuBLASLt for products of one shape, with the fastest of the algorithms that the
+/// library proposes.
 class LibraryProduct {
  public:
   /// A call for the shape of `p`. The elements are floats for fp32 and tf32, and bf16. Loads the
-  /// library, which takes time. Throws Error if the library rejects the product, and
-  /// std::runtime_error if it cannot be loaded.
+  /// library, which takes time, and tries the algorithms with the matrices of `p` on `stream`,
+  /// which overwrites C. Throws Error if the library rejects the product, and std::runtime_error if
+  /// it cannot be loaded.
   template <class T>
-  LibraryProduct(gemm::Precision precision, const Product<T>& p, BGiven b);
+  LibraryProduct(gemm::Precision precision, const Product<T>& p, BGiven b, cudaStream_t stream);
+
+  /// How the algorithm was chosen, as the remark of a row.
+  std::string choice() const;
 
   /// Enqueues a product of that shape. Throws Error if the library rejects it.
   template <class T>
@@ -30,6 +38,10 @@ class LibraryProduct {
   }
 
  private:
+  /// The algorithms that the library proposes, its favourite first.
+  std::vector<cublasLtMatmulAlgo_t> proposals() const;
+  /// Seconds of `enqueue`, the shortest of a few.
+  static double seconds_of(const std::function<void()>& enqueue, cudaStream_t stream);
   void enqueue(const void* a, const void* b, float* c, float alpha, float beta,
                cudaStream_t stream) const;
 
@@ -40,7 +52,9 @@ class LibraryProduct {
   // cuBLASLt takes these by pointers that are not const.
   mutable cublasLtMatmulDescOpaque_t description_;
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;
-  cublasLtMatmulAlgo_t algorithm_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  std::size_t proposed_ = 0;  ///< number of proposals
+  double gain_ = 1;           ///< time with the first proposal over that with the fastest one
   DeviceArray<char> workspace_;
 };
 

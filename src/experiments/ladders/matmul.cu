@@ -21,7 +21,7 @@ namespace shardstream::experiments::ladders {
 
 constexpr OptionRow options[] = {
     {"matmul.n", OptionKind::count, "8192", "256..32768",
-     "The largest n, a multiple of 256; 1024, 2048, ... are measured below it. --quick measures "
+     "The largest n, a multiple of 256; 1024, 8192, ... are measured below it. --quick measures "
      "only one n, by default 4096."},
 };
 
@@ -34,24 +34,26 @@ extern const Experiment about_matmul = {
     .explanation =
         "Each rung changes one thing, so that an element is used more often once it is loaded, or "
         "so that copies run beside the computation. The remark has the arithmetic intensity: the "
-        "operations per byte that blocks load and store. The table names the file and line of each "
-        "kernel (in src/experiments/ladders). First comes the guide's case, C = A B with inner "
-        "dimension 32: threads without shared memory, A's tile in shared memory, and B's, too. C "
-        "takes most of the bytes, so the share is of the rate of a copy. Then C = alpha A B + beta "
-        "C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the registers of a "
-        "thread, loads of 16 bytes, and copies of the next tiles during the computation. The "
-        "column type shows where a rung also changes the elements: tensor cores multiply floats "
-        "that are cut to tf32, then bf16, and add floats. On compute capability 9.0 follow bulk "
-        "copies (TMA) with wgmma, a wider tile, specialised warps, blocks that stay on their "
-        "multiprocessor, and an order of tiles for the L2 cache. Expect caches and shared memory "
-        "to limit the first rungs, which use an element up to 32 times, and arithmetic the ones "
-        "that use it 128 times. Expect the last rung to reach at least 0.7 of cuBLASLt at n = "
-        "8192; small matrices have too few tiles to fill all multiprocessors. The elements are "
-        "multiples of 1/8, so that the check is exact; random numbers would need more power, and a "
-        "GPU at its power limit would be slower with them. CUDA C++ Best Practices Guide, section "
-        "Shared Memory in Matrix Multiplication (C=AB); CUDA C++ Programming Guide, sections "
-        "Shared Memory and Asynchronous Data Copies; PTX ISA, section Asynchronous Warpgroup Level "
-        "Matrix Instructions.",
+        "operations per byte that blocks load and store. The table names the file and line of "
+        "each kernel (in src/experiments/ladders). First comes the guide's case, C = A B with "
+        "inner dimension 32: threads without shared memory, A's tile in shared memory, and B's, "
+        "too. C takes most of the bytes, so the share is of the rate of a copy. Then C = alpha A "
+        "B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the "
+        "registers of a thread, loads of 16 bytes, and copies of the next tiles during the "
+        "computation. The column type shows where a rung also changes the elements: tensor cores "
+        "multiply floats that are cut to tf32, then bf16, and add floats. On compute capability "
+        "9.0 follow bulk copies (TMA) with wgmma, a wider tile, specialised warps, blocks that "
+        "stay on their multiprocessor, and an order of tiles for the L2 cache. Expect caches and "
+        "shared memory to limit the first rungs, which use an element up to 32 times, and "
+        "arithmetic the ones that use it 128 times. Expect the last rung to reach at least 0.7 of "
+        "cuBLASLt at n = 8192; small matrices have too few tiles to fill all multiprocessors. "
+        "cuBLASLt is measured before the rungs of its type, for the share, and again after all "
+        "rungs, for its row: its own share is below 1 if the GPU has become warm and slow by "
+        "then. The elements are multiples of 1/8, so that the check is exact; random numbers "
+        "would need more power, and a GPU at its power limit would be slower with them. CUDA C++ "
+        "Best Practices Guide, section Shared Memory in Matrix Multiplication (C=AB); CUDA C++ "
+        "Programming Guide, sections Shared Memory and Asynchronous Data Copies; PTX ISA, section "
+        "Asynchronous Warpgroup Level Matrix Instructions.",
     .reference =
         "Tesla V100, inner dimension 32, useful bytes: plain 119.9 GB/s, A in shared memory 144.4 "
         "GB/s, A and B in shared memory 195.5 GB/s.",
@@ -111,7 +113,7 @@ class TypedProduct {
         p_(p),
         c_(c),
         check_(p, BGiven::plainly, gpu.stream()),
-        library_(precision, p, BGiven::plainly),
+        library_(precision, p, BGiven::plainly, gpu.stream()),
         library_rate_(gpu.time([&] { library_.enqueue(p_, gpu_.stream()); })
                           .rate(operations_of(p) / 1e3)
                           .value) {}
@@ -132,7 +134,7 @@ class TypedProduct {
     ladder_.climb(
         {"cuBLASLt " + type_,
          {},
-         "the algorithm that the library proposes first",
+         library_.choice(),
          {operations_of(p_), useful_bytes_of(p_), report::arithmetic_of(type_)}},
         [&] { library_.enqueue(p_, gpu_.stream()); }, [&] { return check_.is_right(c_); });
   }
@@ -210,7 +212,7 @@ std::vector<std::uint64_t> sizes(Bench& bench) {
     n = fits;
   }
   if (bench.is_quick()) return {n};
-  return sizes_up_to(1024, n, 2);
+  return sizes_up_to(1024, n, 8);
 }
 
 }  // namespace

@@ -174,5 +174,20 @@ TEST(Stays, AreCountedOnEachMultiprocessor) {
   EXPECT_TRUE(std::isnan(mean_at_once({})));
 }
 
+/// Two blocks of two warps. The second one begins when a warp of the first one has ended.
+TEST(Stays, OfBlocksOverlapWhereWholeBlocksDoNot) {
+  const std::vector<Stay> warps = {{0, 10, 7}, {1, 20, 7}, {12, 30, 7}, {21, 31, 7}};
+  const auto blocks = of_blocks(warps, 2), whole = of_whole_blocks(warps, 2);
+  EXPECT_EQ(max_at_once(blocks), 2U);
+  EXPECT_EQ(max_at_once(whole), 1U);
+  ASSERT_EQ(whole.size(), 2U);
+  EXPECT_EQ(whole[1].begin, 21U);
+  EXPECT_EQ(whole[1].end, 30U);
+  EXPECT_EQ(blocks[1].begin, 12U);
+  EXPECT_EQ(blocks[1].end, 31U);
+  // The warps of a block never met.
+  EXPECT_TRUE(of_whole_blocks(std::vector<Stay>{{0, 5, 0}, {5, 9, 0}}, 2).empty());
+}
+
 }  // namespace
 }  // namespace shardstream::experiments::execution
