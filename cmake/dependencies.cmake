@@ -96,12 +96,14 @@ if(SHARDSTREAM_HAS_CUDA)
     message(WARNING "NVRTC is not beside this CUDA Toolkit: building WITHOUT it; bench "
                     "runtime-compile is not available. Install its cuda-nvrtc-dev.")
   endif()
-  find_path(PTX_COMPILER_INCLUDE_DIR nvPTXCompiler.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  if(SHARDSTREAM_HAS_NVRTC AND TARGET CUDA::nvptxcompiler_static AND PTX_COMPILER_INCLUDE_DIR)
+  if(SHARDSTREAM_PTX_COMPILER)
+    find_path(PTX_COMPILER_INCLUDE_DIR nvPTXCompiler.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(NOT (SHARDSTREAM_HAS_NVRTC AND TARGET CUDA::nvptxcompiler_static AND PTX_COMPILER_INCLUDE_DIR))
+      message(FATAL_ERROR "SHARDSTREAM_PTX_COMPILER=ON needs NVRTC and libnvptxcompiler_static.a "
+                          "of the CUDA Toolkit: install its cuda-nvrtc-dev and libnvptxcompiler, "
+                          "or leave the option off")
+    endif()
     set(SHARDSTREAM_HAS_PTX_COMPILER ON)
-  else()
-    message(STATUS "The PTX compiler library was not found: one row of bench runtime-compile is "
-                   "missing")
   endif()
   mark_as_advanced(NVRTC_INCLUDE_DIR PTX_COMPILER_INCLUDE_DIR)
 endif()

@@ -6,6 +6,8 @@ set(SHARDSTREAM_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or a
 set(SHARDSTREAM_TESTS ON CACHE STRING
   "Tests to build: ON, OFF, or GPU (programs that need CUDA, and scripts, beside a host build)")
 set_property(CACHE SHARDSTREAM_TESTS PROPERTY STRINGS ON OFF GPU)
+option(SHARDSTREAM_PTX_COMPILER
+  "Link the PTX compiler library, for one row of bench runtime-compile; adds 35 MB" OFF)
 option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
 option(SHARDSTREAM_PCH "Precompile headers that most sources include" ON)
 

@@ -79,8 +79,9 @@ std::vector<double> Bench::call_in_step(const std::function<double()>& call) con
   return session.gather(std::vector{call()});
 }
 
-Timing Bench::sample(const std::function<double()>& call) {
-  const measure::Sampling& policy = setting_.sampling;
+Timing Bench::sample(const std::function<double()>& call, double part) {
+  measure::Sampling policy = setting_.sampling;
+  policy.max_time *= part;
   for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call_in_step(call);
   std::vector<double> seconds;
   std::vector<std::vector<double>> of_ranks;

@@ -169,8 +169,9 @@ class Bench {
 
   /// Repeats `call`, which returns the seconds that it took, as the options of [measure] say, on
   /// this rank alone. Warm-up calls are not timed. In Scope::all_ranks, each call begins after a
-  /// barrier, and rank 0's clock decides when all ranks stop.
-  Timing sample(const std::function<double()>& call);
+  /// barrier, and rank 0's clock decides when all ranks stop. `part` of measure.max-time is enough
+  /// for a quantity that varies by more than measure.precision however often it is measured.
+  Timing sample(const std::function<double()>& call, double part = 1);
   /// The same for a call that returns another positive quantity, such as clock cycles.
   Measured repeat(const std::function<double()>& call) { return sample(call).seconds; }
   /// Number of timings that have not converged.

@@ -1,8 +1,12 @@
 // Experiments on execution on a GPU.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
+#include <ranges>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/catalogue.hpp"
@@ -56,6 +60,80 @@ TEST(Execution, IsMeasured) {
     times[row.get<std::string>("case")] = row.get<double>("time");
   }
   EXPECT_GT(times.at("8 ways by lane"), 2 * times.at("8 ways by warp"));
+}
+
+/// Work in the legacy default stream lies between kernels of blocking streams, but not between
+/// those of non-blocking streams.
+TEST(Execution, FindsTheCallsThatKeepKernelsApart) {
+  const test::BenchEnd ended = test::run_bench({named("serialising")});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (test::session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("serialising");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  std::map<std::pair<std::string, std::string>, std::string> found;  // by call and streams
+  for (const Row& row : result.table.rows()) {
+    if (row.get<std::string>("remark").starts_with("no conclusion")) GTEST_SKIP() << "a tool";
+    found[{row.get<std::string>("between"), row.get<std::string>("streams")}] =
+        row.get<std::string>("kernels");
+  }
+  EXPECT_EQ(found.size(), 28U);
+  for (const char* const streams : {"blocking", "non-blocking"}) {
+    EXPECT_EQ((found[{"nothing", streams}]), "overlapped");
+    EXPECT_EQ((found[{"kernel, per-thread default stream", streams}]), "overlapped");
+  }
+  EXPECT_EQ((found[{"kernel, legacy default stream", "blocking"}]), "serialised");
+  EXPECT_EQ((found[{"kernel, legacy default stream", "non-blocking"}]), "overlapped");
+}
+
+/// The experiment checks the number of sectors of each pattern against the indices.
+TEST(Execution, GathersAndScattersEveryPattern) {
+  int l2 = 0;
+  check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, current_gpu()),
+        "cudaDeviceGetAttribute");
+  if (4 * std::int64_t{l2} > std::int64_t{256} << 20) GTEST_SKIP() << "the L2 cache is large";
+  const test::BenchEnd ended = test::run_bench({named("gather")}, {{"gather.size", "256MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (test::session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("gather");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  EXPECT_EQ(std::ranges::size(result.table.rows()),
+            36U * static_cast<unsigned>(test::session().size()));
+}
+
+TEST(Execution, HasTheSmallestAndTheLargestCarveout) {
+  const test::BenchEnd ended = test::run_bench({named("carveout")});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (test::session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("carveout");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  std::map<std::string, std::set<std::int64_t>> percents;  // by kernel
+  for (const Row& row : result.table.rows()) {
+    percents[row.get<std::string>("kernel")].insert(row.get<std::int64_t>("carveout"));
+  }
+  ASSERT_EQ(percents.size(), 2U);
+  for (const auto& [kernel, found] : percents) {
+    EXPECT_LE(*found.begin(), 50) << kernel;  // the smallest one of compute capability 7.5
+    EXPECT_EQ(*found.rbegin(), 100) << kernel;
+  }
+}
+
+/// Each experiment verifies its kernels, so that a wrong one has no row.
+TEST(Execution, OfReductionsWarpsAndLoopsIsRight) {
+  const std::vector<const char*> names = {"reduction", "atomics", "warp", "unroll"};
+  std::vector<Experiment> experiments;
+  for (const char* const name : names) experiments.push_back(named(name));
+  // The last block of threads is not full.
+  const test::BenchEnd ended = test::run_bench(
+      experiments, {{"reduction.count", std::to_string((1 << 20) + 4)}, {"atomics.size", "1MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (test::session().rank() != 0) return;
+  for (const char* const name : names) {
+    const report::ExperimentResult& result = ended.results.at(name);
+    EXPECT_EQ(result.state, "measured") << name << ": " << result.message;
+  }
+  for (const Row& row : ended.results.at("unroll").table.rows()) {
+    EXPECT_GT(row.get<double>("code"), 0) << "the program has a cubin for this GPU";
+  }
 }
 
 }  // namespace

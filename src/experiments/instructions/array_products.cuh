@@ -23,7 +23,8 @@ __host__ __device__ inline float element_in_memory(unsigned of, std::uint64_t i)
 template <class T>
 constexpr unsigned in_16_bytes = 16 / sizeof(T);  // elements
 
-/// Fills an array with elements of type T times `scale`.
+/// Fills an array with elements of type T times `scale`. The copy goes to a variable first: for
+/// halves that are copied to global memory byte by byte, ptxas 13.0 converts them to integers.
 template <class T>
 __global__ void fill_array(unsigned of, float scale, Word16* array, std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
@@ -32,7 +33,9 @@ __global__ void fill_array(unsigned of, float scale, Word16* array, std::uint64_
   for (unsigned k = 0; k < in_16_bytes<T>; ++k) {
     elements[k] = converted<T>(scale * element_in_memory(of, i * in_16_bytes<T> + k));
   }
-  memcpy(&array[i], elements, sizeof(Word16));
+  Word16 word;
+  memcpy(&word, elements, sizeof(word));
+  array[i] = word;
 }
 
 // The products of the elements of two words. Those of bytes are added up in fours.

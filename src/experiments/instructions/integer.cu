@@ -46,7 +46,8 @@ extern const Experiment about_integer = {
         "that prepares the next one. In `loop counter` it is one element. Each multiprocessor "
         "counts the clocks from its first block to its last. Expect a literal to be three to ten "
         "times as fast as a variable, and shift and mask to be the fastest. Expect 64 bits to be "
-        "slower by a factor of two to six, char and short to be no faster than int, and the loop "
+        "slower by a factor of two to six, except for a mask, whose high word is 0, and for small "
+        "numbers; char and short to be no faster than int, and the loop "
         "counters to differ by little, since a load costs more than its address. CUDA C++ Best "
         "Practices Guide, sections Division Modulo Operations and Loop Counters Signed vs. "
         "Unsigned.",

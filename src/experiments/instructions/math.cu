@@ -16,6 +16,9 @@
 namespace shardstream::experiments::instructions {
 
 constexpr OptionRow options[] = {
+    {"math.cases", OptionKind::list, "functions", "functions|exponents|flags",
+     "The cases: functions and what may replace them, the 22 fractional exponents of the guide, "
+     "and functions that depend on flags of nvcc."},
     {"math.step", OptionKind::count, "1", "1..1000000",
      "The error is the largest one of every step-th argument. The default with --quick is 1021."},
 };
@@ -30,29 +33,36 @@ extern const Experiment about_math = {
         "The table answers which function may replace another, how much faster it is, and how "
         "much accuracy that costs. Each case begins with a function and has its replacements: "
         "special functions such as rsqrtf, sinpif, sincosf, exp2f, erfcf and cbrtf; products "
-        "instead of small integer powers; the 22 fractional exponents of the guide by roots; "
-        "intrinsics such as __sinf and __fdividef, which use the hardware's approximations; float "
-        "constants instead of double ones, which make the compiler compute in double. The cases "
-        "`by flags` compile one source several times, each time with one flag of nvcc more; a "
-        "flag is listed if it changes the code of the function. This program itself is compiled "
+        "instead of small integer powers; intrinsics such as __sinf and __fdividef, which use the "
+        "hardware's approximations; float constants instead of double ones, which make the "
+        "compiler compute in double. The option math.cases adds the 22 fractional exponents of the "
+        "guide by roots, and the cases `by flags`: they compile one source several times, each "
+        "time with one flag of nvcc more, if it changes the code of the function. This program "
+        "itself is compiled "
         "with the default flags and with -fmad=false, which does not concern functions of the "
         "library. `error` is the largest distance from the exact value for all floats `from` - "
         "`to` in which argument and result are normal numbers, in units in the last place (ulp), "
         "and `at` the argument with this error; 0.5 is a correct rounding. `subnormal` is the "
         "same if one of the two is below 2^-126, which -ftz=true sets to 0. An infinite error is "
-        "a result that overflows although the exact one does not. Negative arguments are left out "
-        "where a function is odd or even. The exact values are computed in double, whose last "
+        "a result that overflows although the exact one does not. A result with an error of e ulp "
+        "has 23 - log2(e) right bits of 24, so none from 8.4e6 ulp on; the remark states them for "
+        "the worst argument. Arguments where the exact value is 0 are left out, and so are "
+        "negative ones where a function is odd or even. The exact values are computed in double, "
+        "whose last "
         "place is 2^-29 of a float's; 1024 of them are compared with long double on the host. A "
         "quotient y / x has a y in [1, 2) that varies with x. The rate counts calls of full "
         "multiprocessors, with arguments from the same range, and includes a multiply-add for "
-        "each call. Expect sinpif, exp2f, cbrtf and products to be several times as fast as what "
-        "they replace, and more accurate; rsqrtf is faster with a similar error. powf(x, 1/3) has "
-        "a large error, since 1/3 is no float: for such exponents, expect the root formulas to be "
-        "faster and more accurate, and for multiples of 1/4 to be faster, with an error of few "
-        "ulp. Expect intrinsics to be the fastest, with an error that is small in most of the "
-        "range and has no bound near zeros of the function. Expect sinf of arguments above 105615 "
-        "to be several times as slow, since their reduction takes many digits of pi. Expect "
-        "-use_fast_math to do all of this at once, so prefer intrinsics where they matter. CUDA "
+        "each argument. Expect exp2f, exp10f, cbrtf and products to be several times as fast as "
+        "powf with an error of few ulp, sinpif and rsqrtf to be faster than sinf of a product and "
+        "1 / sqrtf, and erfcf to be slower than 1 - erff, which has no right bit where erff is "
+        "close to 1. A division by 180 costs more than sinpif saves, so multiply by 1 / 180. "
+        "powf(x, 1/3) has a large error, since 1/3 is no float: for such exponents, expect the "
+        "root formulas to be faster and more accurate, and for multiples of 1/4 to be faster, with "
+        "an error of few ulp. Expect intrinsics to be the fastest, at the rate of the special "
+        "function units, with an error that is small in most of the range and leaves no bit near "
+        "zeros of the function. Expect sinf of arguments above 105615 to be ten times as slow, "
+        "since their reduction takes many digits of pi. Expect -use_fast_math to do all of this at "
+        "once, so prefer intrinsics where they matter. CUDA "
         "C++ Best Practices Guide, sections Math Libraries, Exponentiation With Small Fractional "
         "Arguments and Precision-related Compiler Flags; CUDA C++ Programming Guide, chapter "
         "Mathematical Functions.",
@@ -141,6 +151,7 @@ __global__ void __launch_bounds__(threads)
   for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < count; i += step) {
     const float x = arguments.x(begin + i);
     const double exact = exact_on_device(function, p, x, arguments.y(begin + i));
+    if (exact == 0) continue;
     const auto error = static_cast<float>(error_in_ulp(results[i], exact));
     const Packed packed = Packed{__float_as_uint(error)} << 32 | __float_as_uint(x);
     Packed& larger = is_subnormal(x) || is_subnormal(exact) ? subnormal : normal;
@@ -177,9 +188,10 @@ class Functions {
     if (function.is_base) base_ = {function.function.name, rate.value, errors.normal};
     const std::string remark =
         function.is_base
-            ? "can be replaced by the next"
-            : formatted("{:.3g} times as fast as {}, {:.3g} times its error",
-                        rate.value / base_.rate, base_.name, errors.normal / base_.error);
+            ? "the others of this case are compared with it"
+            : formatted("{:.3g} times as fast as {}, {:.0f} right bits instead of {:.0f}",
+                        rate.value / base_.rate, base_.name, right_bits(errors.normal),
+                        right_bits(base_.error));
     const double calls = calls_of_thread * threads * blocks_;
     rows_.add({function.topic, function.function.name, double{function.from}, double{function.to},
                errors.normal, errors.at, errors.subnormal},
@@ -192,7 +204,7 @@ class Functions {
  private:
   static constexpr std::uint64_t batch = std::uint64_t{1}
                                          << 23;  // results that are compared at once
-  static constexpr unsigned rounds = 64;
+  static constexpr unsigned rounds = 256;
   static constexpr double calls_of_thread = 2.0 * rounds * chains;
 
   static Arguments with_second(const Case& function, Arguments arguments) {
@@ -245,7 +257,7 @@ class Functions {
       const double value = std::abs(static_cast<double>(on_host));
       is_right = is_right && (difference <= double_precision * value ||
                               (std::isinf(value) && std::isinf(on_device[i])));
-      if (is_subnormal(x) || is_subnormal(on_device[i])) continue;
+      if (value == 0 || is_subnormal(x) || is_subnormal(on_device[i])) continue;
       const double error = error_in_ulp(results[i], static_cast<double>(on_host));
       is_right = is_right && error <= errors.normal * (1 + float_precision) + float_precision;
     }
@@ -306,8 +318,14 @@ Table math(Bench& bench) {
   const auto step =
       static_cast<std::uint32_t>(is_usual ? 1021 : bench.options().count("math.step"));
   Functions functions(bench, gpu, step);
-  for (const Case& each : plain_cases()) functions.add(each);
-  for (const Case& each : flagged_cases()) functions.add(each);
+  for (const std::string& cases : bench.options().list("math.cases")) {
+    const bool are_exponents = cases == "exponents", are_flagged = cases == "flags";
+    for (const Case& each : are_exponents ? exponent_cases()
+                            : are_flagged ? flagged_cases()
+                                          : plain_cases()) {
+      functions.add(each);
+    }
+  }
   bench.note(step == 1 ? std::string("The errors are the largest ones of all floats `from` - `to`.")
                        : formatted("The errors are the largest ones of every {}th float `from` - "
                                    "`to`.",

@@ -37,6 +37,9 @@ __device__ float sine_of_radians(float x) {
 __device__ float sine_pi_of_degrees(float x) {
   return sinpif(x / 180);
 }
+__device__ float sine_pi_of_product(float x) {
+  return sinpif(x * (1.0F / 180));
+}
 __device__ Pair sine_and_cosine(float x) {
   return {sinf(x), cosf(x)};
 }
@@ -96,18 +99,13 @@ __device__ float complement(float x) {
   return erfcf(x);
 }
 
-// --------------------------------------------------------------------------- products and
-// quotients
+// ------------------------------------------------------------------------- products and quotients
 
 __device__ float square(float x) {
   return x * x;
 }
 __device__ float cube(float x) {
   return x * x * x;
-}
-__device__ float fourth_power(float x) {
-  const float x2 = x * x;
-  return x2 * x2;
 }
 __device__ float eighth_power(float x) {
   const float x2 = x * x, x4 = x2 * x2;
@@ -136,8 +134,7 @@ __device__ float float_line(float x) {
   return 1.1F * x + 0.3F;
 }
 
-// ------------------------------------------------------------------------------ fractional
-// exponents
+// --------------------------------------------------------------------------- fractional exponents
 
 __device__ float one_over_root(float x) {
   return 1 / sqrtf(x);
@@ -244,10 +241,13 @@ void add_trigonometry(std::vector<Case>& all) {
   add("cosine of pi x", compiled<cosine_of_pi_times>("cosf(pi * x)"), Exact::cosine_pi, smallest,
       max_whole, true);
   add("cosine of pi x", compiled<cosine_pi>("cospif(x)"), Exact::cosine_pi, smallest, max_whole);
-  add("sine of degrees", compiled<sine_of_radians>("sinf(x * pi / 180)"), Exact::sine_degrees,
-      smallest, 90, true);
+  constexpr float small_angle = 0x1p-100F;  // so that x / 180 is a normal number
+  add("sine of degrees", compiled<sine_of_radians>("sinf(x * (pi / 180))"), Exact::sine_degrees,
+      small_angle, 90, true);
   add("sine of degrees", compiled<sine_pi_of_degrees>("sinpif(x / 180)"), Exact::sine_degrees,
-      smallest, 90);
+      small_angle, 90);
+  add("sine of degrees", compiled<sine_pi_of_product>("sinpif(x * (1 / 180))"), Exact::sine_degrees,
+      small_angle, 90);
   add("sine and cosine", compiled<sine_and_cosine>("sinf(x), cosf(x)"), Exact::cosine, smallest, pi,
       true);
   add("sine and cosine", compiled<both>("sincosf(x)"), Exact::cosine, smallest, pi);
@@ -286,7 +286,6 @@ void add_products(std::vector<Case>& all) {
   };
   add("x^2", 2, 0x1p62F, compiled<square>("x * x"));
   add("x^3", 3, 0x1p41F, compiled<cube>("x * x * x"));
-  add("x^4", 4, 0x1p31F, compiled<fourth_power>("(x * x)^2"));
   add("x^8", 8, 0x1p15F, compiled<eighth_power>("((x * x)^2)^2"));
   add("x^2.5", 2.5, 0x1p50F, compiled<fast_power>("__powf(x, n)"));
   const auto divide = [&](const Function& function, float from, float to, bool is_base = false) {
@@ -411,6 +410,11 @@ std::vector<Case> plain_cases() {
   add_exponentials(all);
   add_products(all);
   add_roots(all);
+  return all;
+}
+
+std::vector<Case> exponent_cases() {
+  std::vector<Case> all;
   add_fractional_exponents(all);
   return all;
 }

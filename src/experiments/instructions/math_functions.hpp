@@ -38,6 +38,8 @@ struct Case {
 
 /// The functions with their replacements, compiled with the flags of the program.
 std::vector<Case> plain_cases();
+/// The fractional exponents of the Best Practices Guide, with the same flags.
+std::vector<Case> exponent_cases();
 /// The functions that depend on flags, with each set of flags.
 std::vector<Case> flagged_cases();
 

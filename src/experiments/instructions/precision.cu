@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -82,6 +83,12 @@ double exact_product(unsigned row, unsigned column) {
   double sum = 0;  // products are exact, and 2^-53 is small enough for additions
   for (unsigned k = 0; k < inner; ++k) sum += double{real.a(row, k)} * real.b(k, column);
   return sum;
+}
+
+/// Infinite if `found` is not finite.
+double relative_error(double found, double exact) {
+  return std::isfinite(found) ? std::abs(found - exact) / exact
+                              : std::numeric_limits<double>::infinity();
 }
 
 /// Measures types and adds their rows. Not thread-safe.
@@ -163,7 +170,7 @@ class Types {
     double error = 0;
     for (unsigned i = 0; i < outputs; ++i) {
       const double exact = exact_product(i / columns, i % columns);
-      error = std::max(error, std::abs(found[i] / scale - exact) / exact);
+      error = std::max(error, relative_error(found[i] / scale, exact));
     }
     bench_.verify(error <= 3 * unit.of_element + inner * unit.of_sum, name_of(unit));
     return error;
@@ -187,7 +194,7 @@ class Types {
         exact += double{element_in_memory(0, element)} * element_in_memory(1, element);
       }
       const double value = static_cast<double>(found) / (is_byte ? 127 * 127 : 1);
-      error = std::max(error, std::abs(value - exact) / exact);
+      error = std::max(error, relative_error(value, exact));
     }
     return error;
   }

@@ -1,7 +1,9 @@
 // Floats in their order, and errors in units in the last place (ulp). For hosts and GPUs.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -41,6 +43,13 @@ constexpr double error_in_ulp(float result, double exact) {
   const auto one_over_ulp = std::bit_cast<double>(static_cast<std::uint64_t>(bias - of_ulp) << 52);
   const double distance = double{result} - exact;
   return (distance < 0 ? -distance : distance) * one_over_ulp;
+}
+
+/// The right bits of a result with an error of `ulp`: 24 for a correct rounding, 0 if none is
+/// right.
+inline double right_bits(double ulp) {
+  constexpr double all = 24, half = 0.5;
+  return std::clamp(all - std::log2(ulp / half), 0.0, all);
 }
 
 }  // namespace shardstream::experiments::instructions

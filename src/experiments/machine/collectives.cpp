@@ -37,9 +37,10 @@ extern const Experiment about_collectives = {
     .group = "machine",
     .summary = "Small collectives cost latency, large ones the bandwidth of the links.",
     .explanation =
-        "All ranks together call all-reduce, reduce-scatter, all-gather and broadcast on floats, "
-        "from 4 bytes to collectives.most. The ways are a plain loop of NCCL's calls, NCCL as a "
-        "run calls it, and MPI through pinned host memory (staged). `bytes` is the larger of the "
+        "All ranks together call all-reduce on floats, from 4 bytes to collectives.most, and "
+        "reduce-scatter, all-gather and broadcast of 4 bytes and of 64 MiB. The ways are a plain "
+        "loop of NCCL's calls, NCCL as a run calls it, and MPI through pinned host memory (staged, "
+        "up to 64 MiB beside NCCL). `bytes` is the larger of the "
         "buffers that a rank sends and receives. `algorithm` is `bytes` over the time of a call. "
         "The rate is the bus bandwidth as nccl-tests defines it: for P ranks it is `algorithm` "
         "times 2 (P - 1) / P for all-reduce, (P - 1) / P for reduce-scatter and all-gather, and 1 "
@@ -48,9 +49,10 @@ extern const Experiment about_collectives = {
         "for small messages, and for large ones the rate of NVLink, of PCIe or of the network. "
         "Expect NCCL in a run within 5 % of the plain loop, except for the barrier of one byte "
         "that a run puts before collectives of 1 MiB and more: in it, early ranks wait without "
-        "occupying the GPU. Expect staged MPI to be several times slower between GPUs. Some rows "
-        "are measured beside matrix products (a GEMM) or beside copies over the host link in both "
-        "directions. A GEMM occupies the multiprocessors that NCCL's kernels need, and copies "
+        "occupying the GPU. Expect staged MPI to be several times slower between GPUs. Some "
+        "all-reduces are measured beside matrix products (a GEMM) or beside copies over the host "
+        "link in both directions. A GEMM occupies the multiprocessors that NCCL's kernels need, "
+        "and copies "
         "share the links with staged MPI. On CPUs, all ways are MPI. nccl-tests, "
         "doc/PERFORMANCE.md; NCCL User Guide, chapter Using NCCL; CUDA C++ Programming Guide, "
         "section Multi-Device System.",
@@ -246,23 +248,21 @@ class Cases {
     return fmt::format("{:.2f} times the time alone", seconds / seconds_alone(way.name(), message));
   }
 
-  /// Compares with the plain loop, or with the previous size if there is none.
+  /// Compares with the plain loop, or with the smallest message if there is none.
   std::string remark_alone(const Way& way, const Message& message, double seconds) {
-    const auto [bytes_before, before] = std::exchange(
-        previous_[{message.collective, std::string(way.name())}], {message.bytes(), seconds});
+    const double smallest =
+        smallest_.emplace(std::pair{message.collective, std::string(way.name())}, seconds)
+            .first->second;
     const double plain = plain_seconds(message);
     if (std::isnan(plain)) {
-      const double growth =
-          std::log(seconds / before) /
-          std::log(static_cast<double>(message.bytes()) / static_cast<double>(bytes_before));
-      if (bytes_before == 0 || growth < 0.5) return "mostly latency: the size hardly matters";
+      if (seconds < 2 * smallest) return "mostly latency: the size hardly matters";
       return "mostly bandwidth: the time grows with the size";
     }
     if (way.name() != nccl_in_a_run)
       return fmt::format("{:.1f} times as long as NCCL", seconds / plain);
-    constexpr std::uint64_t large = 1 << 20;  // as in comm/nccl.cpp
+    constexpr std::uint64_t with_barrier = 1 << 20;  // as in comm/nccl.cpp
     constexpr double tolerance = 1.05;
-    const double barrier = message.bytes() >= large ? barrier_ : 0;
+    const double barrier = message.bytes() >= with_barrier ? barrier_ : 0;
     if (seconds <= tolerance * plain) return "as expected: within 5 % of the plain loop";
     if (seconds <= tolerance * (plain + barrier)) {
       return fmt::format("as expected: the barrier before it takes {:.1f} us", barrier * 1e6);
@@ -277,8 +277,8 @@ class Cases {
   std::unique_ptr<Data> data_;
   double barrier_ = 0;                                   ///< seconds
   std::map<std::pair<std::string, Key>, double> alone_;  ///< seconds, by way
-  /// Bytes and seconds of the last message alone, by way.
-  std::map<std::pair<Collective, std::string>, std::pair<std::uint64_t, double>> previous_;
+  /// Seconds of the smallest message alone, by way.
+  std::map<std::pair<Collective, std::string>, double> smallest_;
 };
 
 /// The ways of this run: NCCL and staged MPI between GPUs, MPI otherwise.
@@ -319,7 +319,31 @@ std::uint64_t max_message(Bench& bench) {
          sizeof(float);
 }
 
-/// Beside loads, only a few sizes are measured.
+constexpr std::uint64_t large = std::uint64_t{64} << 20;  // one of the sizes of all-reduce
+
+/// All-reduce, which runs use most, has the curve; the others have its two ends.
+std::vector<std::uint64_t> sizes_of(Collective collective, std::uint64_t max_bytes, bool is_quick) {
+  if (collective == Collective::all_reduce) return sizes_up_to(4, max_bytes, is_quick ? 256 : 16);
+  return {4, std::min(max_bytes, large)};
+}
+
+void add_alone(Bench& bench, Cases& cases, const Ways& ways, std::uint64_t max_bytes) {
+  const auto ranks = static_cast<std::uint64_t>(bench.at_once());
+  for (const Collective collective : all_collectives) {
+    std::uint64_t previous = 0;  // many ranks have the same smallest messages
+    for (const std::uint64_t bytes : sizes_of(collective, max_bytes, bench.is_quick())) {
+      const Message message = message_of(collective, bytes, ranks);
+      if (std::exchange(previous, message.bytes()) == message.bytes()) continue;
+      if (ways.plain() != nullptr) cases.add(*ways.plain(), message, nullptr, "nothing");
+      for (const auto& way : ways.of_a_run()) {
+        const bool is_slow = ways.plain() != nullptr && way->name() != nccl_in_a_run;
+        if (!is_slow || bytes <= large) cases.add(*way, message, nullptr, "nothing");
+      }
+    }
+  }
+}
+
+/// Beside loads, only a few sizes of all-reduce are measured.
 void add_beside_loads(Bench& bench, Cases& cases, const Ways& ways, std::uint64_t max_bytes) {
   std::unique_ptr<Load> products, link;
   bench.agree([&] {
@@ -329,16 +353,13 @@ void add_beside_loads(Bench& bench, Cases& cases, const Ways& ways, std::uint64_
   if (!products) bench.note("There are no rows beside a GEMM: this build has no library for it.");
   const auto ranks = static_cast<std::uint64_t>(bench.at_once());
   const std::uint64_t small = std::uint64_t{256} << 10;  // one of the sizes that are measured alone
-  const std::vector<std::uint64_t> sizes = bench.is_quick() || max_bytes <= small
-                                               ? std::vector{max_bytes}
-                                               : std::vector{small, max_bytes};
+  std::vector<std::uint64_t> sizes = {std::min(max_bytes, large)};
+  if (!bench.is_quick() && max_bytes > small) sizes.insert(sizes.begin(), small);
   for (const auto& [load, beside] : {std::pair{products.get(), "a GEMM"}, {link.get(), "copies"}}) {
     if (load == nullptr) continue;
-    for (const Collective collective : all_collectives) {
-      for (const std::uint64_t bytes : sizes) {
-        const Message message = message_of(collective, bytes, ranks);
-        for (const auto& way : ways.of_a_run()) cases.add(*way, message, load, beside);
-      }
+    for (const std::uint64_t bytes : sizes) {
+      const Message message = message_of(Collective::all_reduce, bytes, ranks);
+      for (const auto& way : ways.of_a_run()) cases.add(*way, message, load, beside);
     }
   }
 }
@@ -357,16 +378,7 @@ Table collectives(Bench& bench) {
   const Ways ways(bench);
   Cases cases(bench, max_bytes, rows);
   if (ways.plain() != nullptr) cases.time_barrier(*ways.plain());
-  const auto ranks = static_cast<std::uint64_t>(bench.at_once());
-  for (const Collective collective : all_collectives) {
-    std::uint64_t previous = 0;  // many ranks have the same smallest messages
-    for (const std::uint64_t bytes : sizes_up_to(4, max_bytes, bench.is_quick() ? 256 : 16)) {
-      const Message message = message_of(collective, bytes, ranks);
-      if (std::exchange(previous, message.bytes()) == message.bytes()) continue;
-      if (ways.plain() != nullptr) cases.add(*ways.plain(), message, nullptr, "nothing");
-      for (const auto& way : ways.of_a_run()) cases.add(*way, message, nullptr, "nothing");
-    }
-  }
+  add_alone(bench, cases, ways, max_bytes);
   add_beside_loads(bench, cases, ways, max_bytes);
   bench.note(
       "The time is that of the slowest of all ranks, by the host's clock, over many calls that are "

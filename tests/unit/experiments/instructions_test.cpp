@@ -64,6 +64,15 @@ TEST(Errors, AreDistancesInUnitsOfTheLastPlace) {
   EXPECT_EQ(error_in_ulp(1, std::nan("")), 0);
 }
 
+TEST(RightBits, AreThoseOfAFloatLessTheLogarithmOfTheError) {
+  EXPECT_EQ(right_bits(0), 24);
+  EXPECT_EQ(right_bits(0.5), 24);
+  EXPECT_EQ(right_bits(1), 23);
+  EXPECT_EQ(right_bits(0x1p22), 1);
+  EXPECT_EQ(right_bits(0x1p30), 0);
+  EXPECT_EQ(right_bits(std::numeric_limits<double>::infinity()), 0);
+}
+
 TEST(Subnormals, ArePositiveOrNegativeButNotZero) {
   EXPECT_TRUE(is_subnormal(smallest) && is_subnormal(-1e-39) && is_subnormal(1e-60));
   EXPECT_FALSE(is_subnormal(0) || is_subnormal(min_normal) || is_subnormal(-min_normal));
