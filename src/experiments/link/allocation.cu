@@ -32,8 +32,9 @@ extern const Experiment about_allocation = {
         "expect a microsecond or less; from the driver, 10 us to milliseconds, because it maps "
         "memory in each call. Two cases are faster: the driver cuts small blocks from a larger "
         "one that has room, and it keeps some pinned memory. Pinning takes time for each page, "
-        "so expect huge pages to be faster. The system clears each new page: expect lower rates if "
-        "the memory no longer fits in the processor's caches. CUDA C++ Best Practices Guide, "
+        "so expect huge pages to be faster. The rate may fall with the size, since the system also "
+        "clears "
+        "each page. CUDA C++ Best Practices Guide, "
         "sections Pinned "
         "Memory and Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
     .options = options,

@@ -37,9 +37,9 @@ extern const Experiment about_zero_copy = {
         "one of them: mapped accesses overlap with computing without any streams. With two "
         "passes, expect `mapped` to take twice the time, because nothing stays on the device; by "
         "the columns of a matrix, where the lanes of a warp use words that are far apart, far "
-        "more, because each word needs its own transfer. To write a single word, the host's memory "
-        "must also complete a line of 64 bytes: expect that to be slowest if the data no longer "
-        "fits in the processor's caches. Accesses other than read and write are measured with the "
+        "more, because each word needs its own transfer. Writes of single words may be the "
+        "slowest, if the host "
+        "has to complete its cache lines. Accesses other than read and write are measured with the "
         "largest data. The host's clock measures from the "
         "first call to the end of the work. CUDA C++ Best Practices Guide, section Zero Copy.",
     .share = "of the rate of copies in the same directions",

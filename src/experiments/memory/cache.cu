@@ -32,9 +32,9 @@ extern const Experiment about_cache = {
         "GPUs merge such reads, so the rate is higher than for larger sets in L2, and that of a "
         "set "
         "in memory is above the rate of memory: the rate counts what all multiprocessors read, but "
-        "a line that several of them read almost simultaneously is fetched once. An L2 cache of "
-        "two partitions keeps lines of one partition also in the other one, so the rate falls "
-        "from half of its size on. Expect L1 to "
+        "a line that several of them read almost simultaneously is fetched once. If an L2 cache "
+        "has two partitions, the rate may "
+        "fall from half of its size on. Expect L1 to "
         "be several times as fast as L2, and L2 faster than memory. CUDA C++ Best Practices "
         "Guide, chapter Memory Optimizations.",
     .reference =
@@ -106,7 +106,7 @@ std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu)
   if (bytes <= l1) return "expected from L1";
   if (bytes <= 4 * l1) return "expected from L2; L1 may still hold a part";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected from L2";
-  return share > 1.05 ? "from device memory, each line for several multiprocessors at once"
+  return share > 1.05 ? "from device memory; L2 holds a part, or serves several readers at once"
                       : "from device memory";
 }
 
