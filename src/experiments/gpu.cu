@@ -11,10 +11,10 @@
 namespace shardstream::experiments {
 namespace {
 
-// Below this time, in seconds, a sample has many calls: one would show the resolution of events.
-constexpr double short_call = 20e-6;
-constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
-constexpr double max_calls = 256;         // fewer than a stream can queue without blocking the host
+// A sample has so many calls that it takes about this time, in seconds. Events add some
+// microseconds to a sample, most of all to copies.
+constexpr double sample_length = 200e-6;
+constexpr double max_calls = 256;  // fewer than a stream can queue without blocking the host
 
 /// Blocks the stream until `*opened` is `number`. After `limit` nanoseconds it gives up and stores
 /// `number` in `*gave_up`.
@@ -100,10 +100,8 @@ Timing Gpu::time(const std::function<void()>& enqueue) {
   enqueue();  // loads the kernels; for that, the driver may wait for the device
   synchronize();
   const double once = bench_.max_of_ranks(seconds_of(enqueue, 1));
-  const unsigned calls =
-      once < short_call
-          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls))
-          : 1;
+  const auto calls =
+      static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls));
   return bench_.sample([&] { return seconds_of(enqueue, calls); });
 }
 

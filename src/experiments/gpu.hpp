@@ -142,8 +142,8 @@ class Gpu {
 
   /// Measures the work that `enqueue` adds to stream(), by events. `enqueue` must not wait for the
   /// device: the stream is blocked until all work of a sample is enqueued, so that the launch
-  /// overhead is not measured. Work shorter than 20 us is enqueued many times per sample. Throws
-  /// Error if a sample is not enqueued within the limit of the gate.
+  /// overhead is not measured. Work shorter than 200 us is enqueued several times per sample.
+  /// Throws Error if a sample is not enqueued within the limit of the gate.
   Timing time(const std::function<void()>& enqueue);
 
   /// The same for work that needs a preparation, which is not timed: before each sample, calls

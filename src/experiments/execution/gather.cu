@@ -1,6 +1,7 @@
 // Gather and scatter: access through an array of indices. One kernel of each kind handles all
-// patterns; only the indices differ. The order of the lanes does not matter, and neither do idle
-// lanes or lanes that share a word: the time follows the sectors that a warp touches.
+// patterns; only the indices differ. The order of the lanes does not matter: the time follows the
+// sectors that memory moves. A sector that is written in part must be read first, and sectors in
+// random order take longer than sectors in order.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,7 +30,8 @@ extern const Experiment about_gather = {
     .name = "gather",
     .group = "execution",
     .summary =
-        "The order of the lanes does not matter for a gather: only the touched sectors count.",
+        "The order of the lanes does not matter for a gather: the moved sectors count, and whether "
+        "they follow each other.",
     .explanation =
         "A gather reads to[i] = region[index[i]], a scatter writes region[index[i]] = from[i], "
         "with words of 4 bytes. All patterns use the same two kernels; only the indices differ. "
@@ -39,12 +41,15 @@ extern const Experiment about_gather = {
         "it stays in the L2 cache. `sectors` is the number of sectors of 32 bytes that a warp "
         "touches in the region, counted from the indices; `efficiency` is the number of bytes "
         "that the lanes use, over 32 bytes for each sector. `rate` counts the bytes that the "
-        "lanes use, including indices and results, and `moved` counts whole sectors. Expect "
-        "`moved` to be about the same for all patterns with few sectors: permuted lanes and "
-        "random sectors cost nothing, and an idle lane saves nothing unless its whole sector is "
-        "unused. Random words need 32 sectors in place of 4; a region in the cache makes them "
-        "cheaper, not free. A scatter of single words may be slower still, because memory must "
-        "complete the sectors that are written in part. CUDA C++ Best Practices Guide, section A "
+        "lanes use, including indices and results. `moved` counts the sectors that pass between "
+        "the L2 cache and memory. A sector that a store fills only in part counts twice, since "
+        "memory reads it to complete it. Expect `moved` to be about the same for all patterns "
+        "whose sectors lie in order: permuted lanes cost nothing, and an idle lane saves nothing "
+        "unless its whole sector is unused; idle odd lanes even cost time, because the results "
+        "have gaps. Sectors in random order take several times as long in memory: the "
+        "remark states the bytes in order that take as long as one of them. Random words need 32 "
+        "sectors in place of 4; a region in the cache makes them cheaper, not free. CUDA C++ Best "
+        "Practices Guide, section A "
         "Simple Access Pattern, and Programming Guide, section Device Memory Accesses.",
     .share = "of the rate of a copy in device memory",
     .options = options,
@@ -205,16 +210,20 @@ struct Traffic {
   double lanes = 0;            ///< active ones
   double different_words = 0;  ///< of the region
   double sectors = 0;          ///< of the region
-  double other_sectors = 0;    ///< of the indices, and of results or sources
+  double in_memory = 0;        ///< sectors of the region that pass between L2 and memory
+  double other_sectors = 0;    ///< the same of the indices, and of results or sources
 
   double efficiency() const { return lanes * sizeof(unsigned) / (sectors * memory::sector); }
   /// Bytes that the lanes use: an index for each, and two words for each active one.
   double used() const { return sizeof(unsigned) * (warp + 2 * lanes); }
-  double moved() const { return memory::sector * (sectors + other_sectors); }
+  double moved() const { return memory::sector * (in_memory + other_sectors); }
 };
 
-/// Counts the sectors of whole warps.
-Traffic traffic_of(const std::vector<unsigned>& indices) {
+enum class Way { gather, scatter };
+enum class Level { l2, memory };  ///< in which the region lies
+
+/// Counts the sectors of whole warps. A store moves the sectors that it fills in part twice.
+Traffic traffic_of(const std::vector<unsigned>& indices, Way way, Level level) {
   constexpr std::uint64_t word = sizeof(unsigned);
   const auto warps = static_cast<double>(indices.size() / warp);
   Traffic sum;
@@ -227,19 +236,26 @@ Traffic traffic_of(const std::vector<unsigned>& indices) {
     }
     const Access of_indices =
         memory::access_of_warp([&](std::uint64_t lane) { return (first + lane) * word; }, word);
+    const Access region = memory::access_of(in_region, word);
+    const Access other = memory::access_of(in_results, word);
     sum.lanes += static_cast<double>(in_region.size());
-    sum.sectors += static_cast<double>(memory::access_of(in_region, word).sectors);
-    sum.other_sectors +=
-        static_cast<double>(of_indices.sectors + memory::access_of(in_results, word).sectors);
+    sum.sectors += static_cast<double>(region.sectors);
+    if (level == Level::memory) {
+      sum.in_memory +=
+          static_cast<double>(region.sectors + (way == Way::scatter ? region.partial : 0));
+    }
+    sum.other_sectors += static_cast<double>(of_indices.sectors + other.sectors +
+                                             (way == Way::gather ? other.partial : 0));
     std::ranges::sort(in_region);
     sum.different_words +=
         static_cast<double>(std::ranges::unique(in_region).begin() - in_region.begin());
   }
   return {sum.lanes / warps, sum.different_words / warps, sum.sectors / warps,
-          sum.other_sectors / warps};
+          sum.in_memory / warps, sum.other_sectors / warps};
 }
 
-/// A rate in order, with its traffic, is what other patterns are compared with.
+/// Compares a pattern with the one in order, of a given rate and traffic. If a pattern is slower
+/// than its moved bytes explain, the sectors of the region are the reason.
 std::string remark(double rate, const Traffic& traffic, double rate_in_order,
                    const Traffic& in_order) {
   const double relative = rate / rate_in_order;
@@ -247,11 +263,14 @@ std::string remark(double rate, const Traffic& traffic, double rate_in_order,
   const char* const verdict = relative > 1.2 * expected   ? "better than"
                               : relative > 0.8 * expected ? "as expected by"
                                                           : "worse than";
-  return formatted("{:.2f} of the rate in order: {} the moved sectors, {:.2f}", relative,
-                   std::string(verdict), expected);
+  std::string text = formatted("{:.2f} of the rate in order: {} the moved bytes, {:.2f}", relative,
+                               std::string(verdict), expected);
+  if (relative > 0.8 * expected) return text;
+  const double in_order_bytes = traffic.used() / relative * in_order.moved() / in_order.used();
+  const double of_others = memory::sector * traffic.other_sectors;
+  return text + formatted("; a sector takes as long as {:.0f} B in order",
+                          (in_order_bytes - of_others) / traffic.sectors);
 }
-
-enum class Way { gather, scatter };
 
 /// Checks and measures patterns, and adds their rows.
 class Cases {
@@ -265,15 +284,15 @@ class Cases {
         other_(count),
         wrong_(1) {}
 
-  /// Adds all patterns in a region of `words` words. `place` names its memory.
-  void add(Way way, std::uint64_t words, const char* place) {
+  /// Adds all patterns in a region of `words` words.
+  void add(Way way, std::uint64_t words, Level level) {
     const std::string access =
         formatted("{} {}", std::string(way == Way::gather ? "gather from" : "scatter to"),
-                  std::string(place));
+                  std::string(level == Level::l2 ? "L2 cache" : "memory"));
     double rate_in_order = 0;
     Traffic in_order;
     for (const Pattern& pattern : patterns) {
-      const Traffic traffic = prepare(pattern, words, access);
+      const Traffic traffic = prepare(pattern, words, way, level, access);
       verify(way, words, formatted("{}, {}", access, std::string(pattern.name)));
       const double warps = static_cast<double>(indices_.size()) / warp;
       const Timing timing = gpu_.time([&] { launch(way); });
@@ -295,11 +314,13 @@ class Cases {
 
  private:
   /// Writes the indices of `pattern`, and counts the sectors of the first warps.
-  Traffic prepare(const Pattern& pattern, std::uint64_t words, const std::string& access) {
+  Traffic prepare(const Pattern& pattern, std::uint64_t words, Way way, Level level,
+                  const std::string& access) {
     write_indices<<<blocks_for(indices_.size(), threads), threads, 0, gpu_.stream()>>>(
         pattern.lanes, words, indices_.data(), indices_.size());
     check_launch("write_indices");
-    const Traffic traffic = traffic_of(indices_.read(0, std::min(sampled, indices_.size())));
+    const Traffic traffic =
+        traffic_of(indices_.read(0, std::min(sampled, indices_.size())), way, level);
     // Random words may share a sector by chance.
     bench_.verify(std::abs(traffic.sectors - pattern.sectors) < 0.1,
                   formatted("{}, the sectors of {}", access, std::string(pattern.name)));
@@ -367,8 +388,8 @@ Table gather(Bench& bench) {
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Cases cases(bench, gpu, rows, bytes / sizeof(unsigned));
   for (const Way way : {Way::gather, Way::scatter}) {
-    cases.add(way, cached / sizeof(unsigned), "L2 cache");
-    cases.add(way, bytes / sizeof(unsigned), "memory");
+    cases.add(way, cached / sizeof(unsigned), Level::l2);
+    cases.add(way, bytes / sizeof(unsigned), Level::memory);
   }
   bench.note(formatted("The region in the L2 cache has {}, the one in memory {}.",
                        format_size(cached), format_size(bytes)));

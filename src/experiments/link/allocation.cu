@@ -22,8 +22,8 @@ extern const Experiment about_allocation = {
     .name = "allocation",
     .group = "link",
     .summary =
-        "Allocating from a pool takes less than a microsecond; allocating from the driver takes "
-        "far longer.",
+        "Allocating from a pool takes about a microsecond; allocating from the driver takes far "
+        "longer.",
     .explanation =
         "The time to allocate and free memory is measured. On the device: with cudaMalloc and "
         "cudaFree, from a stream-ordered pool that keeps freed memory, and as a piece of one "
@@ -32,7 +32,10 @@ extern const Experiment about_allocation = {
         "expect a microsecond or less; from the driver, 10 us to milliseconds, because it maps "
         "memory in each call. Two cases are faster: the driver cuts small blocks from a larger "
         "one that has room, and it keeps some pinned memory. Pinning takes time for each page, "
-        "so expect huge pages to be faster. CUDA C++ Best Practices Guide, sections Pinned "
+        "so expect huge pages to be faster. The rate may fall with the size, since the system also "
+        "clears "
+        "each page. CUDA C++ Best Practices Guide, "
+        "sections Pinned "
         "Memory and Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
     .options = options,
     .figure = {.look = Look::lines,

@@ -38,8 +38,12 @@ extern const Experiment about_returns = {
         "that return early: launches, copies inside the device, copies of at most 64 KiB from the "
         "host, all Async functions, and memset; but an Async copy of pageable memory may wait. "
         "Expect these calls to return in a few microseconds, and the other ones to wait for the "
-        "kernel and for their own work. The remark compares each call with that list: a driver "
-        "may wait more often. CUDA C++ Programming Guide, section Concurrent Execution between "
+        "kernel and for their own work. The remark compares each call with that list. For copies "
+        "without Async, the Runtime API, section API Synchronization Behavior, says otherwise: "
+        "they wait for the stream before they copy pageable memory up, and for the end of a copy "
+        "of "
+        "pinned memory, whatever its size. CUDA C++ Programming Guide, section Concurrent "
+        "Execution between "
         "Host and Device.",
     .share = "the time until the call returned over the time until its work was done",
     .options = options,

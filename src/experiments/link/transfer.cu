@@ -13,6 +13,8 @@ namespace shardstream::experiments::link {
 constexpr OptionRow options[] = {
     {"transfer.most", OptionKind::size, "1GiB", "4KiB..",
      "The largest copy. With --quick the default is 64 MiB."},
+    {"transfer.factor", OptionKind::count, "16", "2..1024",
+     "The ratio of a size to the previous one."},
 };
 
 Table transfer(Bench& bench);
@@ -25,11 +27,18 @@ extern const Experiment about_transfer = {
     .explanation =
         "Copies between host and device are measured for five kinds of host memory: pageable, "
         "pinned, write-combined, registered, and registered in huge pages. They go up, down and "
-        "both ways at once, with 4 KiB to transfer.most bytes. The GPU reads pinned memory "
+        "both ways at once. Pageable and pinned memory is copied in pieces of 4 KiB to "
+        "transfer.most bytes. The last three kinds are pinned, too: expect them to differ from "
+        "`pinned` only in the time to allocate them (see `allocation`), so they are measured with "
+        "the largest size alone. The GPU reads pinned memory "
         "directly. Pageable memory may be moved by the system during a copy, so one thread of "
-        "the driver first copies it into a pinned buffer. Small copies take a few microseconds "
+        "the driver first copies it into a pinned buffer. Expect uploads of it to become "
+        "slower if the data no longer fits in the caches of the processor. Small copies take a few "
+        "microseconds "
         "whatever their size. Expect 0.8 to 0.9 of the theoretical rate of PCIe for large copies "
-        "of pinned memory. With several ranks, each rank measures alone, and then all measure at "
+        "of pinned memory. For both ways, a share above 1 is possible, because the rate "
+        "of the link is that of large copies, and smaller ones may be faster. With several ranks, "
+        "each rank measures alone, and then all measure at "
         "once: the difference shows what they share, such as a part of the link or the memory of "
         "the host. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
     .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
@@ -134,11 +143,14 @@ Table transfer(Bench& bench) {
                      {"at_once", ColumnType::integer, "ranks"},
                      {"bytes", ColumnType::integer, "B"}},
                     {"rate", ColumnType::real, "GB/s"});
+  const std::uint64_t factor = bench.options().count("transfer.factor");
   for (const HostKind kind : kinds) {
     const Copies copies(kind, max_bytes, gpu);
+    const bool has_all_sizes = kind == HostKind::pageable || kind == HostKind::pinned;
     bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
     for (const LinkDirection way : ways) {
-      for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, bench.is_quick() ? 16 : 4)) {
+      for (const std::uint64_t bytes :
+           sizes_up_to(has_all_sizes ? 4096 : max_bytes, max_bytes, factor)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
         const Measured rate = time.rate(static_cast<double>(bytes));

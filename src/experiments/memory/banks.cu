@@ -42,8 +42,10 @@ namespace {
 
 constexpr unsigned banks_of_memory = 32;
 constexpr unsigned threads = 1024;
-constexpr unsigned words = 2048;  // in shared memory
-constexpr unsigned reads = 1024;  // per thread
+constexpr unsigned words = 2048;          // in shared memory
+constexpr unsigned run = 1024;            // consecutive words that a thread reads
+constexpr unsigned rounds = 8;            // so many that the start of the kernel does not count
+constexpr unsigned reads = rounds * run;  // per thread
 
 /// The words that a warp reads: `sharing` consecutive lanes read the same word, and the words of
 /// neighbouring groups lie `stride` words apart.
@@ -69,22 +71,25 @@ struct Pattern {
   }
 };
 
-/// Thread t adds up the words first_word(t) + r for r below `reads`.
+/// Thread t adds up the words first_word(t) + r for r below `run`, in each round.
 __global__ void __launch_bounds__(threads) read_words(Pattern pattern, unsigned* sums) {
   __shared__ unsigned memory[words];
   for (unsigned i = threadIdx.x; i < words; i += threads) memory[i] = i;
   __syncthreads();
   const unsigned first = pattern.first_word(threadIdx.x);
   unsigned sum = 0;
+#pragma unroll 1
+  for (unsigned round = 0; round < rounds; ++round) {
 #pragma unroll 16
-  for (unsigned r = 0; r < reads; ++r) sum += memory[first + r];
+    for (unsigned r = 0; r < run; ++r) sum += memory[first + r];
+  }
   sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
 bool is_right(const std::vector<unsigned>& sums, const Pattern& pattern) {
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const unsigned first = pattern.first_word(static_cast<unsigned>(i % threads));
-    if (sums[i] != reads * first + reads * (reads - 1) / 2) return false;
+    if (sums[i] != rounds * (run * first + run * (run - 1) / 2)) return false;
   }
   return true;
 }

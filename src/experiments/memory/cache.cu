@@ -29,7 +29,12 @@ extern const Experiment about_cache = {
         "too few for the rate of L1; 4 KiB are too few bytes for all threads of a block, so half "
         "as many read them. Each block begins at a different offset. In sets of a few MiB, "
         "several multiprocessors still read the same cache line almost simultaneously. Recent "
-        "GPUs merge such reads, so the rate is higher than for larger sets in L2. Expect L1 to "
+        "GPUs merge such reads, so the rate is higher than for larger sets in L2, and that of a "
+        "set "
+        "in memory is above the rate of memory: the rate counts what all multiprocessors read, but "
+        "a line that several of them read almost simultaneously is fetched once. If an L2 cache "
+        "has two partitions, the rate may "
+        "fall from half of its size on. Expect L1 to "
         "be several times as fast as L2, and L2 faster than memory. CUDA C++ Best Practices "
         "Guide, chapter Memory Optimizations.",
     .reference =
@@ -53,12 +58,14 @@ std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu)
   if (bytes < row) return "from L1, below its rate: half of the threads have a load each in a pass";
   const std::uint64_t loads = bytes / row;  // per thread in a pass
   if (loads < max_in_flight) {
-    return formatted("from L1, below its rate: a pass has {} loads per thread", loads);
+    return formatted("from L1, below its rate: a pass has {} load{} per thread", loads,
+                     std::string(loads == 1 ? "" : "s"));
   }
   if (bytes <= l1) return "expected from L1";
   if (bytes <= 4 * l1) return "expected from L2; L1 may still hold a part";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected from L2";
-  return share > 1.05 ? "expected from device memory; L2 still holds a part" : "from device memory";
+  return share > 1.05 ? "from device memory; L2 holds a part, or serves several readers at once"
+                      : "from device memory";
 }
 
 }  // namespace

@@ -26,10 +26,11 @@ extern const Experiment about_constant = {
         "are served, not misses. Constant memory serves one address after the other, and global "
         "memory, here from L1, one line after the other: the table has eight lines of 128 bytes. "
         "Two more rows use words in registers, and words of constant memory whose addresses the "
-        "compiler knows: it may then read two words at once, or use a word as an operand of the "
-        "arithmetic instruction. Expect these to be about as fast as registers, the time of "
-        "constant memory to grow in proportion to the number of addresses from a few on, and that "
-        "of global memory to grow less. CUDA C++ Best Practices Guide, section Constant Memory.",
+        "compiler knows: it may then read two words at once (expect half of the time of one "
+        "address), or use a word as an operand of the arithmetic instruction (expect about the "
+        "time of a register). Expect the time of constant memory to grow in proportion to the "
+        "number of addresses, and that of global memory to grow up to eight, one for each line. "
+        "CUDA C++ Best Practices Guide, section Constant Memory.",
     .share = "of the speed of reading a register",
     .figure = {.look = Look::lines,
                .x = "addresses",

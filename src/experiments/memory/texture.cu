@@ -34,8 +34,9 @@ extern const Experiment about_texture = {
         "units: texels as they are, the mean of four neighbours (linear filtering), and "
         "addresses beyond the edge, which are clamped or wrap. Plain loads do the same by hand. "
         "Expect no gain for rows, a gain for columns, and a loss for neighbourhoods on recent "
-        "GPUs: there, plain loads come from L1, which serves more words per cycle than the "
-        "texture units. Expect clamping, wrapping and filtering to cost a texture nothing. By "
+        "GPUs: there, plain loads come from L1, which serves up to 32 words per cycle of a "
+        "multiprocessor, but its texture units serve four texels. Expect clamping, wrapping and "
+        "filtering to cost a texture nothing. By "
         "hand, filtering takes four loads, and wrapping a remainder. The latency of a fetch is "
         "in `latency`. CUDA C++ Best Practices Guide, section Texture Memory.",
     .share = "of the rate of a copy in device memory, for reads from memory",

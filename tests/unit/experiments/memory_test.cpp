@@ -58,6 +58,20 @@ TEST(Sectors, IncludeTheEndOfAWordThatCrossesABoundary) {
   EXPECT_EQ(access_of({28}, 4).sectors, 1U);
 }
 
+TEST(Sectors, ArePartialUnlessAllOfTheirBytesAreUsed) {
+  EXPECT_EQ(strided(1).partial, 0U);
+  EXPECT_EQ(strided(1, 1).partial, 2U);
+  EXPECT_EQ(strided(2).partial, 8U);
+  EXPECT_EQ(strided(0).partial, 1U);
+  EXPECT_EQ(access_of({28}, 8).partial, 2U);
+}
+
+TEST(Sectors, ThatAreStoredInPartMoveTwice) {
+  EXPECT_DOUBLE_EQ(share_of_copy(1), 1);  // 2 sectors for 2
+  EXPECT_DOUBLE_EQ(share_of_copy(0.5), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(share_of_copy(0.125), 1.0 / 12);
+}
+
 TEST(Ecc, CostsBandwidthOnNarrowBusesOnly) {
   EXPECT_EQ(rate_with_ecc("on", 5120), 1);
   EXPECT_EQ(rate_with_ecc("on", 384), 0.8);
