@@ -1,6 +1,5 @@
 // Hiding latency. A warp waits for the result of an operation before it can use it. Meanwhile the
-// multiprocessor runs other warps, or independent operations of the same warp. Little's law says
-// how many operations must be in flight: latency times throughput.
+// multiprocessor runs other warps, or independent operations of the same warp.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -38,17 +37,16 @@ extern const Experiment about_hiding = {
         "whether the operations come from many warps or from many chains; loads stay a little "
         "below it with many chains, since a step waits for the slowest of its loads. A division "
         "and a square root are exceptions: each is a sequence of instructions with a branch for "
-        "rare operands, over which the compiler moves nothing. So the chains of a thread run one "
-        "after the other, only one of them counts as in flight, and only other warps hide the "
-        "latency. The factor of the fma is a literal, so it reads two registers. With three, two "
-        "of them lie in the same bank of the register file, which can halve the rate. The guides "
-        "give these examples. A multiprocessor of compute capability 3.x begins 8 instructions "
-        "per clock, so a latency of L clocks needs 8 L instructions. It has 4 schedulers, and an "
-        "addition takes 11 clocks: 4 x 11 = 44 warps. If a load takes 300 clocks and there are 30 "
-        "instructions for each load, 4 x 300 / 30 = 40 warps. Registers have no cost of vectors: "
-        "packing independent values into float4 gains nothing. CUDA C++ Best Practices Guide, "
-        "sections Registers and Hiding Register Dependencies; CUDA C++ Programming Guide, section "
-        "Multiprocessor Level.",
+        "rare operands. The chains of a thread run one after the other, only one of them counts "
+        "as in flight, and only other warps hide the latency. The factor of the fma is a literal, "
+        "so it reads two registers. With three, two of them lie in the same bank of the register "
+        "file, which can halve the rate. The guides give these examples. A multiprocessor of "
+        "compute capability 3.x begins 8 instructions per clock, so a latency of L clocks needs 8 "
+        "L instructions. It has 4 schedulers, and an addition takes 11 clocks: 4 x 11 = 44 warps. "
+        "If a load takes 300 clocks and there are 30 instructions for each load, 4 x 300 / 30 = "
+        "40 warps. Packing independent values into float4 gains nothing. CUDA C++ Best Practices "
+        "Guide, sections Registers and Hiding Register Dependencies; CUDA C++ Programming Guide, "
+        "section Multiprocessor Level.",
     .reference = "compute capability 7.0: an arithmetic instruction takes about 4 clocks.",
     .share = "of the rate that Little's law predicts",
     .figure = {.look = Look::lines,

@@ -253,7 +253,7 @@ void Rooflines::add_library_of(gemm::Precision precision) {
   ladders::fill_matrix(b, ladders::first_of_b, gpu_.stream());
   const ladders::Product<T> p{a.data(), b.data(), c.data(), n, n, n};
   const ladders::ProductCheck check(p, ladders::BGiven::plainly, gpu_.stream());
-  const ladders::LibraryProduct library(precision, p, ladders::BGiven::plainly);
+  const ladders::LibraryProduct library(precision, p, ladders::BGiven::plainly, gpu_.stream());
   const auto enqueue = [&] { library.enqueue(p, gpu_.stream()); };
   const std::string_view roof = report::arithmetic_of(gemm::name_of(precision));
   c.clear(gpu_.stream());
@@ -351,7 +351,7 @@ void Rooflines::add_transfers_of(unsigned n) {
   copy(host_b.data(), b.data(), cudaMemcpyDeviceToHost);
   const ladders::Product<float> p{a.data(), b.data(), c.data(), n, n, n};
   const ladders::ProductCheck check_of_product(p, ladders::BGiven::plainly, stream);
-  const ladders::LibraryProduct library(gemm::Precision::fp32, p, ladders::BGiven::plainly);
+  const ladders::LibraryProduct library(gemm::Precision::fp32, p, ladders::BGiven::plainly, stream);
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(count);  // over the link
   const auto add = [&](const char* what, double operations, const std::function<void()>& compute,
                        const std::function<bool()>& is_right) {

@@ -1,5 +1,5 @@
-// The cost of atomic additions. Additions to one word happen one after the other, so a kernel adds
-// in registers or in shared memory first, and ends with few atomics in global memory.
+// Additions to one word happen one after the other, so a kernel adds in registers or in shared
+// memory first, and ends with few atomics in global memory.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -28,30 +28,28 @@ extern const Experiment about_atomics = {
     .group = "ladders",
     .summary = "Atomic additions to few addresses are slow: add in the block first.",
     .explanation =
-        "The case `counters` adds one to a random counter, 2^24 times (2^22 with --quick); the "
-        "number of counters varies. `global` is an atomic addition in device memory for each one, "
-        "`floats` the same in float. `system scope` is atomic for the host and other GPUs as "
-        "well. `aggregated` finds the lanes of a warp with the same counter (__match_any_sync); "
-        "one of them adds for all. `shared` counts in shared memory; at the end each block adds "
-        "its counters to those in device memory. `mapped` adds with system scope in mapped host "
-        "memory, over the link. The case `bytes` is a histogram of bytes in 256 bins; the number "
-        "of different bytes in the data varies. Its bins are in device memory, or each block or "
-        "each warp has its own in shared memory; `aggregated` finds equal bytes of a warp before "
-        "it adds to the bins of its block. Both cases have a bound: a kernel that computes or "
-        "reads the same counters or bytes, but adds them up in registers and has one atomic for "
-        "each block. Expect one counter in device memory to be far below the bound, and the rate "
-        "to grow with the number of cache lines that hold the counters: one part of the L2 cache "
-        "does all additions to a line. Between 16 and 256 counters, which lie in one to eight "
-        "lines, the rate may fall instead: the additions of a warp to the same sector are one "
-        "request, and with more counters a warp has more of them. Aggregation needs some "
-        "instructions for each addition; expect it to help if the lanes of a warp share counters, "
-        "so below 32 of them. Expect `shared` to be near the bound: one instruction adds one for "
-        "all lanes with the same counter (ATOMS.POPC.INC in machine code), and aggregation before "
-        "it only costs time. Thousands of counters, which each block must set to zero and add, "
-        "cost a little. Atomics on mapped memory are atomic for all threads of the GPU. For the "
-        "host they are not, unless the link has native atomics: the host and a kernel add to one "
-        "word at the same time, and a note states how many additions were lost. CUDA C++ "
-        "Programming Guide, sections Atomic Functions and Mapped Memory.",
+        "The case `counters` adds one to a random counter, 2^24 times; the number of counters "
+        "varies. `global` is an atomic addition in device memory for each one, `floats` the same "
+        "in float. `system scope` is atomic for the host and other GPUs as well. `aggregated` "
+        "finds the lanes of a warp with the same counter (__match_any_sync); one of them adds for "
+        "all. `shared` counts in shared memory; at the end each block adds its counters to those "
+        "in device memory. `mapped` adds with system scope in mapped host memory, over the link. "
+        "The case `bytes` is a histogram of bytes in 256 bins; the number of different bytes in "
+        "the data varies. Its bins are in device memory, or each block or each warp has its own "
+        "in shared memory; `aggregated` finds equal bytes of a warp before it adds to the bins of "
+        "its block. The bound of both cases is a kernel that computes or reads the same counters "
+        "or bytes, but adds them up in registers and has one atomic for each block. Expect one "
+        "counter in device memory to be far below the bound, and the rate to grow with the number "
+        "of cache lines that hold the counters: one part of the L2 cache does all additions to a "
+        "line. Between 16 and 256 counters, which lie in one to eight lines, the rate may fall "
+        "instead: the additions of a warp to the same sector are one request, and with more "
+        "counters a warp has more of them. Expect aggregation to help if the lanes of a warp "
+        "share counters, so below 32 of them. Expect `shared` to be near the bound: one "
+        "instruction adds one for all lanes with the same counter (ATOMS.POPC.INC). Atomics on "
+        "mapped memory are atomic for all threads of the GPU. For the host they are not, unless "
+        "the link has native atomics: the host and a kernel add to one word at the same time, and "
+        "a note counts the lost ones. CUDA C++ Programming Guide, sections Atomic Functions and "
+        "Mapped Memory.",
     .reference =
         "Tesla V100, 2^24 floats: 39 ms with an atomic addition for each float, all to one word "
         "(0.43 Gop/s); 0.259 ms with one for each block (65 Gop/s).",
