@@ -333,13 +333,14 @@ void Concurrency::measure(Way way, unsigned count) {
   found.at_once = kernels_at_once(way, count);
   most_ = std::max(most_, found.at_once);
   Kernels kernels(gpu_, way, count, usual_length);
+  // Once a sample: the kernels of later launches would wait for each other in the queues.
   const auto behind_gate = [&] { kernels.enqueue(); };
   const auto until_end = [&] {
     kernels.launch();
     synchronize_device();
   };
   const Timing timing =
-      uses_default_stream(way) ? gpu_.time_call(until_end) : gpu_.time(behind_gate);
+      uses_default_stream(way) ? gpu_.time_call(until_end) : gpu_.time_after([] {}, behind_gate);
   found.time = timing.seconds.times(1e6 / count);
   found.launch = median_of([&] { return kernels.seconds_to_launch(); }) * 1e6 / count;
   found.start = median_of([&] { return kernels.seconds_to_start(); }) * 1e6;

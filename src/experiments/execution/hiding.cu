@@ -387,12 +387,11 @@ Case Cases::loads(const Shape& shape, FollowLoads kernel) {
   return measured;
 }
 
-/// One operation in the table: its cases, and whether its warps need schedulers of their own, as
-/// arithmetic does.
+/// One operation in the table.
 struct Operations {
   const char* name;
-  const char* unit;  ///< "operations", "bytes"
-  bool is_arithmetic;
+  const char* unit;    ///< "operations", "bytes"
+  bool is_arithmetic;  ///< its warps need schedulers of their own
   std::vector<Case> cases;
 };
 
@@ -416,12 +415,14 @@ void add(Bench& bench, Measurements& rows, const Operations& all) {
               predicted, each.total},
              each.rate, share, remark, each.work, each.seconds);
   }
-  bench.note(
-      formatted("{}: a latency of {:.1f} clocks and at most {:.1f} {} per clock need {:.0f} in "
-                "flight: {:.0f} "
-                "warps with one chain, or {:.0f} with four.",
-                std::string(all.name), latency, throughput, std::string(all.unit), needed,
-                std::ceil(needed / alone.in_flight), std::ceil(needed / alone.in_flight / 4)));
+  const double warps = needed / alone.in_flight;
+  std::string needs = formatted("{:.0f} warps", std::ceil(warps));
+  if (const Case& last = all.cases.back(); last.in_flight > alone.in_flight * last.shape.warps) {
+    needs += formatted(" with one chain, or {:.0f} with four", std::ceil(warps / 4));
+  }
+  bench.note(formatted(
+      "{}: a latency of {:.1f} clocks and at most {:.1f} {} per clock need {:.0f} in flight: {}.",
+      std::string(all.name), latency, throughput, std::string(all.unit), needed, needs));
 }
 
 }  // namespace

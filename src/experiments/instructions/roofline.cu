@@ -355,7 +355,7 @@ void Rooflines::add_transfers_of(unsigned n) {
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(count);  // over the link
   const auto add = [&](const char* what, double operations, const std::function<void()>& compute,
                        const std::function<bool()>& is_right) {
-    const std::string name = formatted("{} of {1} x {1} matrices", std::string(what), n);
+    const std::string name = formatted("{0} of {1} x {1} matrices", std::string(what), n);
     const auto call = [&] {
       copy(a.data(), host_a.data(), cudaMemcpyHostToDevice);
       copy(b.data(), host_b.data(), cudaMemcpyHostToDevice);
