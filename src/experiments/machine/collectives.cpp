@@ -186,7 +186,7 @@ class Cases {
     check(way, message);
     std::unique_ptr<BusyGuard> busy;
     if (load != nullptr) {
-      bench_.agree([&] { busy = std::make_unique<BusyGuard>(bench_.device(), *load); });
+      bench_.agree([&] { busy = std::make_unique<BusyGuard>(*load); });
     }
     const Measured seconds = seconds_of(way, message);
     if (busy) bench_.agree([&] { busy->end(); });

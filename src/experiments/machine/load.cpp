@@ -105,10 +105,7 @@ std::unique_ptr<Load> make_link_load(device::Device& device) {
   return std::make_unique<LinkLoad>(device, std::uint64_t{on_host ? 2U : 32U} << 20);
 }
 
-BusyGuard::BusyGuard(device::Device& device, Load& load) : load_(load) {
-  for (auto& events : ended_) {
-    while (events.size() < load.streams().size()) events.push_back(device.make_event());
-  }
+BusyGuard::BusyGuard(Load& load) : load_(load) {
   thread_ = std::jthread([this](const std::stop_token& stop) { repeat(stop); });
   begun_.acquire();
 }
@@ -124,22 +121,16 @@ void BusyGuard::end() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-/// Enqueues a round, and waits for the end of the previous one.
-void BusyGuard::round(std::size_t number) {
-  const auto& streams = load_.streams();
-  const auto& ended = ended_[number % rounds_in_flight];
+void BusyGuard::round() {
   load_.enqueue();
-  for (std::size_t i = 0; i < streams.size(); ++i) streams[i]->record(*ended[i]);
-  for (const auto& event : ended_[(number + 1) % rounds_in_flight]) event->synchronize();
+  for (const auto& stream : load_.streams()) stream->synchronize();
 }
 
 void BusyGuard::repeat(const std::stop_token& stop) {
   try {
-    round(0);
-    round(1);
+    round();
     begun_.release();
-    for (std::size_t number = 2; !stop.stop_requested(); ++number) round(number);
-    for (const auto& stream : load_.streams()) stream->synchronize();
+    while (!stop.stop_requested()) round();
   } catch (...) {
     error_ = std::current_exception();
     begun_.release();

@@ -1,8 +1,6 @@
 // Work that keeps a device or its link busy while something else is measured.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <exception>
 #include <memory>
 #include <semaphore>
@@ -30,12 +28,13 @@ std::unique_ptr<Load> make_product_load(device::Device& device);
 /// must outlive the load.
 std::unique_ptr<Load> make_link_load(device::Device& device);
 
-/// While an object of this class lives, a thread repeats the load without a pause. The load must
-/// outlive it.
+/// While an object of this class lives, a thread repeats the load. Each round waits for the end of
+/// the one before it. If copies were always queued, a copy engine would not turn to the copies of
+/// other streams. The load must outlive the object.
 class BusyGuard {
  public:
   /// Returns after the first round has ended, or after the thread has failed.
-  BusyGuard(device::Device& device, Load& load);
+  explicit BusyGuard(Load& load);
   ~BusyGuard();
   BusyGuard(const BusyGuard&) = delete;
   BusyGuard& operator=(const BusyGuard&) = delete;
@@ -45,13 +44,9 @@ class BusyGuard {
 
  private:
   void repeat(const std::stop_token& stop);
-  void round(std::size_t number);
-
-  /// A round is enqueued while the previous one runs.
-  static constexpr std::size_t rounds_in_flight = 2;
+  void round();
 
   Load& load_;
-  std::array<std::vector<std::unique_ptr<device::Event>>, rounds_in_flight> ended_;  ///< by stream
   std::exception_ptr error_;  ///< of the thread; read after its end
   std::binary_semaphore begun_{0};
   std::jthread thread_;  // last: it uses the rest
