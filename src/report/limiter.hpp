@@ -16,14 +16,18 @@ enum class Limiter : std::uint8_t { memory, compute, both, latency, unknown };
 /// A kernel is bound by a roof if it reaches at least this share of it. NVIDIA's profilers use the
 /// same threshold: less than 60 % of both peaks "typically indicates latency issues".
 inline constexpr double bound_share = 0.6;
+/// The same for work that moves its bytes and computes one after the other: the sum of both shares.
+inline constexpr double bound_share_in_turn = 0.8;
 
 /// `memory` and `compute` are the shares of the roofs of the kernel's bytes and operations. NaN for
 /// `compute`: no roof bounds its operations. Then only memory can be found to be the limiter.
-constexpr Limiter limiter_of(double memory, double compute) {
+/// `in_turn`: the work moves its bytes and computes one after the other.
+constexpr Limiter limiter_of(double memory, double compute, bool in_turn = false) {
   const bool by_memory = memory >= bound_share, by_compute = compute >= bound_share;
   if (by_memory && by_compute) return Limiter::both;
   if (by_memory) return Limiter::memory;
   if (by_compute) return Limiter::compute;
+  if (in_turn && memory + compute >= bound_share_in_turn) return Limiter::both;
   return compute == compute ? Limiter::latency : Limiter::unknown;
 }
 

@@ -114,7 +114,8 @@ std::size_t place_rows(const ExperimentResult& experiment, Roofline& roofline) {
                .intensity = gigas * 1e3 / megabytes,
                .rate = gigas * 1e3 / milliseconds,
                .traffic = megabytes / milliseconds,
-               .arithmetic = row.get<std::string>("arithmetic")},
+               .arithmetic = row.get<std::string>("arithmetic"),
+               .in_turn = link != nullptr},
               link));
   }
   return left_out;

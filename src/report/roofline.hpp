@@ -38,8 +38,9 @@ struct Placed {
   /// The shares of these roofs. `compute_share` is NaN if no roof bounds the operations.
   double memory_share = 0, compute_share = 0;
   bool is_run = false;
+  bool in_turn = false;  ///< moves its bytes and computes one after the other
 
-  Limiter limiter() const { return limiter_of(memory_share, compute_share); }
+  Limiter limiter() const { return limiter_of(memory_share, compute_share, in_turn); }
 };
 
 struct Roofline {

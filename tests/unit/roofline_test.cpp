@@ -22,6 +22,8 @@ TEST(Limiter, IsARoofOfWhichAtLeastSixTenthsAreReached) {
   EXPECT_EQ(limiter_of(0.6, 0.6), Limiter::both);
   EXPECT_EQ(limiter_of(0.59, 0.59), Limiter::latency);
   EXPECT_EQ(limiter_of(0, 0), Limiter::latency);
+  EXPECT_EQ(limiter_of(0.4, 0.4, true), Limiter::both);
+  EXPECT_EQ(limiter_of(0.4, 0.39, true), Limiter::latency);
 }
 
 TEST(Limiter, WithoutARoofForItsOperationsIsMemoryOrUnknown) {

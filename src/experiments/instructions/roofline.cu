@@ -43,26 +43,27 @@ extern const Experiment about_roofline = {
     .group = "instructions",
     .summary = "A kernel is bound by memory, by arithmetic, by both, or by latency.",
     .explanation =
-        "The intensity of a kernel is its number of operations for each byte that its threads load "
-        "and store. Its rate is at most the lower of two roofs: the peak of its arithmetic, and "
-        "the intensity times the rate of the memory. `memory roof` has these rates: L1, which "
+        "The intensity of a kernel is its number of operations for each byte that its threads "
+        "load and store. Its rate is at most the lower of two roofs: the peak of its arithmetic, "
+        "and the intensity times the rate of the memory. `memory roof` has these rates: L1, which "
         "shared memory is a part of, and L2, from which all multiprocessors read sets that fit; "
         "device memory; and as `link roof` the host link. `arithmetic roof` has the units of "
         "`precision`: CUDA cores and tensor cores by mma.sync. Products of cuBLASLt are further "
         "rows for tensor cores, since newer GPUs need other instructions for the peak; the "
         "highest row of a name counts. `kernel` walks along the roofs: 1 to 256 dependent fma for "
         "each float of an array in device memory, first on full multiprocessors and then with a "
-        "single warp on each. `transfer` moves matrices over the link: their sum has one operation "
-        "for each element, their product n, so that only a large product is worth its transfers. "
-        "It is uploaded, computed and downloaded one after the other, and therefore stays below "
-        "the roof, which assumes that all overlap. The rule: a kernel is memory-bound or "
-        "compute-bound if it reaches 60 % of that roof, or both, and otherwise latency-bound: too "
-        "few warps, too little independent work or too many instructions for other purposes. "
-        "`report` places the kernels of all experiments of the same file below these roofs, names "
-        "the limiter of each, and adds runs of the same GPU: shardstream report bench.h5 run.h5. "
-        "Expect the kernels on full multiprocessors to be memory-bound up to the intensity at "
-        "which the two roofs meet, compute-bound above it and both near it; and a single warp to "
-        "be latency-bound at every intensity. CUDA C++ Programming Guide, section Overall "
+        "single warp on each. `transfer` moves matrices over the link: their sum has one "
+        "operation for each element, their product n, so that only a large product is worth its "
+        "transfers. It is uploaded, computed and downloaded one after the other, and therefore "
+        "stays below the roof, which assumes that all overlap. The rule: a kernel is memory-bound "
+        "or compute-bound if it reaches 60 % of that roof, or both; so is a transfer if its two "
+        "shares add up to 80 %. Otherwise it is latency-bound: too few warps, too little "
+        "independent work or too many instructions for other purposes. `report` places the "
+        "kernels of all experiments of the same file below these roofs, names the limiter of "
+        "each, and adds runs of the same GPU: shardstream report bench.h5 run.h5. Expect the "
+        "kernels on full multiprocessors to be memory-bound up to the intensity at which the two "
+        "roofs meet, compute-bound above it and both near it; and a single warp to be "
+        "latency-bound at every intensity. CUDA C++ Programming Guide, section Overall "
         "Performance Optimization Strategies; CUDA C++ Best Practices Guide, section What Runs on "
         "a CUDA-Enabled Device?; Williams, Waterman and Patterson, Roofline, 2009.",
     .reference = "Tesla V100: a memory-bound kernel of the text reaches 343 of 900 GB/s.",
@@ -272,12 +273,13 @@ void Rooflines::add_kernel(const Kernel& kernel, const Timing& timing) {
   const Work& work = kernel.work;
   const Measured rate = timing.rate(work.operations), traffic = timing.rate(work.bytes);
   const double by_memory = traffic.value / kernel.memory, by_peak = rate.value / kernel.peak;
+  const report::Limiter limiter =
+      report::limiter_of(by_memory, by_peak, kernel.part == report::transfer);
   // The roof is the lower one of two rates, and the share of it is the larger one of two shares.
   rows_.add({std::string(kernel.part), kernel.name, work.operations / work.bytes, traffic.value},
             rate, std::max(by_memory, by_peak),
             formatted("{}: {:.2f} of the memory, {:.2f} of the arithmetic",
-                      std::string(report::word_of(report::limiter_of(by_memory, by_peak))),
-                      by_memory, by_peak),
+                      std::string(report::word_of(limiter)), by_memory, by_peak),
             work, timing.seconds.value);
 }
 
