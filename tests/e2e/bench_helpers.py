@@ -77,13 +77,13 @@ def test_starts_on_a_gpu():
             skip_part(finished.out)
             return
         rows = {row["setting"].decode(): row for row in file["bench/startup/rows"][...]}
-    compiled, cached = rows["PTX, no cache"], rows["PTX, from the cache"]
     for row in rows.values():
         measured = {stage for stage in STAGES if not math.isnan(row[stage])}
         assert {"process", "driver", "context", "modules"} < measured, (measured, finished)
         assert (row["part"] == b"GPU") == ("mpi" not in measured), (measured, finished)
         assert all(row[stage] > 0 for stage in measured), finished
-    assert cached["kernel"] < compiled["kernel"], finished
+    if "PTX, no cache" in rows:  # not in a program without PTX for this GPU
+        assert rows["PTX, no cache"]["kernel"] > rows["lazy loading"]["kernel"], finished
     assert rows["lazy loading"]["modules"] < rows["eager loading"]["modules"], finished
 
 
@@ -200,4 +200,4 @@ def test_expressions_become_kernels():
     assert finished.code == 1 and row["state"] == b"failed", row
 
 
-main()
+main(on_gpu=True)

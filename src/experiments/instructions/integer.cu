@@ -68,7 +68,7 @@ constexpr unsigned unrolled = 4;
 
 /// When a block ran, in clocks of its multiprocessor.
 struct Span {
-  unsigned multiprocessor;
+  std::uint64_t multiprocessor;
   long long begin, end;
 };
 

@@ -65,16 +65,16 @@ extern const Experiment about_startup = {
         "thing against the row that its remark names. Expect lazy loading "
         "(CUDA_MODULE_LOADING=LAZY, the default) to save most of `modules`; a first start from "
         "PTX (CUDA_FORCE_PTX_JIT=1) to take longer by the compilation, which the JIT cache saves "
-        "in later starts (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE); Open MPI to "
-        "start sooner if it need not look for networks (the program itself requests ob1 if all "
-        "ranks are on one host without a fast network); and fewer visible GPUs to shorten "
-        "`driver`. The start is the serial part of Amdahl's law: it takes the same time on any "
-        "number of GPUs. If persistence mode is off, the first process after a pause waits "
-        "seconds for the driver. This experiment cannot measure that, since its own process "
-        "keeps the GPU open. CUDA C++ Programming Guide, sections Initialization, Lazy Loading, "
-        "Just-in-Time Compilation and CUDA Environment Variables; CUDA C++ Best Practices Guide, "
-        "sections Strong Scaling and Amdahl's Law, and Compiler JIT Cache Management Tools; "
-        "src/execution/README.md.",
+        "in later starts (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE), unless the "
+        "driver ignores the cache because of CUDA_FORCE_PTX_JIT; Open MPI to start sooner if it "
+        "need not look for networks (the program itself requests ob1 if all ranks are on one host "
+        "without a fast network); and fewer visible GPUs to shorten `driver`. The start is the "
+        "serial part of Amdahl's law: it takes the same time on any number of GPUs. If "
+        "persistence mode is off, the first process after a pause waits seconds for the driver. "
+        "This experiment cannot measure that, since its own process keeps the GPU open. CUDA C++ "
+        "Programming Guide, sections Initialization, Lazy Loading, Just-in-Time Compilation and "
+        "CUDA Environment Variables; CUDA C++ Best Practices Guide, sections Strong Scaling and "
+        "Amdahl's Law, and Compiler JIT Cache Management Tools; src/execution/README.md.",
     .share = "of the total of the row that the remark names",
     .options = options,
     .figure = {.look = Look::bars,
