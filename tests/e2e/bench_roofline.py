@@ -66,11 +66,24 @@ LADDER = {  # rung: operations in 10^9, MB and ms of a call, arithmetic, and its
     "clocks": (9, 100, math.nan, "fp32", None)}
 
 
-def crafted():
-    """An example with roofs and with a ladder whose rows have operations, bytes and times."""
-    path = new_folder() / "roofline.h5"
+def example_with(*names):
+    """The example with these experiments alone, as if it came from the GPU of the runs."""
+    path = new_folder() / "bench.h5"
     shutil.copy(EXAMPLES / "bench.h5", path)
     path.chmod(0o644)
+    with h5py.File(path, "r+") as file, h5py.File(SUMS) as run_file:
+        index = file["bench/experiments"][...]
+        del file["bench/experiments"]
+        file["bench/experiments"] = index[[name.decode() in names for name in index["experiment"]]]
+        ranks = file["topology/ranks"][...]
+        ranks["device"] = run_file["topology/ranks"]["device"][0]
+        file["topology/ranks"][...] = ranks
+    return path
+
+
+def crafted():
+    """An example with roofs and with a ladder whose rows have operations, bytes and times."""
+    path = example_with("roofline", "reduction")
     ladder = [[0, rung, 1.0, *kernel(operations, size, time / 1e3, arithmetic)]
               for rung, (operations, size, time, arithmetic, _) in LADDER.items()]
     with h5py.File(path, "r+") as file:
@@ -78,19 +91,11 @@ def crafted():
                 ("roofline", roofs(), {"look": "roofline", "x": "intensity", "y": "rate",
                                        "series": "part"}),
                 ("reduction", rows_of(["rung", "time", *KERNEL], ladder), {})):
-            group = file.require_group(f"bench/{name}")
-            for key, value in file["bench/stride"].attrs.items():
-                group.attrs.setdefault(key, value)
+            group = file[f"bench/{name}"]
             for key, value in look.items():
                 group.attrs[key] = np.bytes_(value)
-            if "rows" in group:
-                del group["rows"]
+            del group["rows"]
             group["rows"] = table
-        index = file["bench/experiments"][...]
-        del file["bench/experiments"]
-        row = index[index["experiment"] == b"stride"].copy()
-        row["experiment"] = b"roofline"
-        file["bench/experiments"] = np.concatenate([index, row])
     return path
 
 
@@ -156,7 +161,7 @@ def test_the_page_has_one_figure_of_the_roofs():
 
 
 def test_files_without_roofs_have_no_placement():
-    told = json.loads(run("report", EXAMPLES / "bench.h5", "--json").expect(0).out)
+    told = json.loads(run("report", example_with("reduction"), "--json").expect(0).out)
     assert "roofline" not in told["benches"][0]
 
 

@@ -63,8 +63,7 @@ extern const Experiment about_hiding = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned warp = 32, max_warps_of_block = 32;
-constexpr unsigned schedulers = 4;
+constexpr unsigned warp = 32, max_warps_of_block = 32, schedulers = 4;
 
 /// The time that a block took, in clocks of its multiprocessor and in nanoseconds.
 struct Span {
