@@ -64,7 +64,7 @@ def test_examples_have_every_figure():
 
 def test_figures_as_documents():
     """Each figure is a complete SVG document, and README.md shows the figure of `report`."""
-    folder = EXAMPLES / "gemm-tf32-strong"
+    folder = EXAMPLES / "gemm-tf32-four"
     page, _, _ = report(folder)
     found = figures_of(folder)
     assert set(found) == {f"{name}.svg" for name, how in page.figures.items() if how == "picture"}
@@ -73,7 +73,7 @@ def test_figures_as_documents():
         assert root.tag.endswith("}svg") and "<title>" in text and 'fill="#fff"' in text, name
         words = "".join(root.itertext())
         assert "NVIDIA H200" in words and "launches" in words, (name, words)
-    shown = EXAMPLES / "gemm-tf32-strong.svg"
+    shown = EXAMPLES / "gemm-tf32-four.svg"
     assert shown.stat().st_size < 40_000
     assert f"({shown.relative_to(EXAMPLES.parents[1])})" in (
         EXAMPLES.parents[1] / "README.md").read_text(encoding="utf-8")

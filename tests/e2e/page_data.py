@@ -173,13 +173,15 @@ def test_numbers_that_cannot_be():
     def change(file):
         ceilings, reps, metrics = (file[name][:] for name in
                                    ("ceilings", "timing/reps", "metrics"))
-        ceilings["aggregate"] = [float("inf"), float("nan"), 1e-320][:len(ceilings)]
+        odd = [float("inf"), float("nan"), 1e-320]
+        ceilings["aggregate"] = [odd[i % 3] for i in range(len(ceilings))]
         reps["wall"] = [5e-324 if reps["rep"][0] == 0 else 1e300] * len(reps)
         metrics["number"][metrics["metric"] == b"energy"] = -1e308
         for name, table in (("ceilings", ceilings), ("timing/reps", reps), ("metrics", metrics)):
             file[name][:] = table
-    page, _, _ = report(copy_of("reduce-file-strong", change), timeout=60)
-    assert len(page.figures) == len(FIGURES) and page.figures["s1-cost"], page.figures
+    for example in ("reduce-file-strong", "reduce-file-four"):  # two sizes; three test a law
+        page, _, _ = report(copy_of(example, change), timeout=60)
+        assert len(page.figures) == len(FIGURES) and page.figures["s1-cost"], page.figures
 
 
 if __name__ == "__main__":

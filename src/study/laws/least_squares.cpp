@@ -99,7 +99,8 @@ double largest(std::span<const Residual> residuals) {
 
 /// `lack` is the sum of squares of the sizes' means around the law, in units of their variance.
 Fit judge(double lack, double lack_df, double pure_df, std::span<const Residual> residuals) {
-  if (lack_df <= 0 || pure_df <= 0) return {};
+  // Times at the ends of a double's range have no finite sum of squares: nothing is tested then.
+  if (lack_df <= 0 || pure_df <= 0 || !std::isfinite(lack)) return {};
   Fit fit;
   fit.f = lack / lack_df;
   fit.p_value = fisher_f_p_value(fit.f, lack_df, pure_df);
