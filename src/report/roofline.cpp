@@ -204,7 +204,7 @@ std::string place_run(const RunFile& run, const std::string& device, Roofline& r
 
 const Roof& memory_of(const Roofs& roofs, double traffic) {
   expect(!roofs.memory.empty(), "there are roofs of memory");
-  constexpr double tolerance = 0.95;
+  constexpr double tolerance = 0.9;
   const auto fits = std::ranges::find_if(
       roofs.memory, [&](const Roof& roof) { return roof.rate >= tolerance * traffic; });
   return fits == roofs.memory.end() ? roofs.memory.back() : *fits;

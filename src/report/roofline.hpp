@@ -50,7 +50,7 @@ struct Roofline {
 };
 
 /// The memory whose roof bounds `traffic` in GB/s: the slowest one that is at least as fast, within
-/// 5 %, or the fastest one. The tables do not tell in which level a kernel finds its data.
+/// 10 %, or the fastest one. The tables do not tell in which level a kernel finds its data.
 const Roof& memory_of(const Roofs& roofs, double traffic);
 
 /// The kernels of rank 0 in all tables with operations, bytes and times, and `runs` on `device`.

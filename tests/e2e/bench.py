@@ -375,6 +375,8 @@ def figures_of(results):
     """One figure per experiment, or one per panel and number of concurrent ranks."""
     rows = results["rows"][...]
     parts = [name for name in (results.attrs["panel"], "at_once") if name in rows.dtype.names]
+    if results["rows"].attrs.get("units_at_once") != "ranks":
+        parts = [name for name in parts if name != "at_once"]
     return len({tuple(row[part] for part in parts) for row in rows})
 
 

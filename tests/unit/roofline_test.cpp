@@ -139,8 +139,8 @@ TEST(Kernels, AreBelowTheRoofsOfTheirBytesAndOperations) {
 TEST(Kernels, AreServedByTheSlowestMemoryThatIsFastEnough) {
   const Roofs levels{{{"device memory", 100}, {"L2", 200}, {"L1", 1000}}, {}, {}};
   EXPECT_EQ(memory_of(levels, 1).name, "device memory");
-  EXPECT_EQ(memory_of(levels, 104).name, "device memory");
-  EXPECT_EQ(memory_of(levels, 106).name, "L2");
+  EXPECT_EQ(memory_of(levels, 109).name, "device memory");
+  EXPECT_EQ(memory_of(levels, 112).name, "L2");
   EXPECT_EQ(memory_of(levels, 1e6).name, "L1");
 }
 

@@ -100,7 +100,8 @@ class Types {
     const double error = error_of(unit);
     const UnitRate found = rate_of(bench_, gpu_, unit);
     if (base_ == 0) base_ = found.rate.value;
-    add_row(unit.topic, unit.type, error, found.rate, found.work, found.seconds);
+    add_row(unit.topic, unit.type, error, found.rate, found.work, found.seconds,
+            converts(gpu_, unit) ? "; mma.sync converts to fp16: fp8 needs wgmma" : "");
   }
 
   template <class Operation>
@@ -200,9 +201,10 @@ class Types {
   }
 
   void add_row(const char* topic, const char* type, double error, const Measured& rate,
-               const Work& work, double seconds) {
+               const Work& work, double seconds, const std::string& more = {}) {
     rows_.add({topic, type, error}, rate, rate.value / base_,
-              formatted("{:.3g} operations per byte", work.operations / work.bytes), work, seconds);
+              formatted("{:.3g} operations per byte", work.operations / work.bytes) + more, work,
+              seconds);
   }
 
   Bench& bench_;

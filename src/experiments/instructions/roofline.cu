@@ -212,9 +212,9 @@ void Rooflines::add_ceiling(std::string_view part, const char* name, const char*
 void Rooflines::add_memory_roofs() {
   constexpr std::uint64_t step = memory::max_in_flight * memory::row;
   const auto l2 = static_cast<std::uint64_t>(gpu_.properties().l2CacheSize);
-  // A quarter of L2, which no multiprocessor shares with its neighbours for long, and a set that is
-  // at most half of L1.
-  const std::uint64_t in_l2 = std::max<std::uint64_t>(1, l2 / 4 / step) * step;
+  // An eighth of L2: parts of the cache may hold copies of the same lines, so that larger sets do
+  // not fit each of them. And a set that is at most half of L1.
+  const std::uint64_t in_l2 = std::max<std::uint64_t>(1, l2 / 8 / step) * step;
   const std::uint64_t in_l1 =
       gpu_.properties().sharedMemPerMultiprocessor >= 2 * step ? step : 4 * memory::row;
   memory::RepeatedReads reads(bench_, gpu_, in_l2);
@@ -229,9 +229,7 @@ void Rooflines::add_arithmetic_roofs() {
   for (const Unit& unit : all_units()) {
     const std::string_view roof = unit.roof;
     // Not fp16 with sums of fp16, nor fp8 where mma.sync converts it to fp16.
-    const bool is_converted =
-        gpu_.properties().major == 9 && std::string_view(unit.type).starts_with("fp8");
-    if (!has(gpu_, unit) || is_converted || roof.find(',') != roof.npos) continue;
+    if (!has(gpu_, unit) || converts(gpu_, unit) || roof.find(',') != roof.npos) continue;
     const UnitRate found = rate_of(bench_, gpu_, unit);
     peaks_[roof] = found.rate.value;
     add_roof(report::arithmetic_roof, roof, found.rate,

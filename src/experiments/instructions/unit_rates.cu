@@ -1,5 +1,7 @@
 #include "experiments/instructions/unit_rates.hpp"
 
+#include <string_view>
+
 #include "experiments/formatted.hpp"
 #include "experiments/instructions/precision_units.cuh"
 
@@ -133,6 +135,10 @@ std::vector<Unit> all_units() {
 
 bool has(const Gpu& gpu, const Unit& unit) {
   return 10 * gpu.properties().major + gpu.properties().minor >= unit.capability;
+}
+
+bool converts(const Gpu& gpu, const Unit& unit) {
+  return gpu.properties().major == 9 && std::string_view(unit.type).starts_with("fp8");
 }
 
 unsigned resident_blocks(const Gpu& gpu, const void* kernel, unsigned threads_of_block) {

@@ -34,6 +34,8 @@ std::string name_of(const Unit& unit);
 std::vector<Unit> all_units();
 /// Whether the GPU has the unit.
 bool has(const Gpu& gpu, const Unit& unit);
+/// Whether mma.sync converts the elements to fp16 on the GPU, so that its rate is not that of fp8.
+bool converts(const Gpu& gpu, const Unit& unit);
 
 /// Number of blocks of `threads` threads that fill all multiprocessors.
 unsigned resident_blocks(const Gpu& gpu, const void* kernel, unsigned threads);

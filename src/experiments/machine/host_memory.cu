@@ -41,7 +41,8 @@ extern const Experiment about_host_memory = {
     .name = "host-memory",
     .group = "machine",
     .summary =
-        "The processor reads write-combined memory very slowly; other pinned memory is fast.",
+        "Pinned memory is as fast as pageable memory, but reads of write-combined memory may be "
+        "slow.",
     .explanation =
         "The CPUs of a rank write and read pageable memory and the kinds of cudaHostAlloc: pinned, "
         "write-combined, mapped (into the address space of the GPU) and portable (pinned for all "

@@ -35,7 +35,8 @@ Table managed(Bench& bench);
 extern const Experiment about_managed = {
     .name = "managed",
     .group = "machine",
-    .summary = "Managed memory is as fast as explicit copies if its pages are moved before use.",
+    .summary =
+        "The GPU reads managed memory nearly as fast as copies if its pages are moved before use.",
     .explanation =
         "A kernel reads data that the host has written, reads it again, or writes data that the "
         "host reads, all of it once; a kernel writes memory that nobody has used; and a kernel "

@@ -180,8 +180,8 @@ std::string words_on_serial_part(double milliseconds) {
   constexpr double share = 0.05;
   const double seconds = milliseconds / 1e3;
   return fmt::format(
-      "A start as a run takes {:.2f} s on any number of GPUs: it is the serial part of Amdahl's "
-      "law. It is more than {:.0f} % of a run whose work takes less than {:.0f} s, and no number "
+      "A start as a run takes {:.2f} s here: it is in the serial part of Amdahl's law. It is "
+      "more than {:.0f} % of a run whose work takes less than {:.0f} s, and no number "
       "of GPUs makes the run shorter than the start.",
       seconds, 100 * share, std::ceil(seconds * (1 - share) / share));
 }

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "core/text.hpp"
+#include "report/page/experiment_texts.hpp"
 #include "report/page/roofline.hpp"
 
 namespace shardstream::report::page {
@@ -49,14 +50,14 @@ std::string panel_of(const ExperimentResult& experiment, const Row& row, bool ha
   return name + (ranks == 1 ? "each rank alone" : fmt::format("{} ranks at once", ranks));
 }
 
-/// In the order of their first rows. The column `at_once` tells whether ranks took turns.
+/// In the order of their first rows. The column `at_once` of ranks tells whether they took turns.
 std::vector<Panel> panels_of(const ExperimentResult& experiment) {
   const auto rows = experiment.table.rows();
   const auto& columns = experiment.table.columns();
   const auto at_once = std::ranges::find(columns, "at_once", &Column::name);
   const bool has_turns =
       at_once != columns.end() && at_once->type == ColumnType::integer &&
-      std::ranges::any_of(rows, [&](const Row& row) {
+      at_once->unit == "ranks" && std::ranges::any_of(rows, [&](const Row& row) {
         return row.get<std::int64_t>("at_once") != rows[0].get<std::int64_t>("at_once");
       });
   std::vector<Panel> panels;
@@ -79,11 +80,6 @@ std::vector<Row> first_rank(const Table& table) {
     if (row.get<std::int64_t>("rank") == 0) rows.push_back(row);
   }
   return rows;
-}
-
-std::string with_unit(const Table& table, const std::string& name) {
-  const auto column = std::ranges::find(table.columns(), name, &Column::name);
-  return column->unit.empty() ? name : fmt::format("{} [{}]", name, column->unit);
 }
 
 /// A bound of the interval, or the value itself if there is none.
@@ -339,46 +335,6 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
   figure.script = script.text();
 }
 
-/// The rows of rank 0, or of all ranks.
-Grid grid_of(const Table& table, bool of_all_ranks) {
-  Grid grid;
-  const Table shown = of_all_ranks ? table : of_first_rank(table);
-  for (const Column& column : shown.columns()) grid.header.push_back(with_unit(shown, column.name));
-  for (const Row& row : shown.rows()) {
-    std::vector<std::string> cells;
-    for (const Cell& cell : row.cells()) {
-      const auto* const real = std::get_if<double>(&cell);
-      cells.push_back(real != nullptr && std::isnan(*real) ? "-" : shardstream::to_text(cell));
-    }
-    grid.rows.push_back(std::move(cells));
-  }
-  return grid;
-}
-
-std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment) {
-  std::string text = fmt::format("Medians with 95 % intervals, {}{}", bench.device,
-                                 bench.ranks > 1 ? ", rank 0" : "");
-  if (std::isfinite(experiment.sm_clock)) text += fmt::format(", {:.0f} MHz", experiment.sm_clock);
-  if (experiment.throttled > 0) text += ", throttled";
-  return text + '.';
-}
-
-/// A sentence on the direction of `y`, if it has one, and all texts of the experiment.
-std::string words_on(const ExperimentResult& experiment) {
-  std::string words;
-  const auto add = [&](const std::string& sentence) {
-    if (!sentence.empty()) words += (words.empty() ? "" : " ") + sentence;
-  };
-  if (experiment.better == "more") add("More is better.");
-  if (experiment.better == "less") add("Less is better.");
-  const std::string share = words_on_share(experiment);
-  if (!share.empty()) add("In the numbers, " + share + '.');
-  for (const std::string& note : experiment.notes) add(note);
-  add(words_on_precision(experiment));
-  if (!experiment.reference.empty()) add("Published: " + experiment.reference);
-  return words;
-}
-
 /// The first panel of an experiment has the texts; the others only have their names.
 Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, const std::string& id) {
   const ExperimentResult& experiment = panel.part;
@@ -402,7 +358,7 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
     draw_bars(figure, experiment);
   }
   if (figure.script.empty()) figure.why_missing = "the table is empty";
-  figure.numbers = grid_of(experiment.table, is_matrix);
+  figure.numbers = numbers_of(experiment.table, is_matrix);
   return figure;
 }
 
@@ -421,6 +377,29 @@ std::vector<Figure> experiment_figures(const BenchFile& bench) {
   return figures;
 }
 
+namespace {
+
+/// Links to the first figure of each experiment, by group. `figures` are those of the file.
+std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figures,
+                        const std::string& id) {
+  std::string html, group;
+  std::size_t next = 0;
+  for (const ExperimentResult& experiment : bench.experiments) {
+    if (!experiment.is_measured()) continue;
+    const std::size_t panels = panels_of(experiment).size();
+    if (html.empty() || group != experiment.group) {
+      group = experiment.group;
+      html += fmt::format("{}<li>{}:", html.empty() ? "" : "</li>\n", escape(group));
+    }
+    html +=
+        fmt::format(" <a href=\"#{}-{}\">{}</a>", id, figures.at(next).id, escape(experiment.name));
+    next += panels;
+  }
+  return html.empty() ? html : "<ul>\n" + html + "</li>\n</ul>\n";
+}
+
+}  // namespace
+
 std::string bench_section(const BenchFile& bench, const std::vector<Figure>& figures,
                           const std::string& id, const std::string& why_not) {
   std::string html = fmt::format(
@@ -428,7 +407,10 @@ std::string bench_section(const BenchFile& bench, const std::vector<Figure>& fig
       escape(bench.path.filename().string()), escape(count_of_states(bench.experiments)),
       counted(bench.ranks, "rank"), escape(bench.device), escape(bench.created),
       escape(bench.command));
-  html += "<div class=\"figures\">\n";
+  html +=
+      "<p><code>shardstream bench help NAME</code> explains an experiment, what to expect, and its "
+      "columns.</p>\n" +
+      contents_of(bench, figures, id) + "<div class=\"figures\">\n";
   for (const Figure& figure : figures) html += to_html(figure, id, why_not);
   html += "</div>\n";
   Grid others{{"experiment", "state", "why"}};

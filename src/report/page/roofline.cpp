@@ -218,7 +218,10 @@ std::string words_on_limiters(const Roofline& roofline) {
   }
   std::string words = fmt::format(
       "Slopes are memories (dashed: the host link), flat lines are arithmetic. A large "
-      "marker with a name is a run. {} kernels, transfers and runs: {}.",
+      "marker with a name is a run. A kernel is bound by a roof if it reaches 60 % of it, and by "
+      "latency if it reaches 60 % of neither; \"not memory-bound\" means that no roof of its "
+      "operations is known. The memory is the slowest level that is fast enough. {} kernels, "
+      "transfers and runs: {}.",
       roofline.placed.size(), join(counts, ", "));
   for (const std::string& note : roofline.notes) words += ' ' + note;
   return words;

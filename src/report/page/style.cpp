@@ -39,7 +39,8 @@ margin:16px 0;border-radius:0 6px 6px 0}
 figure{margin:0;border:1px solid var(--line);border-radius:10px;padding:16px;min-width:0}
 .gaps{margin-top:20px}.gaps:empty{display:none}
 .gaps figure{border:0;padding:0}.gaps figcaption{font-size:.875rem;color:var(--soft);margin:0 0 4px}
-figure.broad{grid-column:1/-1}
+figure.broad,figure:has(details[open]){grid-column:1/-1}
+figure td:last-child{min-width:20ch}
 figcaption{font-weight:600;line-height:1.3;margin-bottom:8px}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 16px;margin:0 0 6px;padding:0;
 font-size:.8125rem;color:var(--soft)}
