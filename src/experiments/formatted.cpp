@@ -20,4 +20,8 @@ std::string format_cells(std::string_view pattern, const std::vector<Cell>& valu
   }
 }
 
+std::string ratio_text(double ratio) {
+  return fmt::format(fmt::runtime(ratio < 99.5 ? "{:.3g}" : "{:.0f}"), ratio);
+}
+
 }  // namespace shardstream::experiments

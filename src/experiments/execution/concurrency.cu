@@ -376,8 +376,8 @@ std::string Concurrency::remark(Way way, unsigned count) const {
   const double saved = (plain.launch - found.launch) * count;  // us for all kernels
   if (saved <= 0) return overlap + "; no faster to launch than without a graph";
   return overlap + formatted(
-                       "; launched {:.1f} times as fast as without a graph, which pays after "
-                       "{:.0f} launches",
+                       "; launched {:.1f} times as fast as without a graph, which pays from "
+                       "launch {:.0f} on",
                        plain.launch / found.launch, std::ceil(found.make / saved));
 }
 

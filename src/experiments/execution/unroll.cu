@@ -147,12 +147,11 @@ class Loops {
     bench_.verify(is_right(), formatted("{}, unrolled {} times", std::string(name), unroll));
     const Measured time = gpu_.time(launch).seconds.times(1e3);
     if (unroll == 1) rolled_ = time.value;
-    rows_.add(
-        {name, std::int64_t{unroll}, std::int64_t{attributes.numRegs},
-         size ? static_cast<double>(*size) : std::nan("")},
-        time, rolled_ / time.value,
-        unroll == 1 ? "not unrolled" : formatted("{:.3g} times as fast", rolled_ / time.value),
-        work, time.value * 1e-3);
+    rows_.add({name, std::int64_t{unroll}, std::int64_t{attributes.numRegs},
+               size ? static_cast<double>(*size) : std::nan("")},
+              time, rolled_ / time.value,
+              unroll == 1 ? "not unrolled" : ratio_text(rolled_ / time.value) + " times as fast",
+              work, time.value * 1e-3);
   }
 
   Table table() && {

@@ -417,7 +417,7 @@ void add(Bench& bench, Gpu& gpu, Measurements& rows, const Task& task) {
       rows.add({title, std::int64_t{warps}}, time, factor,
                kernel == task.through_shared
                    ? "through shared memory"
-                   : formatted("{:.2g} times as fast as through shared memory", factor),
+                   : ratio_text(factor) + " times as fast as through shared memory",
                {operations * task.additions, 4.0 * warps * lanes}, time.value * 1e-9 * operations);
     }
   }

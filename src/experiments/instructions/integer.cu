@@ -269,7 +269,7 @@ class Rates {
     const double factor = rate.value / first;
     rows_.add(
         {row.name, row.way}, rate, factor,
-        factor == 1 ? "the others are compared with it" : formatted("{:.3g} times as fast", factor),
+        factor == 1 ? "the others are compared with it" : ratio_text(factor) + " times as fast",
         {row.operations_of_block * blocks, row.bytes_of_block * blocks},
         std::numeric_limits<double>::quiet_NaN());
   }

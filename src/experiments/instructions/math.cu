@@ -187,11 +187,10 @@ class Functions {
     const Measured rate = rate_of(function);
     if (function.is_base) base_ = {function.function.name, rate.value, errors.normal};
     const std::string remark =
-        function.is_base
-            ? "the others of this case are compared with it"
-            : formatted("{:.3g} times as fast as {}, {:.0f} right bits instead of {:.0f}",
-                        rate.value / base_.rate, base_.name, right_bits(errors.normal),
-                        right_bits(base_.error));
+        function.is_base ? "the others of this case are compared with it"
+                         : formatted("{} times as fast as {}, {:.0f} right bits instead of {:.0f}",
+                                     ratio_text(rate.value / base_.rate), base_.name,
+                                     right_bits(errors.normal), right_bits(base_.error));
     const double calls = calls_of_thread * threads * blocks_;
     rows_.add({function.topic, function.function.name, double{function.from}, double{function.to},
                errors.normal, errors.at, errors.subnormal},
@@ -326,10 +325,10 @@ Table math(Bench& bench) {
       functions.add(each);
     }
   }
-  bench.note(step == 1 ? std::string("The errors are the largest ones of all floats `from` - `to`.")
-                       : formatted("The errors are the largest ones of every {}th float `from` - "
-                                   "`to`.",
-                                   step));
+  bench.note(
+      step == 1
+          ? std::string("The errors are the largest ones of all floats `from` - `to`.")
+          : formatted("The errors are the largest ones of one in {} floats `from` - `to`.", step));
   return std::move(functions).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

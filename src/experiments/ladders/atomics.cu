@@ -274,10 +274,10 @@ class Ways {
  private:
   std::string remark(const std::string& way, std::uint64_t addresses, double rate) const {
     if (way != "global") {
-      return formatted("{:.3g} times the rate of global atomics", rate / global_.at(addresses));
+      return ratio_text(rate / global_.at(addresses)) + " times the rate of global atomics";
     }
     return addresses == 1 ? "all additions go to one word"
-                          : formatted("{:.3g} times the rate of one address", rate / global_.at(1));
+                          : ratio_text(rate / global_.at(1)) + " times the rate of one address";
   }
 
   Bench& bench_;

@@ -111,10 +111,10 @@ std::string remark(const Pattern& pattern, double slower) {
   std::string text = pattern.stride == 0   ? "broadcast to all lanes"
                      : pattern.sharing > 1 ? "multicast to the lanes of a group"
                      : ways == 1           ? "free of conflicts"
-                                           : formatted("{:.2g} times slower", slower);
+                                           : ratio_text(slower) + " times slower";
   const bool expected = slower > 0.8 * ways && slower < 1.2 * ways;
   if (!expected && ways > 1) text += formatted(", not {} times: other costs hide a part", ways);
-  if (!expected && ways == 1) text += formatted(", but {:.2g} times as long as stride 1", slower);
+  if (!expected && ways == 1) text += ", but " + ratio_text(slower) + " times as long as stride 1";
   return text;
 }
 

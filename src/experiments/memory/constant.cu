@@ -138,7 +138,7 @@ bool is_right(const std::vector<unsigned>& sums, const Case& each, unsigned dist
 
 /// `ratio` is the time over that of a register, `growth` over that of half as many addresses.
 std::string remark(unsigned distinct, double ratio, double growth) {
-  const std::string times = formatted("{:.3g} times as long as a register", ratio);
+  const std::string times = ratio_text(ratio) + " times as long as a register";
   if (distinct == 1) return times;
   return times + formatted(", {:.2f} times as long as {} address{}", growth, distinct / 2,
                            std::string(distinct == 2 ? "" : "es"));

@@ -167,8 +167,8 @@ class Cases {
  private:
   std::string remark(double time, std::int64_t local, std::uint64_t sectors) const {
     if (local == 0) return "every value has a register";
-    return formatted("{:.2g} times as long: {} bytes per thread are in local memory{}",
-                     time / best_, local,
+    return formatted("{} times as long: {} bytes per thread are in local memory{}",
+                     ratio_text(time / best_), local,
                      std::string(sectors > 4 ? ", and each lane has a sector of its own" : ""));
   }
   /// An addition per value to fill the ring, an addition and a product in each round, an addition

@@ -35,6 +35,7 @@ double number_of(const Cell& cell) {
 struct Panel {
   std::string name;  ///< "up"; empty if the experiment has one figure
   ExperimentResult part;
+  std::vector<std::string> series = {};  ///< the names of the lines in all panels
 };
 
 /// The panel of a row: its text in the column `panel`, and the number of ranks that measured at the
@@ -70,6 +71,13 @@ std::vector<Panel> panels_of(const ExperimentResult& experiment) {
     }
     panel->part.table.add(row.cells());
   }
+  std::vector<std::string> series;
+  for (const Row& row : rows) {
+    if (experiment.series.empty()) break;
+    std::string name = shardstream::to_text(row[experiment.series]);
+    if (std::ranges::find(series, name) == series.end()) series.push_back(std::move(name));
+  }
+  for (Panel& panel : panels) panel.series = series;
   return panels;
 }
 
@@ -133,9 +141,10 @@ std::span<const std::string> reference_lines(const ExperimentResult& experiment)
       .first(std::min(experiment.reference_lines.size(), reference_dashes.size()));
 }
 
-/// `y` over the numbers `x`, with one line for each text of `series`. With reference lines, `y` has
-/// only points.
-void draw_lines(Figure& figure, const ExperimentResult& experiment) {
+/// `y` over the numbers `x`, with one line for each text of `series`; it has the same style in all
+/// panels. With reference lines, `y` has only points.
+void draw_lines(Figure& figure, const Panel& panel) {
+  const ExperimentResult& experiment = panel.part;
   struct Series {
     std::string name;
     Rows rows;
@@ -173,7 +182,8 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   }
   script.set("set xlabel 'XLABEL'");
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Style style = style_of(i);
+    const auto place = std::ranges::find(panel.series, all[i].name) - panel.series.begin();
+    const Style style = style_of(static_cast<std::size_t>(place));
     std::ranges::sort(all[i].rows);
     for (std::size_t k = 0; k < references.size(); ++k) {
       script.plot(all[i].rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + k,
@@ -351,7 +361,7 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
     return figure;
   }
   if (experiment.look == "lines") {
-    draw_lines(figure, experiment);
+    draw_lines(figure, panel);
   } else if (is_matrix) {
     draw_matrix(figure, experiment);
   } else {
