@@ -18,16 +18,17 @@ extern const Experiment about_spills = {
     .group = "memory",
     .summary = "Values that do not fit in registers go to local memory, which is slower.",
     .explanation =
-        "Each thread repeatedly mixes an array of 32 values. All of it fits in registers if "
-        "every index is known at compile time. Then the kernel gets too few registers: 32 by "
-        "launch bounds, and 24 by a cap (__maxnreg__). Last, an index is known only at run time, "
-        "so the array must be addressable. `registers` and `local` are the registers and bytes "
-        "of local memory per thread, as the compiler reports them. Element k of the arrays of "
-        "neighbouring threads lies in neighbouring words. So a warp touches 4 sectors if all "
-        "lanes use the same index, and 32 (`sectors`) if the index differs between lanes: then "
-        "local memory is not coalesced. Expect the time to grow with the bytes of local memory, "
-        "and most with different indices. CUDA C++ Best Practices Guide, sections Registers and "
-        "Local Memory; Programming Guide, section Device Memory Accesses.",
+        "Each thread repeatedly mixes an array of 32 values. All of it fits in registers if every "
+        "index is known at compile time. Then the kernel gets too few registers: 32 by launch "
+        "bounds (64, which are enough, if a multiprocessor has fewer than 2048 threads), and 24 "
+        "by a cap (__maxnreg__). Last, an index is known only at run time, so the array must be "
+        "addressable. `registers` and `local` are the registers and bytes of local memory per "
+        "thread, as the compiler reports them. Element k of the arrays of neighbouring threads "
+        "lies in neighbouring words. So a warp touches 4 sectors if all lanes use the same index, "
+        "and 32 (`sectors`) if the index differs between lanes: then local memory is not "
+        "coalesced. Expect the time to grow with the bytes of local memory, and most with "
+        "different indices. CUDA C++ Best Practices Guide, sections Registers and Local Memory; "
+        "Programming Guide, section Device Memory Accesses.",
     .share = "of the speed with all values in registers",
     .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
     .run = with_cuda<spills>(),
@@ -61,8 +62,17 @@ __global__ void in_registers(const float* from, float* to) {
   to[i] = stir(from[i]);
 }
 
-/// The launch bounds allow 65536 / 2048 = 32 registers per thread, fewer than stir() needs.
-__global__ void __launch_bounds__(1024, 2) with_few_registers(const float* from, float* to) {
+// The blocks of 1024 threads that a multiprocessor holds: it has 2048 threads, or 1536 or 1024.
+#if defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 750 || __CUDA_ARCH__ % 100 > 50 || __CUDA_ARCH__ >= 1200)
+constexpr int resident = 1;
+#else
+constexpr int resident = 2;
+#endif
+
+/// The launch bounds allow 65536 / 2048 = 32 registers per thread, fewer than stir() needs; with
+/// one resident block, 64 are enough.
+__global__ void __launch_bounds__(1024, resident) with_few_registers(const float* from, float* to) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   to[i] = stir(from[i]);
 }
