@@ -1,4 +1,4 @@
-// What limits a kernel: the rule, and the words that `roofline` and reports share.
+// The rule that finds the limiter of a kernel, and the words that `roofline` and reports share.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,7 @@ std::vector<Column> with_facts(std::vector<Column> columns) {
   return columns;
 }
 
-/// What one rank knows about a GPU.
+/// The knowledge of one rank about a GPU.
 struct KnownGpu {
   device::GpuFacts facts = {};
   device::GpuUse use = {};

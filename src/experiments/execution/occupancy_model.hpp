@@ -16,7 +16,7 @@ namespace shardstream::experiments::execution {
 constexpr unsigned lanes_of_warp = 32;
 constexpr unsigned max_threads_of_block = 1024, max_registers_of_thread = 255;
 
-/// What the multiprocessors of one compute capability hold at the same time.
+/// The resources of a multiprocessor of one compute capability.
 struct Multiprocessor {
   std::string_view capability;  ///< "9.0"
   unsigned threads, blocks;

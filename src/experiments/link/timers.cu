@@ -54,7 +54,7 @@ __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
   *was = spin(nanoseconds);
 }
 
-/// What the GPU does while a kernel is timed.
+/// The work of the GPU while a kernel is timed.
 enum class Beside { nothing, another_stream };
 constexpr std::uint64_t busy = 4'000'000;  // nanoseconds of the other stream's work
 

@@ -44,22 +44,21 @@ extern const Experiment about_host_memory = {
         "Pinned memory is as fast as pageable memory, but reads of write-combined memory may be "
         "slow.",
     .explanation =
-        "The CPUs of a rank write and read pageable memory and the kinds of cudaHostAlloc: pinned, "
-        "write-combined, mapped (into the address space of the GPU) and portable (pinned for all "
-        "contexts). The memory lies on each NUMA node in turn; with --quick, on the nearest and "
-        "on the farthest one. All threads of the rank work; for the first three kinds, also one "
-        "thread, but not with --quick. The ranks take turns. `node` is the node that the "
-        "experiment asks for. Expect "
-        "pinned, mapped and portable memory to be about as fast as pageable memory: for the "
-        "processor, they are ordinary memory. Here pageable memory may have an advantage, since it "
-        "is allocated in huge pages. Expect reads of write-combined memory to be ten to a hundred "
-        "times slower, because no cache holds it, and its writes to be about as fast, if they are "
-        "in order: use it for data that the host only writes. A virtual machine may ignore this "
-        "type of memory, so that its reads are as fast as others. Of write-combined memory, each "
-        "pass reads the next 2 MiB for each thread. Expect another socket's memory to be slower "
-        "than near memory. "
-        "Without a GPU, only pageable memory is measured. CUDA C++ Programming Guide, sections "
-        "Portable Memory, Write-Combining Memory and Mapped Memory.",
+        "The CPUs of a rank write and read pageable memory and the kinds of cudaHostAlloc: "
+        "pinned, write-combined, mapped (into the address space of the GPU) and portable (pinned "
+        "for all contexts). The memory lies on each NUMA node in turn; with --quick, on the "
+        "nearest and on the farthest one. All threads of the rank work; for the first three "
+        "kinds, also one thread, but not with --quick. The ranks take turns. `node` is the node "
+        "that the experiment asks for. Expect pinned, mapped and portable memory to be about as "
+        "fast as pageable memory: for the processor, they are ordinary memory. Here pageable "
+        "memory may have an advantage, since it is allocated in huge pages. Expect reads of "
+        "write-combined memory to be ten to a hundred times slower, because no cache holds it, "
+        "and its writes to be about as fast, if they are in order: use it for data that the host "
+        "only writes. A virtual machine may ignore this type of memory, so that its reads are as "
+        "fast as others. Each pass reads the next 2 MiB of write-combined memory for each thread. "
+        "Expect another socket's memory to be slower than near memory. Without a GPU, only "
+        "pageable memory is measured. CUDA C++ Programming Guide, sections Portable Memory, "
+        "Write-Combining Memory and Mapped Memory.",
     .share = "of the rate of pageable memory on the same node",
     .options = options,
     .figure = {.look = Look::bars, .x = "case", .y = "rate", .panel = "access", .log_y = true},

@@ -200,8 +200,8 @@ class Cases {
         add(work, "prefetched, not read",
             {write_on_gpu, only_prefetch, [&] { return read_on_host(data.data()); }}, copied);
     bench_.note(
-        formatted("Of the time of prefetching to the host and reading there, the move takes "
-                  "{:.0f} %.",
+        formatted("The move takes {:.0f} % of the time of prefetching to the host and reading "
+                  "there.",
                   100 * all / moved));
   }
 

@@ -52,7 +52,7 @@ constexpr unsigned reads = 2048;  // per thread, a multiple of `words`
 
 __constant__ unsigned constants[words];
 
-/// What a thread reads.
+/// The words that a thread reads.
 struct Reads {
   const unsigned* memory;  ///< the table in global memory
   unsigned distinct;       ///< different addresses of the lanes of a warp in each read
