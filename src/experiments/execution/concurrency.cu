@@ -356,7 +356,7 @@ std::string Concurrency::words_on_overlap(unsigned at_once, unsigned count) cons
   if (at_once == count) return count == 1 ? "a single kernel" : "all at once";
   if (at_once == 1) return "one after the other";
   if (at_once == limit_) return "as many at once as this GPU holds";
-  return formatted("{} at once, where this GPU holds {}", at_once, std::min(count, limit_));
+  return formatted("{} at once; this GPU holds {}", at_once, std::min(count, limit_));
 }
 
 std::string Concurrency::remark(Way way, unsigned count) const {
