@@ -119,7 +119,7 @@ class TypedProduct {
                           .value) {}
 
   std::vector<Cell> varied() const { return {formatted("n = {}", p_.n), type_}; }
-  double library_rate() const { return library_rate_; }
+  double rate_of_library() const { return library_rate_; }
 
   void climb(std::span<const ProductKernel<T>> kernels) {
     for (const auto& kernel : kernels) {
@@ -156,7 +156,7 @@ void climb_on_tensor_cores(Gpu& gpu, Ladder& ladder, const Product<float>& p,
   const cudaStream_t stream = gpu.stream();
   fill_matrix(c, first_of_c, stream);
   TypedProduct tf32(ladder, gpu, gemm::Precision::tf32, p, c);
-  ladder.continue_with(tf32.varied(), tf32.library_rate());
+  ladder.continue_with(tf32.varied(), tf32.rate_of_library());
   tf32.climb(mma_kernels_for_floats());
 
   const DeviceArray<bf16> a(std::uint64_t{p.m} * p.k), b(std::uint64_t{p.k} * p.n);
@@ -165,7 +165,7 @@ void climb_on_tensor_cores(Gpu& gpu, Ladder& ladder, const Product<float>& p,
   fill_matrix(c, first_of_c, stream);
   const Product<bf16> of_bf16{a.data(), b.data(), c.data(), p.m, p.n, p.k, p.alpha, p.beta};
   TypedProduct bf16s(ladder, gpu, gemm::Precision::bf16, of_bf16, c);
-  ladder.continue_with(bf16s.varied(), bf16s.library_rate());
+  ladder.continue_with(bf16s.varied(), bf16s.rate_of_library());
   bf16s.climb(mma_kernels());
   if (capability(gpu) == 90) bf16s.climb(wgmma_kernels());
   bf16s.climb_library();
@@ -181,7 +181,7 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
   fill_matrix(c, first_of_c, gpu.stream());
   const Product<float> p{a.data(), b.data(), c.data(), n, n, n, 1.5F, 0.5F};
   TypedProduct fp32(ladder, gpu, gemm::Precision::fp32, p, c);
-  ladder.begin(fp32.varied(), operations_of(p), fp32.library_rate());
+  ladder.begin(fp32.varied(), operations_of(p), fp32.rate_of_library());
   fp32.climb(core_kernels());
   if (capability(gpu) >= 80) climb_on_tensor_cores(gpu, ladder, p, c);
   fp32.climb_library();
