@@ -10,10 +10,10 @@
 
 namespace shardstream {
 
-enum class ElementType : std::uint8_t { f32, f64, i32, i64, i8, u8 };
-inline constexpr std::array all_element_types = {ElementType::f32, ElementType::f64,
-                                                 ElementType::i32, ElementType::i64,
-                                                 ElementType::i8,  ElementType::u8};
+enum class ElementType : std::uint8_t { f32, f64, i32, i64, i8, u8, u64 };
+inline constexpr std::array all_element_types = {
+    ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64,
+    ElementType::i8,  ElementType::u8,  ElementType::u64};
 
 /// Calls f(std::type_identity<T>{}) with the C++ type of `type` and returns its value.
 template <class F>
@@ -31,19 +31,21 @@ decltype(auto) with_element_type(ElementType type, F&& f) {
       return f(std::type_identity<std::int8_t>{});
     case ElementType::u8:
       return f(std::type_identity<std::uint8_t>{});
+    case ElementType::u64:
+      return f(std::type_identity<std::uint64_t>{});
   }
   throw std::logic_error("element type out of range");
 }
 
 /// Bytes of one element.
 constexpr std::size_t size_of(ElementType type) {
-  constexpr std::size_t sizes[] = {4, 8, 4, 8, 1, 1};
+  constexpr std::size_t sizes[] = {4, 8, 4, 8, 1, 1, 8};
   return sizes[static_cast<std::size_t>(type)];
 }
 
 /// The name in options and files, such as "f32".
 constexpr std::string_view name_of(ElementType type) {
-  constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "i8", "u8"};
+  constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "i8", "u8", "u64"};
   return names[static_cast<std::size_t>(type)];
 }
 

@@ -14,7 +14,7 @@ namespace shardstream {
 
 enum class Generator : std::uint8_t {
   uniform,  ///< floats in [0, 1) with 24 or 53 random bits; integers over the type's whole range
-  ramp      ///< i mod 2^24 (f32), 2^53 (f64), 2^31 (i32), 2^7 (i8), 2^8 (u8); i itself for i64
+  ramp  ///< i mod 2^24 (f32), 2^53 (f64), 2^31 (i32), 2^7 (i8), 2^8 (u8); i itself for i64 and u64
 };
 
 constexpr std::string_view name_of(Generator generator) {

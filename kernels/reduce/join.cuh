@@ -9,10 +9,10 @@
 namespace shardstream::reduce::cuda {
 
 /// The fields of a partial that a batch can change, in words of 64 bits.
-template <class T, bool Extremes, bool Variance>
+template <class T, bool Extremes, bool Variance, bool Missing>
 struct Packed {
-  static constexpr unsigned words = sizeof(Sum<T>) / 8 + 1 + (std::is_same_v<T, double> ? 2 : 0) +
-                                    (Variance ? 1 : 0) + (Extremes ? 4 : 0);
+  static constexpr unsigned words =
+      sizeof(Sum<T>) / 8 + 1 + (Missing ? 2 : 0) + (Variance ? 1 : 0) + (Extremes ? 4 : 0);
   std::uint64_t word[words];
 
   Packed() = default;
@@ -42,9 +42,9 @@ struct Packed {
   __device__ static void for_fields(P& partial, Use use) {
     use(partial.sum);
     use(partial.count);
-    if constexpr (std::is_same_v<T, double>) {
-      use(partial.nans);
-      use(partial.first_nan);
+    if constexpr (Missing) {
+      use(partial.missing);
+      use(partial.first_missing);
     }
     if constexpr (Variance) use(partial.m2);
     if constexpr (Extremes) {

@@ -24,10 +24,12 @@ template <class T, unsigned Lanes, bool Variance>
 inline constexpr unsigned min_leaf_blocks = Variance ? 1 : 512 / leaf_threads<T, Lanes>;
 
 /// Rows of a leaf that are always on their way to a thread: 256 bytes of them, with extremes 128,
-/// and fewer of single bytes, which take a register each.
-template <class T, bool Extremes>
-inline constexpr unsigned flight = sizeof(T) >= 4 ? (Extremes ? 64 : 128) / sizeof(T)
-                                                  : (Extremes ? 8 : 24);
+/// and fewer of single bytes, which take a register each. Code that looks for markers is longer, so
+/// that it is unrolled less.
+template <class T, bool Extremes, bool Marked = false>
+inline constexpr unsigned flight = Marked           ? 8
+                                   : sizeof(T) >= 4 ? (Extremes ? 64 : 128) / sizeof(T)
+                                                    : (Extremes ? 8 : 24);
 
 template <class T>
 struct alignas(lanes_per_thread<T> * sizeof(T)) LaneVector {
@@ -159,21 +161,21 @@ struct ThreadLanes {
   LaneSum<T> sum[vector] = {};
   Extremum<Key> min[vector], max[vector];
   unsigned valid[vector] = {};
-  unsigned first_nan[vector];
+  unsigned first_missing[vector];
 
   __device__ ThreadLanes() {
     for (unsigned c = 0; c < vector; ++c) {
       min[c] = {std::numeric_limits<Key>::max(), Extremum<Key>::none};
       max[c] = {std::numeric_limits<Key>::min(), Extremum<Key>::none};
-      first_nan[c] = ~0u;
+      first_missing[c] = ~0u;
     }
   }
 
   template <bool Extremes, bool Masked>
-  __device__ void add(T value, unsigned c, unsigned place) {
+  __device__ void add(T value, unsigned c, unsigned place, T marker) {
     if constexpr (Masked) {
-      if (value != value) {
-        if (first_nan[c] == ~0u) first_nan[c] = place;
+      if (is_missing(value, marker)) {
+        if (first_missing[c] == ~0u) first_missing[c] = place;
         return;
       }
       ++valid[c];
@@ -194,15 +196,19 @@ inline constexpr unsigned leaf_scratch = 16 * Lanes;
 
 /// Statistics of one leaf, by leaf_threads<T, Lanes> threads; valid in thread 0. `first` is
 /// the index of the leaf's first element. `shared` holds leaf_scratch<Lanes> bytes, aligned to 16,
-/// and may be reused when this returns.
-template <class T, unsigned Lanes, bool Extremes, bool Variance, unsigned Flight>
+/// and may be reused when this returns. Only if `Marked`, integers may be missing; then `want` also
+/// decides on extremes and variance, so that one kernel per type is enough.
+template <class T, unsigned Lanes, bool Extremes, bool Variance, bool Marked, unsigned Flight>
 __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t first, Want want,
                                     unsigned char* shared) {
+  static_assert(!Marked || std::is_integral_v<T>);
   constexpr unsigned vector = lanes_per_thread<T>, threads = leaf_threads<T, Lanes>;
   using Lanes_ = ThreadLanes<T>;
   using Key = typename Lanes_::Key;
   __shared__ bool look_closer;
-  __shared__ Mean mean;
+  __shared__ Mean<Extreme<T>> mean;
+  const T marker = Marked ? static_cast<T>(want.marker) : T{};
+  const bool variance = Marked ? want.variance : Variance;
 
   const auto fold_sums = [&](auto& lane) {
     using V = std::remove_reference_t<decltype(lane[0])>;
@@ -211,29 +217,36 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
 
   Lanes_ state;
   for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned place) {
-    state.template add<Extremes, false>(value, c, place);
+    state.template add<Extremes, Marked>(value, c, place, marker);
   });
   PartialOf<T> leaf;
   leaf.count = count;
-  leaf.m2 = Variance ? 0 : no_m2;
+  leaf.m2 = variance ? 0 : no_m2;
   leaf.sum = fold_sums(state.sum);
-  bool masked = false;
+  const auto count_missing = [&] {
+    const std::int64_t valid = fold_sums(state.valid);
+    const unsigned place =
+        fold_block<threads>(state.first_missing, reinterpret_cast<unsigned*>(shared), Lower{});
+    leaf.missing = leaf.count - valid;
+    if (place != ~0u) leaf.first_missing = first + place;
+  };
+  bool masked = Marked;
+  if constexpr (Marked) {
+    count_missing();
+    leaf.count -= leaf.missing;
+  }
   if constexpr (std::is_floating_point_v<T>) {
     if (threadIdx.x == 0) look_closer = leaf.sum != leaf.sum;
     __syncthreads();
     if (look_closer) {  // a NaN, or infinities of both signs: again, without NaNs
       state = Lanes_{};
       for_elements<T, Lanes, 1>(x, count, [&](T value, unsigned c, unsigned place) {
-        state.template add<Extremes, true>(value, c, place);
+        state.template add<Extremes, true>(value, c, place, marker);
       });
-      const std::int64_t valid = fold_sums(state.valid);
-      const unsigned nan =
-          fold_block<threads>(state.first_nan, reinterpret_cast<unsigned*>(shared), Lower{});
-      leaf.nans = leaf.count - valid;
-      if (nan != ~0u) leaf.first_nan = first + nan;
-      if (want.skip_nans) {
+      count_missing();
+      if (want.skip_missing) {
         masked = true;
-        leaf.count = valid;
+        leaf.count -= leaf.missing;
         leaf.sum = fold_sums(state.sum);
       }
     }
@@ -242,21 +255,23 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
     auto* scratch = reinterpret_cast<Extremum<Key>*>(shared);
     const auto min = fold_block<threads>(state.min, scratch, Better<true>{});
     const auto max = fold_block<threads>(state.max, scratch, Better<false>{});
-    if (min.place != Extremum<Key>::none) {
+    if (min.place != Extremum<Key>::none && (!Marked || want.extremes)) {
       leaf.min = static_cast<Extreme<T>>(from_order_key<T>(min.key));
       leaf.min_index = first + min.place;
       leaf.max = static_cast<Extreme<T>>(from_order_key<T>(max.key));
       leaf.max_index = first + max.place;
     }
   }
+  if (Marked && !variance) return leaf;
   if constexpr (Variance) {
-    if (threadIdx.x == 0) mean = mean_of(leaf.sum, leaf.count);
+    const bool is_empty = Marked && leaf.count == 0;
+    if (threadIdx.x == 0 && !is_empty) mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
     __syncthreads();
     double squares[vector] = {};
     for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned) {
       double delta = deviation(value, mean);
-      if constexpr (std::is_floating_point_v<T>) {
-        if (masked && value != value) delta = 0;
+      if constexpr (Marked || std::is_floating_point_v<T>) {
+        if (masked && is_missing(value, marker)) delta = 0;
       }
       squares[c] += delta * delta;
     });

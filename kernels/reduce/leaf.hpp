@@ -75,11 +75,24 @@ template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
   }
 }
 
+/// Replaces a missing value by `other`. `Value` is V or a Pack of it, and V holds every T exactly.
+template <class T, class V, class Value>
+[[gnu::always_inline]] inline void replace_missing(Value& value, [[maybe_unused]] V marker,
+                                                   V other) {
+  const auto others = decltype(value + value){} + other;
+  if constexpr (std::integral<T>) {
+    value = value == marker ? others : value;
+  } else {
+    value = value == value ? value : others;
+  }
+}
+
 /// Updates the extremes of lanes [lane, lane + width) with `Rows` rows of the leaf. They begin at
 /// `x` and have numbers from `first` on.
 template <unsigned Rows, bool Masked, class T, unsigned Lanes>
 [[gnu::always_inline]] inline void take_rows(const T* __restrict x, unsigned first, unsigned lane,
-                                             unsigned width, LaneExtremes<T, Lanes>& extremes) {
+                                             unsigned width, T marker,
+                                             LaneExtremes<T, Lanes>& extremes) {
   using Key = OrderKey<T>;
   using Row = typename LaneExtremes<T, Lanes>::Row;
   for (unsigned i = 0; i < width; ++i) {
@@ -87,11 +100,11 @@ template <unsigned Rows, bool Masked, class T, unsigned Lanes>
     auto min_row = extremes.min_row[lane + i], max_row = extremes.max_row[lane + i];
     for (unsigned row = 0; row < Rows; ++row) {
       const T value = x[row * Lanes + i];
-      const bool is_nan = Masked && value != value;
+      const bool skipped = Masked && is_missing(value, marker);
       const auto here = static_cast<Row>(first + row);
       const auto key = order_key(value);
-      const auto low = is_nan ? std::numeric_limits<Key>::max() : key;
-      const auto high = is_nan ? std::numeric_limits<Key>::min() : key;
+      const auto low = skipped ? std::numeric_limits<Key>::max() : key;
+      const auto high = skipped ? std::numeric_limits<Key>::min() : key;
       min_row = low < min ? here : min_row;
       min = low < min ? low : min;
       max_row = max < high ? here : max_row;
@@ -135,7 +148,8 @@ template <class V, std::size_t Lanes>
 }
 
 /// The minimum of all lanes (the maximum if not `Least`), and the lowest index at which it occurs.
-/// Lanes without a value are ignored. If no lane has a value, `index` is no_index.
+/// Lanes whose values are all missing, or all equal to the initial key, are ignored. If there are
+/// only such lanes, `index` is no_index.
 template <bool Least, class T, unsigned Lanes>
 inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count,
                           std::int64_t first, Extreme<T>& value, std::int64_t& index) {
@@ -146,9 +160,8 @@ inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count
   index = no_index;
   for (unsigned lane = 0; lane < Lanes && lane < count; ++lane) {
     const Key key = keys[lane];
-    // Only a lane of NaNs still has the initial key, since it is not the key of any float.
     constexpr Key none = Least ? std::numeric_limits<Key>::max() : std::numeric_limits<Key>::min();
-    if (std::is_floating_point_v<T> && key == none) continue;
+    if (key == none) continue;
     const auto here = first + static_cast<std::int64_t>(rows[lane]) * Lanes + lane;
     const bool better = Least ? key < best : best < key;
     if (index == no_index || better || (key == best && here < index)) {
@@ -159,41 +172,102 @@ inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count
   value = static_cast<Extreme<T>>(from_order_key<T>(best));
 }
 
-/// The sum of a leaf and, if requested, its lanes' extremes; without NaNs if Masked.
+/// The sum of a leaf and, if requested, its lanes' extremes; without missing values if Masked.
 template <bool Masked, class T, unsigned Lanes>
-[[gnu::always_inline]] inline LaneSum<T> pass(const T* x, unsigned count, bool want_extremes,
+[[gnu::always_inline]] inline LaneSum<T> pass(const T* x, unsigned count, T marker,
+                                              bool want_extremes,
                                               LaneExtremes<T, Lanes>& extremes) {
   // No vector instruction adds 128 bits, so 64-bit integers are summed as two halves of 32 bits.
   constexpr bool halved = std::is_same_v<LaneSum<T>, Int128>;
-  using V = std::conditional_t<halved, std::int64_t, LaneSum<T>>;
+  using V = std::conditional_t<halved, T, LaneSum<T>>;
   alignas(64) std::array<V, Lanes> sums{}, high{};
-  for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
+  const auto step = [&](auto rows, unsigned row, unsigned lane, unsigned width)
+      __attribute__((always_inline)) {
     const T* from = x + row * Lanes + lane;
-    add_rows<rows, Lanes>(from, width, sums.data() + lane, [](auto& value) {
-      // A lane's sum is never -0, so adding +0 instead of a NaN does not change it.
-      if constexpr (Masked) value = value == value ? value : decltype(value + value){};
+    // A lane's sum is never -0, so adding +0 instead of a missing value does not change it.
+    add_rows<rows, Lanes>(from, width, sums.data() + lane, [&](auto& value) {
+      if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
       if constexpr (halved) value &= 0xffffffff;
     });
     if constexpr (halved) {
-      add_rows<rows, Lanes>(from, width, high.data() + lane, [](auto& value) { value >>= 32; });
+      add_rows<rows, Lanes>(from, width, high.data() + lane, [&](auto& value) {
+        if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
+        value >>= 32;
+      });
     }
-    if (want_extremes) take_rows<rows, Masked>(from, row, lane, width, extremes);
-  });
+    if (want_extremes) take_rows<rows, Masked>(from, row, lane, width, marker, extremes);
+  };
+  for_rows<Lanes>(x, count, step);
   if constexpr (halved) return (LaneSum<T>{fold_lanes(high)} << 32) + fold_lanes(sums);
   return fold_lanes(sums);
 }
 
-/// Adds the squared deviations of integers that must be subtracted before they become doubles. The
-/// rows are `pitch` elements apart.
-template <class T>
+/// Adds the squared deviations of integers that must be compared with the marker, or subtracted,
+/// before they become doubles. The rows are `pitch` elements apart.
+template <bool Masked, class T>
 [[gnu::always_inline]] inline void add_squares(const T* __restrict x, unsigned rows, unsigned width,
-                                               unsigned pitch, Mean mean,
+                                               unsigned pitch, T marker, Mean<Extreme<T>> mean,
                                                double* __restrict squares) {
   for (unsigned row = 0; row < rows; ++row) {
     for (unsigned lane = 0; lane < width; ++lane) {
-      const double delta = deviation(x[row * pitch + lane], mean);
+      const T value = x[row * pitch + lane];
+      const double delta = Masked && is_missing(value, marker) ? 0 : deviation(value, mean);
       squares[lane] += delta * delta;
     }
+  }
+}
+
+/// The sum of the squared deviations from the mean; without missing values if Masked.
+template <bool Masked, unsigned Lanes, class T>
+[[gnu::always_inline]] inline double squares_about(const T* x, unsigned count, T marker,
+                                                   Mean<Extreme<T>> mean) {
+  alignas(64) std::array<double, Lanes> squares{};
+  const auto step = [&](auto rows, unsigned row, unsigned lane, unsigned width)
+      __attribute__((always_inline)) {
+    const T* from = x + row * Lanes + lane;
+    if constexpr (exceeds_double<T>) {
+      if (Masked || mean.whole != 0) {
+        return add_squares<Masked>(from, rows, width, Lanes, marker, mean, squares.data() + lane);
+      }
+    }
+    add_rows<rows, Lanes>(from, width, squares.data() + lane, [&](auto& value) {
+      if constexpr (Masked)
+        replace_missing<T, double>(value, static_cast<double>(marker), mean.rest);
+      value -= mean.rest;
+      value *= value;
+    });
+  };
+  for_rows<Lanes>(x, count, step);
+  return fold_lanes(squares);
+}
+
+/// Counts the missing values of a leaf, and finds the first one. Returns whether there are any.
+template <class T>
+[[gnu::always_inline]] inline bool find_missing(const T* x, unsigned count, std::int64_t first,
+                                                T marker, PartialOf<T>& leaf) {
+  unsigned missing = 0, i = 0;
+  for (unsigned j = 0; j < count; ++j) missing += is_missing(x[j], marker);
+  leaf.missing = missing;
+  if (missing == 0) return false;
+  while (!is_missing(x[i], marker)) ++i;
+  leaf.first_missing = first + i;
+  return true;
+}
+
+/// Sets the extremes of a leaf that counts at least one value.
+template <class T, unsigned Lanes>
+[[gnu::always_inline]] inline void set_extremes(const LaneExtremes<T, Lanes>& extremes, const T* x,
+                                                unsigned count, std::int64_t first, T marker,
+                                                PartialOf<T>& leaf) {
+  fold_extremes<true>(extremes, count, first, leaf.min, leaf.min_index);
+  fold_extremes<false>(extremes, count, first, leaf.max, leaf.max_index);
+  if constexpr (std::integral<T>) {
+    if (leaf.min_index != no_index && leaf.max_index != no_index) return;
+    // All valid values are the lowest or the highest of the type.
+    unsigned i = 0;
+    while (leaf.missing > 0 && is_missing(x[i], marker)) ++i;
+    if (leaf.min_index == no_index) leaf.min = x[i], leaf.min_index = first + i;
+    if (leaf.max_index == no_index) leaf.max = x[i], leaf.max_index = first + i;
   }
 }
 
@@ -204,45 +278,30 @@ template <class T, unsigned Lanes>
   PartialOf<T> leaf;
   leaf.count = count;
   leaf.m2 = want.variance ? 0 : no_m2;
+  const auto marker = static_cast<T>(want.marker);
   LaneExtremes<T, Lanes> extremes;
-  leaf.sum = pass<false>(x, count, want.extremes, extremes);
   bool masked = false;
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::integral<T>) {
+    masked = want.skip_missing && find_missing(x, count, first, marker, leaf);
+    leaf.sum = masked ? pass<true>(x, count, marker, want.extremes, extremes)
+                      : pass<false>(x, count, marker, want.extremes, extremes);
+  } else {
+    leaf.sum = pass<false>(x, count, marker, want.extremes, extremes);
     if (leaf.sum != leaf.sum) {  // a NaN, or infinities of both signs: sum again without NaNs
       extremes = {};
-      const double sum = pass<true>(x, count, want.extremes, extremes);
-      for (unsigned i = 0; i < count; ++i) leaf.nans += x[i] != x[i];
-      unsigned i = 0;
-      while (i < count && x[i] == x[i]) ++i;
-      if (i < count) leaf.first_nan = first + i;
-      if (want.skip_nans) {
-        masked = true;
-        leaf.count -= leaf.nans;
-        leaf.sum = sum;
-      }
+      const double sum = pass<true>(x, count, marker, want.extremes, extremes);
+      find_missing(x, count, first, marker, leaf);
+      masked = want.skip_missing;
+      if (masked) leaf.sum = sum;
     }
   }
-  if (want.extremes) {
-    fold_extremes<true>(extremes, count, first, leaf.min, leaf.min_index);
-    fold_extremes<false>(extremes, count, first, leaf.max, leaf.max_index);
-  }
-  if (want.variance && leaf.count > 0) {
-    const Mean mean = mean_of(leaf.sum, leaf.count);
-    alignas(64) std::array<double, Lanes> squares{};
-    for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
-      const T* from = x + row * Lanes + lane;
-      if constexpr (exceeds_double<T>) {
-        if (mean.whole != 0) {
-          return add_squares(from, rows, width, Lanes, mean, squares.data() + lane);
-        }
-      }
-      add_rows<rows, Lanes>(from, width, squares.data() + lane, [&](auto& value) {
-        if (masked) value = value == value ? value : decltype(value + value){} + mean.rest;
-        value -= mean.rest;
-        value *= value;
-      });
-    });
-    leaf.m2 = fold_lanes(squares);
+  if (masked) leaf.count -= leaf.missing;
+  if (leaf.count == 0) return leaf;
+  if (want.extremes) set_extremes(extremes, x, count, first, marker, leaf);
+  if (want.variance) {
+    const auto mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
+    leaf.m2 = masked ? squares_about<true, Lanes>(x, count, marker, mean)
+                     : squares_about<false, Lanes>(x, count, marker, mean);
   }
   return leaf;
 }

@@ -16,10 +16,11 @@ __extension__ using Int128 = __int128;
 template <class T>
 using Sum = std::conditional_t<std::integral<T>, Int128, double>;
 
-/// The type of minimum and maximum, which holds every value of T exactly. Element types with the
-/// same Extreme<T> have the same Partial.
+/// The type of minimum and maximum, which holds every value of T exactly: double, std::int64_t or
+/// std::uint64_t. Element types with the same Extreme<T> have the same Partial.
 template <class T>
-using Extreme = std::conditional_t<std::integral<T>, std::int64_t, double>;
+using Extreme = std::conditional_t<std::same_as<T, std::uint64_t>, std::uint64_t,
+                                   std::conditional_t<std::integral<T>, std::int64_t, double>>;
 
 /// Converts 128 bits to double through the halves of the magnitude, with two roundings, so that
 /// every backend does the same. Not for -2^127, which a sum of 2^63 elements cannot reach.
@@ -36,22 +37,27 @@ constexpr double to_double(double value) {
 
 /// A mean as whole + rest. `whole` is 0 unless the mean of integers reaches `whole_from`. Then it
 /// is an integer, and |rest| < 1: a double alone would lose the fraction, or even skip integers.
+/// `T` is a class of Partial.
+template <class T>
 struct Mean {
-  std::int64_t whole;
+  std::conditional_t<std::integral<T>, T, std::int64_t> whole;
   double rest;
 };
 inline constexpr double whole_from = 0x1p32;
 
-constexpr Mean mean_of(double sum, std::int64_t count) {
-  return {0, sum / static_cast<double>(count)};
-}
-constexpr Mean mean_of(Int128 sum, std::int64_t count) {
+/// sum / count. `count` is at least 1.
+template <class T>
+constexpr Mean<T> mean_of(Sum<T> sum, std::int64_t count) {
   const auto n = static_cast<double>(count);
   const double mean = to_double(sum) / n;
-  if (-whole_from < mean && mean < whole_from) return {0, mean};
-  Int128 whole = Int128{static_cast<std::int64_t>(mean / 2)} * 2;  // the mean may round to 2^63
-  whole += static_cast<std::int64_t>(to_double(sum - whole * count) / n);
-  return {static_cast<std::int64_t>(whole), to_double(sum - whole * count) / n};
+  if constexpr (std::integral<T>) {
+    if (!(-whole_from < mean && mean < whole_from)) {
+      Int128 whole = Int128{static_cast<T>(mean / 2)} * 2;  // the mean may round to T's maximum + 1
+      whole += static_cast<std::int64_t>(to_double(sum - whole * count) / n);
+      return {static_cast<T>(whole), to_double(sum - whole * count) / n};
+    }
+  }
+  return {0, mean};
 }
 
 /// Whether double cannot hold every value of T.
@@ -61,7 +67,7 @@ inline constexpr bool exceeds_double = std::integral<T> && sizeof(T) == 8;
 /// x - mean. Integers of 64 bits are subtracted before they are rounded, as two halves of 32 bits,
 /// since the difference may need 65.
 template <class T>
-constexpr double deviation(T x, Mean mean) {
+constexpr double deviation(T x, Mean<Extreme<T>> mean) {
   if constexpr (exceeds_double<T>) {
     const double high = static_cast<double>(x >> 32) - static_cast<double>(mean.whole >> 32);
     const double low = static_cast<double>(static_cast<std::uint32_t>(x)) -
@@ -73,7 +79,8 @@ constexpr double deviation(T x, Mean mean) {
 }
 
 /// to - from.
-constexpr double difference(Mean to, Mean from) {
+template <class T>
+constexpr double difference(Mean<T> to, Mean<T> from) {
   return to_double(Int128{to.whole} - from.whole) + (to.rest - from.rest);
 }
 
@@ -106,16 +113,17 @@ using OrderKey = decltype(order_key(T{}));
 inline constexpr std::int64_t no_index = -1;
 inline constexpr double no_m2 = -1;
 
-/// Statistics of a range of elements. `T` is their class: double or std::int64_t. Indices are
+/// Statistics of a range of elements. `T` is their class, Extreme of the element type. Indices are
 /// global element indices, or no_index.
 template <class T>
 struct Partial {
   Sum<T> sum = 0;          ///< of the counted values
   double m2 = 0;           ///< sum of squared deviations from their mean; no_m2 if not requested
-  std::int64_t count = 0;  ///< counted values: all, or with Want::skip_nans all that are not NaN
-  std::int64_t nans = 0;   ///< number of NaNs, counted or not
-  std::int64_t first_nan = no_index;
-  T min = 0, max = 0;  ///< of the values that are not NaN; undefined without an index
+  std::int64_t count = 0;  ///< counted values: all, or with Want::skip_missing all valid ones
+  /// Number of NaNs, counted or not; or, with Want::skip_missing, of integers that are missing.
+  std::int64_t missing = 0;
+  std::int64_t first_missing = no_index;
+  T min = 0, max = 0;  ///< of the values that are not missing; undefined without an index
   std::int64_t min_index = no_index, max_index = no_index;
 };
 
@@ -129,8 +137,8 @@ template <class T>
 constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   Partial<T> both;
   both.count = left.count + right.count;
-  both.nans = left.nans + right.nans;
-  both.first_nan = left.first_nan != no_index ? left.first_nan : right.first_nan;
+  both.missing = left.missing + right.missing;
+  both.first_missing = left.first_missing != no_index ? left.first_missing : right.first_missing;
   both.sum = left.sum + right.sum;
   if (left.count == 0) {
     both.m2 = right.m2;
@@ -141,7 +149,8 @@ constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   } else {
     const auto n_left = static_cast<double>(left.count);
     const auto n_right = static_cast<double>(right.count);
-    const double delta = difference(mean_of(right.sum, right.count), mean_of(left.sum, left.count));
+    const double delta =
+        difference(mean_of<T>(right.sum, right.count), mean_of<T>(left.sum, left.count));
     both.m2 = (left.m2 + right.m2) + (delta * delta) * (n_left * (n_right / (n_left + n_right)));
   }
   const bool right_min = right.min_index != no_index &&

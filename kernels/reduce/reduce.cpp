@@ -60,5 +60,6 @@ template Kernel<BatchArgs<std::int32_t>> batch_kernel();
 template Kernel<BatchArgs<std::int64_t>> batch_kernel();
 template Kernel<BatchArgs<std::int8_t>> batch_kernel();
 template Kernel<BatchArgs<std::uint8_t>> batch_kernel();
+template Kernel<BatchArgs<std::uint64_t>> batch_kernel();
 
 }  // namespace shardstream::reduce

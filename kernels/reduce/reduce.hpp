@@ -8,6 +8,7 @@
 // chosen.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "kernels/kernel.hpp"
@@ -19,12 +20,23 @@ namespace shardstream::reduce {
 inline constexpr std::uint64_t leaf_elements = std::uint64_t{1} << 16;
 inline constexpr unsigned lanes = 512;
 
-/// The requested statistics, besides count, sum and NaNs.
+/// The requested statistics, besides count, sum and missing values.
 struct Want {
-  bool extremes = false;   ///< min, max and their indices
-  bool variance = false;   ///< m2, by a second pass over each leaf
-  bool skip_nans = false;  ///< NaNs are counted separately and excluded from the statistics
+  bool extremes = false;      ///< min, max and their indices
+  bool variance = false;      ///< m2, by a second pass over each leaf
+  bool skip_missing = false;  ///< NaNs, and integers that equal `marker`, are left out and counted
+  std::int64_t marker = 0;    ///< the integer that stands for a missing value
 };
+
+/// Whether x is NaN or, if it is an integer, equals the marker.
+template <class T>
+constexpr bool is_missing(T x, [[maybe_unused]] T marker) {
+  if constexpr (std::integral<T>) {
+    return x == marker;
+  } else {
+    return x != x;
+  }
+}
 
 /// On a GPU, one block joins a group of 2^group_levels neighbouring nodes, one per thread.
 template <class T>

@@ -26,10 +26,11 @@ class CompensatedSum {
   long double sum_ = 0, correction_ = 0;
 };
 
+/// Whether x is NaN, or an integer that stands for a missing value.
 template <class T>
-bool is_nan(T x) {
+bool missing(T x, Want want) {
   if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
-  return false;
+  return want.skip_missing && x == static_cast<T>(want.marker);
 }
 
 /// Whether a < b in the order of min and max, in which -0 is below +0.
@@ -46,10 +47,10 @@ PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Wan
   PartialOf<T> exact;
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto index = first + static_cast<std::int64_t>(i);
-    if (is_nan(x[i])) {
-      exact.nans += 1;
-      if (exact.first_nan == no_index) exact.first_nan = index;
-      if (!want.skip_nans) exact.count += 1;
+    if (missing(x[i], want)) {
+      exact.missing += 1;
+      if (exact.first_missing == no_index) exact.first_missing = index;
+      if (!want.skip_missing) exact.count += 1;
       continue;
     }
     exact.count += 1;
@@ -65,26 +66,27 @@ PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Wan
   return exact;
 }
 
-/// The sum of squared deviations of integers from their mean. The integer part of the mean is
-/// subtracted first and exactly, so only small numbers are rounded.
+/// The sum of squared deviations of `counted` integers from their mean sum / counted. The integer
+/// part of the mean is subtracted first and exactly, so only small numbers are rounded.
 template <std::integral T>
-long double squares_about_mean(const T* x, std::uint64_t count) {
-  const auto n = static_cast<Int128>(count);
-  Int128 sum = 0;
-  for (std::uint64_t i = 0; i < count; ++i) sum += x[i];
-  const Int128 whole = sum / n;
-  const long double fraction = static_cast<long double>(sum % n) / static_cast<long double>(count);
+long double squares_about_mean(const T* x, std::uint64_t count, Int128 sum, std::int64_t counted,
+                               Want want) {
+  const Int128 whole = sum / counted;
+  const long double fraction =
+      static_cast<long double>(sum % counted) / static_cast<long double>(counted);
   CompensatedSum m2;
   for (std::uint64_t i = 0; i < count; ++i) {
+    if (missing(x[i], want)) continue;
     const long double delta = static_cast<long double>(x[i] - whole) - fraction;
     m2.add(delta * delta);
   }
   return m2.value();
 }
 
+/// `exact` counts at least one value.
 template <class T>
-Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want want) {
-  const auto skip = [&](T value) { return want.skip_nans && is_nan(value); };
+Reference reference(const T* x, std::uint64_t count, const PartialOf<T>& exact, Want want) {
+  const auto skip = [&](T value) { return want.skip_missing && missing(value, want); };
   CompensatedSum sum, magnitude, m2;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (skip(x[i])) continue;
@@ -93,10 +95,11 @@ Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want 
     if (std::isfinite(size)) magnitude.add(size);
   }
   if constexpr (std::integral<T>) {
-    const long double squares = want.variance ? squares_about_mean(x, count) : 0;
+    const long double squares =
+        want.variance ? squares_about_mean(x, count, exact.sum, exact.count, want) : 0;
     return {sum.value(), magnitude.value(), squares};
   }
-  const long double mean = sum.value() / static_cast<long double>(counted);
+  const long double mean = sum.value() / static_cast<long double>(exact.count);
   for (std::uint64_t i = 0; want.variance && i < count; ++i) {
     if (skip(x[i])) continue;
     const long double delta = static_cast<long double>(x[i]) - mean;
@@ -184,21 +187,22 @@ template <class T>
 LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first, Want want,
                      const PartialOf<T>& partial) {
   const PartialOf<T> exact = exact_part(elements, count, first, want);
-  const Reference wanted = reference(elements, count, exact.count, want);
   // Each value takes part in the additions of its lane and of the tree; two more for conversions.
   const long double additions = leaf_elements / lanes + std::countr_zero(lanes) + 2;
 
-  bool same = partial.count == exact.count && partial.nans == exact.nans &&
-              partial.first_nan == exact.first_nan;
+  bool same = partial.count == exact.count && partial.missing == exact.missing &&
+              partial.first_missing == exact.first_missing;
   if (want.extremes) {
     same = same && partial.min_index == exact.min_index && partial.max_index == exact.max_index;
     if (exact.min_index != no_index) {
       same = same && partial.min == exact.min && partial.max == exact.max;
     }
   }
+  if (exact.count == 0) same = same && partial.sum == 0;
   LeafCheck check;
   check.exact = {same ? 0.0 : 1.0, 0.0};
   if (exact.count == 0) return check;
+  const Reference wanted = reference<T>(elements, count, exact, want);
   const double each = 1 / static_cast<double>(exact.count);
   check.sum = check_sum<T>(partial, exact, wanted, additions);
   check.mean = scaled(check.sum, each);
@@ -221,5 +225,7 @@ template LeafCheck check_leaf(const std::int8_t*, std::uint64_t, std::int64_t, W
                               const PartialOf<std::int8_t>&);
 template LeafCheck check_leaf(const std::uint8_t*, std::uint64_t, std::int64_t, Want,
                               const PartialOf<std::uint8_t>&);
+template LeafCheck check_leaf(const std::uint64_t*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<std::uint64_t>&);
 
 }  // namespace shardstream::reduce

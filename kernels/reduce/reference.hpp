@@ -27,8 +27,8 @@ struct Deviation {
 /// The comparison of a leaf's statistics with the reference of the same elements. A quantity that
 /// is not requested, or undefined for the leaf, has a deviation of 0.
 struct LeafCheck {
-  /// Count, NaNs and, if requested, min, max and their indices: 0 if all are equal, else 1. The
-  /// bound is 0.
+  /// Count, missing values and, if requested, min, max and their indices: 0 if all are equal, else
+  /// 1. The bound is 0.
   Deviation exact;
   /// The bound of the sum is (additions in a lane and in the tree) * 2^-53 * sum of |x|; 0 for
   /// integers.

@@ -59,8 +59,9 @@ ReadingPlan plan_reading(const runtime::Runtime& runtime, const io::Source& sour
                                  static_cast<std::uint64_t>(session.size())),
                    .sizes = {}};
   session.collectively([&] {
-    plan.sizes = pipeline::choose_sizes(runtime.options, runtime.resources,
-                                        pipeline::size_of_shard(source, plan.mine));
+    plan.sizes = pipeline::choose_sizes(
+        runtime.options, runtime.resources,
+        pipeline::size_of_shard(source, plan.mine, runtime.resources.backend));
   });
   return plan;
 }
@@ -88,8 +89,7 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   {
     const measure::HostMemory memory(session, resources.threads, sample);
     ceilings.push_back(memory.read());
-    ceilings.push_back(
-        memory.copy({sizes.readers, sizes.slots, sizes.slot * size_of(source.type())}));
+    ceilings.push_back(memory.copy({sizes.readers, sizes.slots, sizes.slot * sizes.of.moved()}));
   }
   constexpr std::size_t gathered = std::size_t{64} << 10;  // roughly the bytes of a reduction
   const auto gather = measure::all_gather(device, *runtime.communicator, session, effort, gathered);

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "core/statistics.hpp"
+#include "core/text.hpp"
 #include "execution/startup.hpp"
 #include "execution/timeline.hpp"
 #include "ranks/cpus.hpp"
@@ -263,6 +264,9 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "working_directory", std::filesystem::current_path(unknown).string());
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);
+  if (!inputs.applied.empty()) {
+    file.attribute("/input", "applied", join(inputs.applied, ", "));
+  }
   if (!inputs.not_applied.empty()) {
     file.attribute("/input", "not_applied", io::not_applied_text(inputs));
   }

@@ -134,6 +134,9 @@ std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Optio
 void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelemetry& telemetry,
                         const io::Origin& inputs, workloads::Outcome& outcome) {
   describe_rates(outcome, telemetry);
+  if (!inputs.applied.empty()) {
+    outcome.metrics.insert(outcome.metrics.begin(), {"applied", join(inputs.applied, ", ")});
+  }
   if (!inputs.not_applied.empty()) {
     outcome.metrics.insert(outcome.metrics.begin(), {"not_applied", io::not_applied_text(inputs)});
   }

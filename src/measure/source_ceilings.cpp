@@ -11,6 +11,7 @@
 #include "core/parallel.hpp"
 #include "device/host/memory.hpp"
 #include "io/source/direct_file.hpp"
+#include "kernels/data/stored_value.hpp"
 #include "measure/sample.hpp"
 
 namespace shardstream::measure {
@@ -172,9 +173,9 @@ std::optional<Ceiling> storage_read(const ranks::Session& session, const io::Sou
                                     Range shard, Readers readers) {
   const Pieces pieces{shard, readers.piece};
   const auto all = source.stored(shard);
-  const bool readable = all && all->as_wanted;
+  const bool readable = all && all->is_exact;
   const io::DirectFile file = readable ? io::DirectFile(*all->file) : io::DirectFile();
-  const std::uint64_t max_bytes = readers.piece * size_of(source.type());
+  const std::uint64_t max_bytes = readers.piece * source.stored_size();
   const double rate =
       rate_of(session, file.valid() ? pieces.count() : 0, readers.threads,
               io::DirectFile::room(max_bytes), Passes{.count = 1, .seconds = 0.3},
@@ -193,13 +194,13 @@ std::optional<Ceiling> page_cache_read(const ranks::Session& session, const io::
   const Pieces pieces{shard, readers.piece};
   const auto all = source.stored(shard);
   std::vector<Range> cached;
-  if (all && all->as_wanted) {
+  if (all && all->is_exact) {
     for (std::uint64_t place = 0; place < std::min(pieces.count(), max_pieces); ++place) {
       const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
       if (io::cached_share(*all->file, bytes, sampled_pages) == 1.0) cached.push_back(bytes);
     }
   }
-  const std::uint64_t max_bytes = readers.piece * size_of(source.type());
+  const std::uint64_t max_bytes = readers.piece * source.stored_size();
   const double rate = rate_of(
       session, cached.size(), readers.threads, max_bytes, Passes{.count = 3, .seconds = 0.05},
       [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
@@ -218,13 +219,17 @@ std::optional<Ceiling> decode(const ranks::Session& session, const io::Source& s
   const auto decoding = source.decoding();
   const double chunks = decoding ? 4 * static_cast<double>(decoding->per_reader) / 5e8 : 0;
   const Passes passes{.count = 3, .seconds = std::clamp(chunks, 0.07, 0.7)};
-  const double rate =
-      rate_of(session, pieces.count(), readers.threads, source.slot_bytes(readers.piece), passes,
-              [&](std::uint64_t place, std::byte* room) {
-                const Range elements = pieces[place];
-                source.read_into(elements.first, elements.count, room);
-                return elements.count * size_of(source.type());
-              });
+  const std::uint64_t elements_room =
+      readers.convert ? io::DirectFile::room(readers.piece * size_of(source.type())) : 0;
+  const double rate = rate_of(
+      session, pieces.count(), readers.threads, elements_room + source.slot_bytes(readers.piece),
+      passes, [&](std::uint64_t place, std::byte* room) {
+        const Range piece = pieces[place];
+        const std::byte* const stored =
+            source.read_stored(piece.first, piece.count, room + elements_room);
+        if (readers.convert) source.convert(piece.first, piece.count, stored, room);
+        return piece.count * source.stored_size();
+      });
   return agree(session, "decode", rate);
 }
 
@@ -239,7 +244,7 @@ Ceiling read_rate(const ranks::Session& session, const std::string& name, unsign
 std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache) {
   const auto stored = source.stored(shard);
-  const bool as_wanted = session.max(stored && stored->as_wanted ? 1 : 0) > 0;
+  const bool only_read = session.max(stored && stored->is_exact && !readers.convert ? 1 : 0) > 0;
   const bool past_cache = session.max(stored && stored->past_cache && shard.count > 0 ? 1 : 0) > 0;
   std::vector<Ceiling> ceilings;
   const auto add = [&](std::optional<Ceiling> ceiling) {
@@ -247,10 +252,9 @@ std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::So
     ceilings.push_back(std::move(*ceiling));
     ceilings.back().on_path = true;
   };
-  if (!as_wanted) {
+  if (!only_read) {
     add(decode(session, source, shard, readers));
-    for (auto& ceiling : ceilings)
-      ceiling.conditions = read_conditions(source.type(), source.access());
+    for (auto& ceiling : ceilings) ceiling.conditions = read_conditions(source, readers.convert);
   } else {
     if (past_cache || cache.state == "cold" || cache.state == "partly") {
       add(storage_read(session, source, shard, readers));
@@ -263,9 +267,13 @@ std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::So
   return ceilings;
 }
 
-std::string read_conditions(ElementType type, const std::string& access) {
+std::string read_conditions(const io::Source& source, bool convert) {
+  const std::string& access = source.access();
+  const Conversion* const conversion = source.conversion();
+  const std::string type(conversion == nullptr ? name_of(source.type())
+                                               : name_of(conversion->from));
   const bool has_details = access.starts_with("contiguous") || access.starts_with("generated");
-  return fmt::format("{}, {}", name_of(type),
+  return fmt::format("{}, {}", convert && conversion != nullptr ? text_of(*conversion) : type,
                      has_details ? access.substr(0, access.find(',')) : access);
 }
 

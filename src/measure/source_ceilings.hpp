@@ -1,6 +1,6 @@
 // The limits of reading a source into host memory: storage, page cache, decoding, and the memory
 // itself. The functions that measure are collective: all ranks work at the same time, for a
-// fraction of a second. Rates are in GB/s of data.
+// fraction of a second. Rates are in GB/s of stored data (of all data, for a generator).
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,9 @@ PageCache page_cache(const ranks::Session& session, const io::Source& source, Ra
 
 /// The readers of a run.
 struct Readers {
-  unsigned threads;     ///< of one rank
-  std::uint64_t piece;  ///< number of elements that a thread reads at a time
+  unsigned threads;      ///< of one rank
+  std::uint64_t piece;   ///< number of elements that a thread reads at a time
+  bool convert = false;  ///< whether they convert stored elements
 };
 
 /// The rate of direct reads, which bypass the page cache and do not change its state. The pieces
@@ -58,10 +59,10 @@ Ceiling read_rate(const ranks::Session& session, const std::string& name, unsign
                   std::uint64_t room, double seconds,
                   const std::function<std::uint64_t(std::uint64_t place, std::byte* memory)>& read);
 
-/// The conditions of a rate of reading, in words: "f32, contiguous". `access` is Source::access().
-/// Rates are comparable if their conditions are equal. The seed of a generator and the state of the
-/// page cache are not part of the conditions. Not collective.
-std::string read_conditions(ElementType type, const std::string& access);
+/// The conditions of a rate of reading, in words: "f32, contiguous", or "i16 to f32, contiguous" if
+/// readers `convert` stored elements. Rates are comparable if their conditions are equal. The seed
+/// of a generator and the state of the page cache are not part of the conditions. Not collective.
+std::string read_conditions(const io::Source& source, bool convert);
 
 /// The ceilings that limit a run with this source, out of storage_read, page_cache_read and decode.
 /// Collective.

@@ -3,19 +3,28 @@
 #include <algorithm>
 
 #include "core/parallel.hpp"
+#include "io/source/direct_file.hpp"
+#include "kernels/data/convert.hpp"
 
 namespace shardstream::pipeline {
 namespace {
+
+/// Bytes at the begin of a slot for elements that a reader converts.
+std::uint64_t converted_in_slot(const Sizes& sizes) {
+  return sizes.of.converter == Converter::readers
+             ? io::DirectFile::room(sizes.slot * sizes.of.element)
+             : 0;
+}
 
 RingSizes ring_sizes(const Sizes& sizes, const io::Source& source, Range shard) {
   if (shard.count == 0) return {};
   RingSizes ring;
   if (sizes.mode != Mode::mapped) {
-    ring.batch_bytes = sizes.batch * size_of(source.type());
+    ring.batch_bytes = sizes.batch * sizes.of.moved();
     ring.batches = sizes.batches;
   }
   if (is_staged(sizes.mode)) {
-    ring.slot_bytes = source.slot_bytes(sizes.slot);
+    ring.slot_bytes = converted_in_slot(sizes) + source.slot_bytes(sizes.slot);
     ring.slots = sizes.slots;
     ring.readers = sizes.readers;
   }
@@ -34,10 +43,17 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
     : source_(source),
       shard_(shard),
       sizes_(sizes),
-      element_(size_of(source.type())),
+      moved_(sizes.of.moved()),
       heartbeat_(heartbeat),
-      loaded_(host_buffer(device, sizes.mode, shard.count * element_)),
-      ring_(device, recorder, ring_sizes(sizes, source, shard), heartbeat) {}
+      loaded_(host_buffer(device, sizes.mode, shard.count * moved_)),
+      converted_(device, device::Memory::device, sizes.converted * sizes.of.element),
+      ring_(device, recorder, ring_sizes(sizes, source, shard), heartbeat) {
+  if (!converts_on_device()) return;
+  missing_on_device_ = {device, device::Memory::device, 1};
+  downloaded_missing_ = {device, device::Memory::pinned, 1};
+  zero_ = {device, device::Memory::pinned, 1};
+  zero_[0] = 0;
+}
 
 Range Feed::batch(std::uint64_t number) const {
   return intersection(shard_, {shard_.first + number * sizes_.batch, sizes_.batch});
@@ -55,54 +71,110 @@ std::uint64_t Feed::pieces() const {
   return last * pieces_per_batch() + ceil_div(batch(last).count, sizes_.slot);
 }
 
-Feed::Read Feed::from_source(const OnRead& on_read) const {
+Feed::Read Feed::from_source(const OnRead& on_read) {
   return [this, &on_read](Range elements, std::byte* slot) {
-    const std::byte* const data = source_.read_into(elements.first, elements.count, slot);
+    const std::byte* const data =
+        source_.read_stored(elements.first, elements.count, slot + converted_in_slot(sizes_));
     on_read(elements, data);
-    return data;
+    if (sizes_.of.converter != Converter::readers) return data;
+    missing_by_readers_ += source_.convert(elements.first, elements.count, data, slot);
+    return static_cast<const std::byte*>(slot);
   };
+}
+
+UploadRing::OnBatch Feed::converted(const OnBatch& on_batch) {
+  return [this, &on_batch](device::Stream& compute, std::uint64_t number, const std::byte* data) {
+    const Range elements = batch(number);
+    if (converts_on_device() && data != converted_data(elements)) {
+      compute.launch(convert_kernel(), {.conversion = *source_.conversion(),
+                                        .stored = data,
+                                        .elements = converted_data(elements),
+                                        .count = elements.count,
+                                        .missing = missing_on_device_.data()});
+      data = converted_data(elements);
+    }
+    if (on_batch) on_batch(compute, {number, elements, data});
+  };
+}
+
+/// Clears the number of missing values, before elements are converted.
+void Feed::begin_count() {
+  missing_by_readers_ = 0;
+  if (!converts_on_device()) return;
+  compute().upload(missing_on_device_.data(), zero_.data(), zero_.bytes());
+}
+
+std::uint64_t Feed::missing() const {
+  return converts_on_device() ? downloaded_missing_[0] : missing_by_readers_.load();
 }
 
 void Feed::load(const OnRead& on_read) {
   if (sizes_.mode == Mode::stream) return;
+  begin_count();
   if (sizes_.mode != Mode::resident) return load_host_memory(on_read);
-  stage(reads, from_source(on_read), {});
+  const OnBatch nothing;
+  stage(reads, from_source(on_read), converts_on_device() ? converted(nothing) : nullptr);
   compute().synchronize();
 }
 
 void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
-  const UploadRing::OnBatch on_bytes = [&](device::Stream& compute, std::uint64_t number,
-                                           const std::byte* data) {
-    on_batch(compute, {number, batch(number), data});
-  };
+  const UploadRing::OnBatch on_bytes = converted(on_batch);
+  const bool converts =
+      sizes_.mode == Mode::stream || (converts_on_device() && sizes_.mode != Mode::resident);
+  if (converts) begin_count();
   switch (sizes_.mode) {
     case Mode::stream:
-      return stage(reads, from_source(on_read), on_bytes);
+      stage(reads, from_source(on_read), on_bytes);
+      break;
     case Mode::pageable:
-      return stage(
+      stage(
           copies,
           [&](Range elements, std::byte* to) {
-            std::copy_n(loaded_data(elements), elements.count * element_, to);
+            std::copy_n(loaded_data(elements), elements.count * moved_, to);
             return to;
           },
           on_bytes);
+      break;
     case Mode::pinned:
     case Mode::write_combined:
-      return upload_loaded(on_bytes);
+      upload_loaded(on_bytes);
+      break;
     case Mode::mapped:
     case Mode::resident:
-      return run_in_place(on_bytes);
+      run_in_place(on_bytes);
   }
+  if (!converts_on_device()) return;
+  compute().download(downloaded_missing_.data(), missing_on_device_.data(),
+                     downloaded_missing_.bytes());
 }
 
 void Feed::load_host_memory(const OnRead& on_read) {
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    std::byte* const to = loaded_data(elements);
-    source_.read(elements.first, elements.count, to);
-    on_read(elements, to);
+    load_piece(elements, loaded_data(elements), on_read);
     report_step("piece", number);
   });
+}
+
+void Feed::load_piece(Range elements, std::byte* to, const OnRead& on_read) {
+  if (sizes_.of.converter == Converter::none) {
+    source_.read(elements.first, elements.count, to);
+    return on_read(elements, to);
+  }
+  const io::AlignedBytes slot(io::DirectFile::block(),
+                              io::DirectFile::room(source_.slot_bytes(elements.count)));
+  const std::byte* const stored = source_.read_stored(elements.first, elements.count, slot.data());
+  on_read(elements, stored);
+  if (converts_on_device()) {
+    std::copy_n(stored, elements.count * moved_, to);
+  } else {
+    missing_by_readers_ += source_.convert(elements.first, elements.count, stored, to);
+  }
+}
+
+std::byte* Feed::converted_data(Range elements) const {
+  const bool keeps_all = sizes_.mode == Mode::resident;
+  return converted_.data() + (keeps_all ? (elements.first - shard_.first) * sizes_.of.element : 0);
 }
 
 void Feed::stage(const ReaderPhase& reader_phase, const Read& read,
@@ -113,8 +185,8 @@ void Feed::stage(const ReaderPhase& reader_phase, const Read& read,
   job.piece = [this](std::uint64_t number) {
     const Range elements = piece(number);
     const std::uint64_t in_batch = number / pieces_per_batch();
-    return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
-                 elements.count * element_};
+    return Piece{in_batch, (elements.first - batch(in_batch).first) * moved_,
+                 elements.count * moved_};
   };
   job.reader_phase = reader_phase;
   job.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
@@ -127,7 +199,7 @@ void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
   UploadRing::Job job;
   job.batches = job.pieces = batches();
   job.piece = [this](std::uint64_t number) {
-    return Piece{number, 0, batch(number).count * element_};
+    return Piece{number, 0, batch(number).count * moved_};
   };
   job.read = [this](std::uint64_t number, std::byte*) { return loaded_data(batch(number)); };
   job.on_batch = on_batch;
@@ -138,14 +210,18 @@ void Feed::run_in_place(const UploadRing::OnBatch& on_batch) {
   for (std::uint64_t number = 0; number < batches(); ++number) {
     report_step("batch", number);
     const Range elements = batch(number);
-    ring_.run_kernels(number,
-                      sizes_.mode == Mode::mapped ? loaded_data(elements) : ring_.data(number),
-                      elements.count * element_, on_batch);
+    ring_.run_kernels(number, data_in_place(number), elements.count * moved_, on_batch);
   }
 }
 
+/// The data of a batch in mode mapped or resident.
+const std::byte* Feed::data_in_place(std::uint64_t number) {
+  if (sizes_.mode == Mode::mapped) return loaded_data(batch(number));
+  return converts_on_device() ? converted_data(batch(number)) : ring_.data(number);
+}
+
 std::byte* Feed::loaded_data(Range elements) const {
-  return loaded_.data() + (elements.first - shard_.first) * element_;
+  return loaded_.data() + (elements.first - shard_.first) * moved_;
 }
 
 void Feed::report_step(const char* what, std::uint64_t number) {

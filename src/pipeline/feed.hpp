@@ -1,7 +1,9 @@
 // Moves a rank's shard to its kernels: source -> readers -> slots -> batches -> on_batch. Feed
-// knows elements, and their place in each pipeline.mode. UploadRing has the schedule.
+// knows elements, their conversion, and their place in each pipeline.mode. UploadRing has the
+// schedule.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,15 +34,15 @@ class Feed {
   /// Enqueues work on `compute` that reads the batch. The batch stays valid until that work is
   /// done. The thread of run() calls it, in the order of the batches.
   using OnBatch = std::function<void(device::Stream& compute, const Batch& batch)>;
-  /// Gets elements that a reader has read from the source. Several reader threads may call it at a
-  /// time.
+  /// Gets elements that a reader has read from the source, as they are stored. Several reader
+  /// threads may call it at a time.
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
   Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
        const Sizes& sizes, ranks::Heartbeat* heartbeat = nullptr);
 
-  /// Loads the data to its place for the mode. Call it before timing starts. Does nothing for
-  /// `stream`.
+  /// Loads the data to its place for the mode, as elements or, in host memory of a device that
+  /// converts, as they are stored. Call it before timing starts. Does nothing for `stream`.
   void load(const OnRead& on_read);
 
   /// Processes all batches of the shard in order. When it returns, the source has been read and all
@@ -48,6 +50,9 @@ class Feed {
   void run(const OnBatch& on_batch, const OnRead& on_read);
 
   device::Stream& compute() { return ring_.compute(); }
+
+  /// The number of missing values of the shard, after a run() and all work on compute().
+  std::uint64_t missing() const;
 
   std::uint64_t batches() const { return ceil_div(shard_.count, sizes_.batch); }
   /// The elements of batch `number`.
@@ -62,24 +67,36 @@ class Feed {
   std::uint64_t pieces_per_batch() const { return ceil_div(sizes_.batch, sizes_.slot); }
   std::uint64_t pieces() const;
 
-  /// A function that reads from the source and calls `on_read`, which must outlive it.
-  Read from_source(const OnRead& on_read) const;
+  /// A function that reads from the source, calls `on_read`, which must outlive it, and converts if
+  /// readers do so.
+  Read from_source(const OnRead& on_read);
+  /// Calls on_batch for the bytes of the ring, after their conversion on the device if there is
+  /// one. Without on_batch it only converts.
+  UploadRing::OnBatch converted(const OnBatch& on_batch);
   void load_host_memory(const OnRead& on_read);
+  void load_piece(Range elements, std::byte* to, const OnRead& on_read);
   /// Uploads all pieces through the slots.
   void stage(const ReaderPhase& reader_phase, const Read& read,
              const UploadRing::OnBatch& on_batch);
   void upload_loaded(const UploadRing::OnBatch& on_batch);
   void run_in_place(const UploadRing::OnBatch& on_batch);
+  bool converts_on_device() const { return sizes_.of.converter == Converter::device; }
+  void begin_count();
   std::byte* loaded_data(Range elements) const;
+  std::byte* converted_data(Range elements) const;
+  const std::byte* data_in_place(std::uint64_t number);
   void report_step(const char* what, std::uint64_t number);
 
   const io::Source& source_;
   Range shard_;
   Sizes sizes_;
-  std::uint64_t element_;
+  std::uint64_t moved_;  // bytes of an element in slots and in the ring
   ranks::Heartbeat* heartbeat_;
-  device::Buffer<std::byte> loaded_;  // the shard, in modes with host_memory()
-  UploadRing ring_;                   // has space for all batches in mode resident
+  device::Buffer<std::byte> loaded_;     // the shard, in modes with host_memory()
+  device::Buffer<std::byte> converted_;  // Sizes::converted elements
+  std::atomic<std::uint64_t> missing_by_readers_ = 0;
+  device::Buffer<std::uint64_t> missing_on_device_, downloaded_missing_, zero_;
+  UploadRing ring_;  // has space for all batches in mode resident
 };
 
 }  // namespace shardstream::pipeline

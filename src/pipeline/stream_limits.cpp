@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "kernels/data/convert.hpp"
 
 namespace shardstream::pipeline {
 namespace {
@@ -19,24 +20,25 @@ std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
 void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
                          std::uint64_t wanted_batches, const ShardSize& shard,
                          const DeviceState& state, std::uint64_t host_bytes) {
-  const std::uint64_t element = shard.element;
-  const std::uint64_t need = sizes.device_bytes(element) +
-                             ceil_div(sizes.batch, state.unit) * state.per_unit + state.fixed;
+  const std::uint64_t moved = shard.of.moved();
+  const std::uint64_t need =
+      sizes.device_bytes() + ceil_div(sizes.batch, state.unit) * state.per_unit + state.fixed;
   if (need <= sizes.device_limit) return;
   if (sizes.mode == Mode::resident) {
     throw UsageError(
         fmt::format("pipeline.mode is resident, but the rank's shard of {} does not fit into {} of "
                     "device memory ({} free): use --pipeline.mode stream, or more ranks",
-                    format_size(shard.elements * element), format_size(sizes.device_limit),
+                    format_size(shard.elements * shard.of.element), format_size(sizes.device_limit),
                     format_size(resources.device_memory)));
   }
   // With a smaller batch, there are as many batches as requested, and the state of one of them.
-  const std::uint64_t per_unit = wanted_batches * state.unit * element + state.per_unit;
+  const std::uint64_t converted = sizes.converted > 0 ? state.unit * shard.of.element : 0;
+  const std::uint64_t per_unit = wanted_batches * state.unit * moved + converted + state.per_unit;
   const std::uint64_t units =
       sizes.device_limit > state.fixed ? (sizes.device_limit - state.fixed) / per_unit : 0;
   const bool leaves_room = resources.backend == Backend::host && host_bytes > 0;
   const std::string remedy =
-      units > 0     ? fmt::format("use --pipeline.batch {}B or less", units * state.unit * element)
+      units > 0     ? fmt::format("use --pipeline.batch {}B or less", units * state.unit * moved)
       : leaves_room ? fmt::format(
                           "with --pipeline.gpu-memory auto, each rank needs {} of memory in "
                           "all; raise the memory limit of the job, or start fewer ranks per host",
@@ -45,15 +47,15 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
   throw UsageError(fmt::format(
       "pipeline.batch: {} batches of {} need {} of device memory, but only {} may be used ({} "
       "free): {}",
-      sizes.batches, format_size(sizes.batch * element), format_size(need),
+      sizes.batches, format_size(sizes.batch * moved), format_size(need),
       format_size(sizes.device_limit), format_size(resources.device_memory), remedy));
 }
 
 void check_host_memory(const Sizes& sizes, const runtime::Resources& resources,
                        const ShardSize& shard, std::uint64_t decoding) {
-  const std::uint64_t need =
-      sizes.host_bytes(shard.elements, shard.element) + decoding + resources.process_memory +
-      (resources.backend == Backend::host ? sizes.device_bytes(shard.element) : 0);
+  const std::uint64_t need = sizes.host_bytes(shard.elements) + decoding +
+                             resources.process_memory +
+                             (resources.backend == Backend::host ? sizes.device_bytes() : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(
@@ -66,17 +68,41 @@ void check_host_memory(const Sizes& sizes, const runtime::Resources& resources,
 
 }  // namespace
 
-std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
-  return mode == Mode::mapped ? 0 : saturating_product(batch * element, batches);
+ElementSize element_size(const io::Source& source, Backend backend) {
+  const Conversion* const conversion = source.conversion();
+  const bool on_device =
+      conversion != nullptr && backend == Backend::cuda && always_fits(*conversion);
+  return {.converter = conversion == nullptr ? Converter::none
+                       : on_device           ? Converter::device
+                                             : Converter::readers,
+          .stored = source.stored_size(),
+          .element = size_of(source.type())};
 }
 
-std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
-  return (host_memory(mode) ? shard * element : 0) +
-         (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
+std::uint64_t Sizes::device_bytes() const {
+  const std::uint64_t ring =
+      mode == Mode::mapped ? 0 : saturating_product(batch * of.moved(), batches);
+  return saturating_sum({ring, saturating_product(converted, of.element)});
 }
 
-ShardSize size_of_shard(const io::Source& source, Range shard) {
-  return {shard.count, size_of(source.type()), source.decoding()};
+std::uint64_t Sizes::host_bytes(std::uint64_t shard) const {
+  // A reader that converts has the stored elements in the slot, too.
+  const std::uint64_t in_slot = of.moved() + (of.converter == Converter::readers ? of.stored : 0);
+  const std::uint64_t rings = is_staged(mode) ? saturating_product(slot * in_slot, slots) : 0;
+  if (!host_memory(mode)) return rings;
+  // A reader that loads elements as they are stored has those of a slot.
+  const bool converts = of.converter != Converter::none;
+  return saturating_sum(
+      {rings, shard * of.moved(), converts ? saturating_product(slot * of.stored, readers) : 0});
+}
+
+std::uint64_t Sizes::bytes_of_pass() const {
+  if (mode == Mode::stream) return of.stored;
+  return mode == Mode::resident ? of.element : of.moved();
+}
+
+ShardSize size_of_shard(const io::Source& source, Range shard, Backend backend) {
+  return {shard.count, element_size(source, backend), source.decoding()};
 }
 
 Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resources,
@@ -84,28 +110,33 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
   // Every size is limited to the size of the shard before it is rounded up.
   const std::uint64_t whole_shard = whole_units(shard.elements, state.unit);
   const auto elements = [&](std::uint64_t bytes) {
-    return whole_units(std::min(ceil_div(bytes, shard.element), whole_shard), state.unit);
+    return whole_units(std::min(ceil_div(bytes, shard.of.moved()), whole_shard), state.unit);
   };
   Sizes sizes;
   sizes.mode = options.mode;
+  sizes.of = shard.of;
   const StagingSizes staged = staging_sizes(
       options, resources, shard.decoding ? ReaderWork::decoding : ReaderWork::copying);
   sizes.readers = staged.readers;
   sizes.slots = staged.slots;
   sizes.slot = elements(staged.slot_bytes);
-  sizes.batch = sizes.mode == Mode::resident && !options.batch
+  // A device that converts a shard as it is loaded keeps it apart from the ring.
+  const bool converts = shard.of.converter == Converter::device;
+  const bool ring_has_all = sizes.mode == Mode::resident && !converts;
+  sizes.batch = ring_has_all && !options.batch
                     ? whole_shard
                     : elements(options.batch.value_or(std::uint64_t{64} << 20));
   sizes.batches = options.batches;
   sizes.slot = std::min(sizes.slot, sizes.batch);
   const std::uint64_t all_batches =
       std::max<std::uint64_t>(1, ceil_div(shard.elements, sizes.batch));
-  if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
+  if (ring_has_all || sizes.batches > all_batches) sizes.batches = all_batches;
+  if (converts) sizes.converted = sizes.mode == Mode::resident ? whole_shard : sizes.batch;
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard.elements, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
   const std::uint64_t decoding = shard.decoding ? shard.decoding->host_bytes(sizes.readers) : 0;
   // Without a shard in host memory, which check_host_memory() counts.
-  const std::uint64_t host_bytes = saturating_sum({sizes.host_bytes(0, shard.element), decoding});
+  const std::uint64_t host_bytes = saturating_sum({sizes.host_bytes(0), decoding});
   sizes.device_limit = device_limit(options, resources, host_bytes);
   check_device_memory(sizes, resources, options.batches, shard, state,
                       options.gpu_memory ? 0 : host_bytes);
@@ -113,19 +144,20 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
   return sizes;
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
-                                                            std::uint64_t element) {
+std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes) {
+  const std::uint64_t element = sizes.of.moved();
   return {{"pipeline.batch", sizes.batch * element}, {"pipeline.batches", sizes.batches},
           {"pipeline.slot", sizes.slot * element},   {"pipeline.slots", sizes.slots},
           {"pipeline.readers", sizes.readers},       {"pipeline.gpu-memory", sizes.device_limit}};
 }
 
 measure::Readers readers_of(const Sizes& sizes) {
-  return {sizes.readers, sizes.slot};
+  return {sizes.readers, sizes.slot, sizes.of.converter == Converter::readers};
 }
 
 std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime, const Sizes& sizes,
-                                              std::uint64_t element, std::uint64_t shard_bytes) {
+                                              std::uint64_t shard) {
+  const std::uint64_t element = sizes.of.moved(), shard_bytes = shard * element;
   const auto& resources = runtime.resources;
   const ranks::Session& session = runtime.session;
   const std::uint64_t bytes =

@@ -61,13 +61,18 @@ constexpr float odd_float(std::int32_t x) {
 }
 /// An integer of more than 53 bits is first shortened, so that its conversion to double is exact:
 /// the lowest eleven bits are cleared, and if one of them was set, bit 11 is set.
+constexpr double exact_double(std::uint64_t x) {
+  const bool marked = (x >> 53) != 0 && (x & 0x7ffu) != 0;
+  const std::uint64_t kept = (x >> 53) != 0 ? x & ~std::uint64_t{0x7ff} : x;
+  return static_cast<double>(marked ? kept | 0x800u : kept);
+}
+constexpr float odd_float(std::uint64_t x) {
+  return odd_float(exact_double(x));
+}
 constexpr float odd_float(std::int64_t x) {
-  const std::uint64_t size =
-      x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
-  const bool marked = (size >> 53) != 0 && (size & 0x7ffu) != 0;
-  const std::uint64_t kept = (size >> 53) != 0 ? size & ~std::uint64_t{0x7ff} : size;
-  const auto exact = static_cast<double>(marked ? kept | 0x800u : kept);
-  return odd_float(x < 0 ? -exact : exact);
+  const auto size =
+      exact_double(x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x));
+  return odd_float(x < 0 ? -size : size);
 }
 
 /// `yes` or `no`, with masks, since compilers do not vectorise conditional floating-point code.

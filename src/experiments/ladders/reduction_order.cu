@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(reduce::cuda::leaf_threads<T, Lanes>,
     make_leaves(const T* elements, std::uint64_t count, unsigned leaf, PartialOf<T>* to) {
   __shared__ alignas(16) unsigned char shared[reduce::cuda::leaf_scratch<Lanes>];
   const std::uint64_t offset = std::uint64_t{blockIdx.x} * leaf, left = count - offset;
-  const PartialOf<T> made = reduce::cuda::reduce_leaf<T, Lanes, Extremes, Variance, Flight>(
+  const PartialOf<T> made = reduce::cuda::reduce_leaf<T, Lanes, Extremes, Variance, false, Flight>(
       elements + offset, static_cast<unsigned>(left < leaf ? left : leaf),
       static_cast<std::int64_t>(offset), {}, shared);
   if (threadIdx.x == 0) to[blockIdx.x] = made;

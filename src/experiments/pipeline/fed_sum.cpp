@@ -23,7 +23,8 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
     const auto memory =
         reduce::tree_memory<typename decltype(type)::type>(ceil_div(shard.count, leaf_elements));
     return shardstream::pipeline::choose_sizes(
-        options, bench.resources(), shardstream::pipeline::size_of_shard(source, shard),
+        options, bench.resources(),
+        shardstream::pipeline::size_of_shard(source, shard, bench.resources().backend),
         {.unit = leaf_elements, .per_unit = memory.per_leaf, .fixed = memory.fixed});
   });
 }
@@ -63,6 +64,7 @@ template reduce::Sum<double> reference_sum<float>(const io::Source&, Range, unsi
 template reduce::Sum<double> reference_sum<double>(const io::Source&, Range, unsigned);
 template reduce::Sum<std::int64_t> reference_sum<std::int8_t>(const io::Source&, Range, unsigned);
 template reduce::Sum<std::int64_t> reference_sum<std::uint8_t>(const io::Source&, Range, unsigned);
+template reduce::Sum<std::int64_t> reference_sum<std::uint64_t>(const io::Source&, Range, unsigned);
 template reduce::Sum<std::int64_t> reference_sum<std::int32_t>(const io::Source&, Range, unsigned);
 template reduce::Sum<std::int64_t> reference_sum<std::int64_t>(const io::Source&, Range, unsigned);
 

@@ -68,7 +68,7 @@ Range leaves_to_read(const Bench& bench, const io::Source& source) {
   const Range mine = shardstream::shard(source.order().count(), leaf_elements,
                                         static_cast<std::uint64_t>(bench.rank()),
                                         static_cast<std::uint64_t>(bench.at_once()));
-  return intersection(mine, {mine.first, max / size_of(source.type())});
+  return intersection(mine, {mine.first, max / source.stored_size()});
 }
 
 /// The part of the data set that this rank reads.
@@ -87,7 +87,7 @@ class Part {
   const io::Source& source() const { return *source_; }
   const shardstream::pipeline::Sizes& sizes() const { return sizes_; }
   Range shard() const { return shard_; }
-  std::uint64_t bytes() const { return shard_.count * size_of(source_->type()); }
+  std::uint64_t bytes() const { return shard_.count * source_->stored_size(); }
 
   /// Times the readers with their slots, without copies.
   Timing time_readers() const {
@@ -103,7 +103,7 @@ class Part {
       parallel_for(sizes_.readers, sizes_.readers, [&](std::uint64_t reader) {
         for (std::uint64_t i = next++; i < pieces; i = next++) {
           const Range piece = intersection(shard_, {shard_.first + i * sizes_.slot, sizes_.slot});
-          (void)source_->read_into(piece.first, piece.count, slots[reader].data());
+          (void)source_->read_stored(piece.first, piece.count, slots[reader].data());
         }
       });
     };

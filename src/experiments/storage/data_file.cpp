@@ -12,15 +12,14 @@ namespace shardstream::experiments::storage {
 DataFile::DataFile(const Options& options, std::string_view key) : key_(key) {
   const std::string& text = options.text(key);
   expect(!text.empty(), "an experiment runs only if the file that it needs is named");
-  const auto [file, path] = io::dataset_name(text);
-  file_ = file;
-  path_ = path;
+  const io::DatasetName name = io::dataset_name(text);
+  file_ = name.file;
+  path_ = name.path_and_member();
 }
 
 std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {
   try {
-    return io::open_hdf5_source(file_, path_, std::nullopt, way, io::ReadOrder::elements,
-                                io::Unwritten::fill, "");
+    return io::open_hdf5_source(file_, path_, {.way = way});
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {

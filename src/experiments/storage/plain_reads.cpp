@@ -134,7 +134,7 @@ void Reader::read_stretch(const io::Source& source, std::uint64_t first, std::ui
   std::atomic<std::uint64_t> next = first;
   parallel_for(threads, threads, [&](std::uint64_t thread) {
     for (std::uint64_t piece = next++; piece < first + count; piece = next++) {
-      const std::byte* const data = source.read_into(
+      const std::byte* const data = source.read_stored(
           piece * piece_bytes / element_, pieces_.bytes_of(piece) / element_, slots[thread].data());
       pieces_.note(piece, data);
     }

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/filters.hpp"
+#include "io/hdf5/member.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
 
@@ -25,6 +27,10 @@ constexpr std::size_t max_links_visited = 20'000;
 constexpr std::size_t max_listed = 10;
 constexpr std::size_t max_link_bytes = 16'384;
 
+/// netCDF's NAME of a dimension scale that only stands for the length of a dimension.
+constexpr std::string_view netcdf_dimension =
+    "This is a netCDF dimension but not a netCDF variable";
+
 /// Whether a part of the path is internal to another program: MATLAB's #refs# and
 /// #subsystem#, and PyTables's indices, _i_NAME.
 bool is_internal(std::string_view path) {
@@ -33,8 +39,8 @@ bool is_internal(std::string_view path) {
   });
 }
 
-/// Whether a type that is not a number contains numbers, such as those of h5py's complex numbers
-/// and booleans. Records are tables.
+/// Whether a type that is not a number contains numbers, such as those of h5py's complex numbers.
+/// Records are tables.
 bool holds_numbers(hid_t type) {
   const H5T_class_t kind = H5Tget_class(type);
   if (kind == H5T_COMPOUND) {
@@ -42,6 +48,27 @@ bool holds_numbers(hid_t type) {
            H5Tget_member_class(type, 1) == H5T_FLOAT;
   }
   return kind != H5T_STRING && kind != H5T_REFERENCE && kind != H5T_OPAQUE;
+}
+
+Entry describe_unusual(hid_t type, std::string path) {
+  Entry entry{std::move(path), holds_numbers(type) ? Use::numbers : Use::others,
+              describe_type(type)};
+  if (const auto members = numeric_members(type); !members.empty()) {
+    entry.member = members.front();
+    entry.remark += fmt::format(", for example {}{{{}}}", entry.path, entry.member);
+  }
+  return entry;
+}
+
+/// Describes a data set whose values can be computed: a dimension scale, or any other.
+Entry describe_numbers(hid_t dataset, std::string path) {
+  if (hdf5::read_text_attribute(dataset, "CLASS") != "DIMENSION_SCALE") {
+    return {std::move(path), Use::computable};
+  }
+  if (hdf5::read_text_attribute(dataset, "NAME").starts_with(netcdf_dimension)) {
+    return {std::move(path), Use::others, "a dimension without coordinates"};
+  }
+  return {std::move(path), Use::coordinates, "coordinates"};
 }
 
 Entry describe(hid_t dataset, std::string path) {
@@ -53,19 +80,19 @@ Entry describe(hid_t dataset, std::string path) {
     return {std::move(path), Use::others, "no elements"};
   }
   if (!natural_type(type.get())) {
-    return {std::move(path), holds_numbers(type.get()) ? Use::numbers : Use::others,
-            describe_type(type.get())};
+    return describe_unusual(type.get(), std::move(path));
   }
   if (const auto filter = missing_filter(creation.get())) {
     return {std::move(path), Use::numbers, fmt::format("filter {} is missing", *filter)};
   }
-  return {std::move(path), Use::computable};
+  return describe_numbers(dataset, std::move(path));
 }
 
 struct Visit {
   const std::string& prefix;
   hdf5::Properties access = access_without_external_links();
   std::vector<Entry> found = {};
+  std::set<std::string> coordinates = {};  ///< paths of data sets that others name as coordinates
   std::size_t links = 0;
   std::exception_ptr problem = {};
 };
@@ -86,9 +113,21 @@ std::string target_of(hid_t group, const char* path, const H5L_info_t& link) {
   return "a link of an unknown kind";
 }
 
+/// Adds the paths of the data sets that the one at `path` names in attributes of the CF
+/// conventions.
+void note_coordinates(hid_t dataset, const std::string& path, std::set<std::string>& paths) {
+  const std::string group = path.substr(0, path.rfind('/') + 1);
+  for (const auto* const attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
+    const std::string text = hdf5::read_text_attribute(dataset, attribute);
+    for (const std::string_view name : split(text, ' ')) {
+      const std::string named = group + std::string(name);
+      if (named != path) paths.insert(named);
+    }
+  }
+}
+
 /// Nothing if the link leads to a group or a named type.
-std::optional<Entry> entry_of(hid_t group, const char* path, const H5L_info_t& link,
-                              const Visit& visit) {
+std::optional<Entry> entry_of(hid_t group, const char* path, const H5L_info_t& link, Visit& visit) {
   std::string whole = visit.prefix + path;
   if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT) {
     return Entry{std::move(whole), Use::unopened, target_of(group, path, link)};
@@ -100,6 +139,7 @@ std::optional<Entry> entry_of(hid_t group, const char* path, const H5L_info_t& l
                  link.type == H5L_TYPE_SOFT ? target_of(group, path, link) : reason};
   }
   if (H5Iget_type(object.get()) != H5I_DATASET) return std::nullopt;
+  note_coordinates(object.get(), whole, visit.coordinates);
   return describe(object.get(), std::move(whole));
 }
 
@@ -133,6 +173,12 @@ Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& pr
                     name, hdf5::Reasons().innermost()));
   }
   entries_ = std::move(visit.found);
+  for (Entry& entry : entries_) {
+    if (entry.use == Use::computable && visit.coordinates.contains(entry.path)) {
+      entry.use = Use::coordinates;
+      entry.remark = "coordinates";
+    }
+  }
   is_complete_ = visit.links <= max_links_visited;
   std::ranges::stable_sort(entries_, {}, &Entry::use);
 }

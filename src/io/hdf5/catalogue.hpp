@@ -1,5 +1,6 @@
-// The data sets of a file as a user chooses among them: those that can be computed come first, and
-// internals of other programs are left out. The caller must hold the lock.
+// The data sets of a file as a user chooses among them: those that can be computed come first,
+// coordinates come after the data, and internals of other programs are left out. The caller must
+// hold the lock.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,23 @@ namespace shardstream::io {
 class Catalogue {
  public:
   enum class Use : std::uint8_t {
-    computable,  ///< numbers, with the filters that they need
-    numbers,     ///< numbers in a form that the program cannot compute
-    unopened,    ///< a link that is not followed or is broken, or an object that cannot be opened
-    others       ///< tables, strings, references or opaque values, or no elements
+    computable,   ///< numbers, with the filters that they need
+    numbers,      ///< numbers in a form that the program cannot compute
+    unopened,     ///< a link that is not followed or is broken, or an object that cannot be opened
+    coordinates,  ///< computable, but they describe other data sets: see the constructor
+    others        ///< tables, strings, references or opaque values, or no elements
   };
   struct Entry {
     std::string path;
     Use use;
-    std::string remark = {};  ///< the reason why it is not computable: "compound values"
+    std::string remark = {};  ///< "coordinates", or the reason why it is not computable
+    std::string member = {};  ///< the first member with numbers, of compound values
   };
 
-  /// Lists the data sets in `group` and below. Their paths get the prefix `prefix`, which ends in
+  /// Lists the data sets in `group` and below. Coordinates are the dimension scales of HDF5, such
+  /// as netCDF's coordinate variables, and the data sets that another one names in the attributes
+  /// of the CF conventions for this: `coordinates`, `bounds`, `climatology` and `grid_mapping`.
+  /// Their paths get the prefix `prefix`, which ends in
   /// '/'. The number of visited links is bounded, and links to other files are not followed. `name`
   /// is the name of the file for messages. Throws UsageError if the links cannot be listed.
   Catalogue(hid_t group, const std::string& name, const std::string& prefix);

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "core/error.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using hdf5::check;
-
-constexpr H5Z_filter_t lzf = 32'000;
 
 struct Filter {
   H5Z_filter_t id;
@@ -41,15 +37,6 @@ bool can_decode(H5Z_filter_t id) {
          (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0;
 }
 
-/// The remedy if this HDF5 cannot decode a filter. h5repack has the same HDF5, so it cannot help.
-std::string_view remedy_for(H5Z_filter_t id) {
-  return id == lzf
-             ? "rewrite the file with h5py, which has it, for example with compression='gzip' "
-               "(h5repack lacks it, too)"
-             : "install its plugin and set HDF5_PLUGIN_PATH, or rewrite the file with a "
-               "program that has it, such as h5py with the package hdf5plugin";
-}
-
 }  // namespace
 
 std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
@@ -57,9 +44,12 @@ std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
   for (const Filter& filter : all_of(creation)) {
     texts.push_back(filter.text);
     if (can_decode(filter.id)) continue;
+    // h5repack has the same HDF5, so it cannot help.
     throw UsageError(
-        fmt::format("{} is compressed with filter {}, which this HDF5 does not have: {}", name,
-                    filter.text, remedy_for(filter.id)));
+        fmt::format("{} is compressed with filter {}, which this HDF5 does not have: install its "
+                    "plugin and set HDF5_PLUGIN_PATH, or rewrite the file with a program that has "
+                    "it, such as h5py with the package hdf5plugin",
+                    name, filter.text));
   }
   return texts;
 }

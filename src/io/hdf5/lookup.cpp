@@ -7,6 +7,7 @@
 
 #include "core/text.hpp"
 #include "io/hdf5/catalogue.hpp"
+#include "io/hdf5/lzf.hpp"
 #include "io/hdf5/unreadable_file.hpp"
 
 namespace shardstream::io {
@@ -28,10 +29,10 @@ std::string_view meant(const std::string& path, const std::vector<std::string>& 
   return whole[static_cast<std::size_t>(index)];
 }
 
-/// Whether there is a link at `path`, even a broken one.
-bool link_exists(hid_t file, const std::string& path) {
+/// Whether there is a link at `path`, even a broken one. `access` are properties of link access.
+bool link_exists(hid_t file, const std::string& path, hid_t access = H5P_DEFAULT) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    if (H5Lexists(file, path.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
+    if (H5Lexists(file, path.substr(0, end).c_str(), access) <= 0) return false;
     if (end == std::string::npos) return true;
   }
 }
@@ -61,6 +62,34 @@ std::vector<std::string> paths_of(const Catalogue& catalogue) {
   throw UsageError(fmt::format("there is no '{}' in '{}': {}", path, name,
                                near.empty() ? "its data sets are " + catalogue.text()
                                             : fmt::format("did you mean {}?", near)));
+}
+
+[[noreturn]] void fail_without_data(const std::string& name, const Catalogue& catalogue) {
+  const auto& all = catalogue.entries();
+  const auto table = std::ranges::find_if(all, [](const auto& each) { return each.member != ""; });
+  throw UsageError(fmt::format(
+      "'{}' has no data set of numbers that can be used (its data sets are {}): name {}", name,
+      catalogue.text(),
+      table == all.end() ? "another file"
+                         : fmt::format("a member of a table, such as {}:{}{{{}}}", name,
+                                       table->path, table->member)));
+}
+
+/// Splits `text` at its colon, and the path at its last pair of braces, unless nothing is before or
+/// inside it.
+DatasetName split_braces(const std::string& text, std::size_t colon) {
+  DatasetName name{text.substr(0, colon), text.substr(colon + 1), ""};
+  std::string& path = name.path;
+  if (!path.ends_with('}')) return name;
+  std::size_t open = path.size() - 1;
+  for (int depth = 1; depth > 0 && open > 0;) {
+    --open;
+    depth += path[open] == '}' ? 1 : path[open] == '{' ? -1 : 0;
+  }
+  if (open < 2 || open + 2 == path.size()) return name;
+  name.member = path.substr(open + 1, path.size() - open - 2);
+  path.resize(open);
+  return name;
 }
 
 /// The path by which HDF5 has reached an object.
@@ -114,6 +143,7 @@ hdf5::Object open_again(hid_t file, hid_t object) {
 hdf5::File open_input_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   expect_readable_file(name);
+  register_lzf();
   const auto access = hdf5::posix_access(hdf5::FileLocking::on);
   // HDF5 opens the files of external links and virtual data sets with this degree. If these lead
   // back to this file and the degrees differ, HDF5 treats the file as missing.
@@ -126,23 +156,30 @@ hdf5::File open_input_file(const std::filesystem::path& file) {
 
 std::string only_dataset(const hdf5::File& file, const std::string& name) {
   using Use = Catalogue::Use;
+  using Entry = Catalogue::Entry;
   const Catalogue catalogue(file.get(), name, "/");
   const auto& all = catalogue.entries();
   const bool is_complete = catalogue.is_complete();
   if (all.size() == 1 && is_complete) return all.front().path;  // opening it reports any problem
-  if (all.empty() || all.front().use != Use::computable) {
-    throw UsageError(
-        fmt::format("'{}' has no data set of numbers that can be used (its data sets are {}): name "
-                    "another file",
-                    name, catalogue.text()));
+  // The user may have meant any data set, but not Use::others (tables, strings, no elements), nor
+  // coordinates if there are data.
+  const auto count = [&](Use last) {
+    return std::ranges::count_if(
+        all, [=](Use use) { return use <= last; }, &Entry::use);
+  };
+  const auto data = count(Use::unopened), possible = data > 0 ? data : count(Use::coordinates);
+  if (possible == 0 || all.front().use == Use::numbers || all.front().use == Use::unopened) {
+    fail_without_data(name, catalogue);
   }
-  // Use::others (tables, strings, no elements) do not count. The user may have meant any other.
-  const bool is_only = all.size() == 1 || all[1].use == Use::others;
-  if (is_only && is_complete) return all.front().path;
+  if (possible == 1 && is_complete) return all.front().path;
   throw UsageError(fmt::format("'{}' {}: name a data set as {}:/PATH (its data sets are {})", name,
                                is_complete ? fmt::format("has {} data sets", all.size())
                                            : "has too many objects to find its only data set",
                                name, catalogue.text()));
+}
+
+std::string DatasetName::path_and_member() const {
+  return member.empty() ? path : fmt::format("{}{{{}}}", path, member);
 }
 
 DatasetName dataset_name(const std::string& text) {
@@ -151,12 +188,20 @@ DatasetName dataset_name(const std::string& text) {
     return ::stat(file.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
   };
   const auto last = text.rfind(":/");
-  if (last == std::string::npos || ::stat(text.c_str(), &status) == 0) return {text, ""};
+  if (last == std::string::npos || ::stat(text.c_str(), &status) == 0) return {text, "", ""};
   for (auto colon = last; colon != std::string::npos && colon > 0;) {
-    if (is_file(text.substr(0, colon))) return {text.substr(0, colon), text.substr(colon + 1)};
+    if (is_file(text.substr(0, colon))) return split_braces(text, colon);
     colon = text.rfind(":/", colon - 1);
   }
-  return {text.substr(0, last), text.substr(last + 1)};
+  return split_braces(text, last);
+}
+
+DatasetName resolve_braces(const hdf5::File& file, DatasetName name) {
+  // The braces of a data set in another file belong to its path only there.
+  const hdf5::Properties access = access_without_external_links();
+  const std::string whole = name.path_and_member();
+  if (name.member.empty() || !link_exists(file.get(), whole, access.get())) return name;
+  return {name.file, whole, ""};
 }
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,

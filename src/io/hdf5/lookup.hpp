@@ -19,13 +19,22 @@ hdf5::File open_input_file(const std::filesystem::path& file);
 /// messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
 
-/// The two parts of FILE:/PATH.
+/// The parts of FILE:/PATH{MEMBER}.
 struct DatasetName {
   std::string file, path;
+  std::string member;  ///< of a compound type, see find_member()
+
+  /// The path with the member in braces, if there is one.
+  std::string path_and_member() const;
 };
-/// Splits at the last ":/" that follows the name of an existing file, or else at the last one.
-/// The path is empty if there is no ":/" or if `text` is the name of an existing file.
+/// Splits at the last ":/" that follows the name of an existing file, or else at the last one. The
+/// path is empty if there is no ":/" or if `text` is the name of an existing file. If the path ends
+/// in '}', the text between it and the '{' that it closes is the member.
 DatasetName dataset_name(const std::string& text);
+
+/// `name` as the open file `file` means it: if something there has the name path_and_member(), the
+/// braces are a part of the path.
+DatasetName resolve_braces(const hdf5::File& file, DatasetName name);
 
 /// Opens the data set at `path` with the access properties of `links`, which records the external
 /// links on the way.

@@ -25,23 +25,48 @@ bool infinite(const void* value) {
   return std::isinf(number);
 }
 
-bool is_integer(ElementType type) {
-  return type != ElementType::f32 && type != ElementType::f64;
+/// Whether the type has the bits of IEEE binary16, in any byte order.
+bool is_half(hid_t stored) {
+  std::size_t sign = 0, exponent = 0, exponent_size = 0, mantissa = 0, mantissa_size = 0;
+  return H5Tget_size(stored) == 2 && H5Tget_precision(stored) == 16 &&
+         H5Tget_fields(stored, &sign, &exponent, &exponent_size, &mantissa, &mantissa_size) >= 0 &&
+         sign == 15 && exponent == 10 && exponent_size == 5 && mantissa == 0 &&
+         mantissa_size == 10 && H5Tget_ebias(stored) == 15 &&
+         H5Tget_norm(stored) == H5T_NORM_IMPLIED;
 }
 
-/// Converts until the first value that `To` cannot hold. Returns the index of that value, or
-/// `count`.
-template <class From, class To>
-std::uint64_t convert(const From* in, To* out, std::uint64_t count) {
-  // Both bounds are powers of two or 0, so they are exact in From, unlike To's maximum.
-  constexpr From min = static_cast<From>(std::numeric_limits<To>::min());
-  constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (!(in[i] >= min && in[i] < beyond)) return i;  // NaN as well
-    out[i] = static_cast<To>(in[i]);
-    if (static_cast<From>(out[i]) != in[i]) return i;
+bool is_little(hid_t stored) {
+  return H5Tget_order(stored) == H5T_ORDER_LE;
+}
+
+StoredForm float_form(hid_t stored) {
+  const bool reversed = !is_little(stored);
+  if (is_half(stored)) return {StoredType::f16, reversed};
+  for (const auto& [same, type] :
+       {std::pair{H5T_IEEE_F32LE, StoredType::f32}, std::pair{H5T_IEEE_F32BE, StoredType::f32},
+        std::pair{H5T_IEEE_F64LE, StoredType::f64}, std::pair{H5T_IEEE_F64BE, StoredType::f64}}) {
+    if (H5Tequal(stored, same) > 0) return {type, reversed};
   }
-  return count;
+  const bool is_short = H5Tget_size(stored) <= sizeof(float);
+  return {.type = is_short ? StoredType::f32 : StoredType::f64, .by_hdf5 = true};
+}
+
+/// The integer type of `bits` bits or, for more than 64, of 64.
+StoredType integer_type(std::size_t bits, bool has_sign) {
+  if (bits <= 8) return has_sign ? StoredType::i8 : StoredType::u8;
+  if (bits <= 16) return has_sign ? StoredType::i16 : StoredType::u16;
+  if (bits <= 32) return has_sign ? StoredType::i32 : StoredType::u32;
+  return has_sign ? StoredType::i64 : StoredType::u64;
+}
+
+/// All bits of the usual ones count, and their size is that of a type of C.
+StoredForm integer_form(hid_t stored, bool has_sign) {
+  const std::size_t bits = H5Tget_precision(stored);
+  const StoredType type = integer_type(bits, has_sign);
+  const bool is_usual = bits == 8 * size_of(type) && H5Tget_size(stored) == size_of(type) &&
+                        H5Tget_offset(stored) == 0;
+  if (!is_usual) return {.type = type, .by_hdf5 = true};
+  return {type, size_of(type) > 1 && !is_little(stored)};
 }
 
 [[noreturn]] void fail_as_damaged(const std::string& name, const std::string& what) {
@@ -53,41 +78,68 @@ std::uint64_t element_bytes(const hdf5::Dataset& dataset, const std::string& nam
   return H5Tget_size(type.get());
 }
 
-template <class Word>
-Word reversed(Word word) {
-  if constexpr (sizeof(Word) == 2) return __builtin_bswap16(word);
-  if constexpr (sizeof(Word) == 4) return __builtin_bswap32(word);
-  if constexpr (sizeof(Word) == 8) return __builtin_bswap64(word);
-}
-
-template <class Word>
-void reverse_words(std::byte* data, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, data + i * sizeof(Word), sizeof(Word));
-    word = reversed(word);
-    std::memcpy(data + i * sizeof(Word), &word, sizeof(Word));
-  }
+/// Not valid if HDF5 does not accept the properties of a damaged bit field.
+hdf5::Type unsigned_integers(hid_t bit_field) {
+  hdf5::Type type(H5Tcopy(H5T_STD_U8LE), "cannot copy a type");
+  const std::size_t offset = static_cast<std::size_t>(std::max(H5Tget_offset(bit_field), 0));
+  const bool ok = H5Tset_size(type.get(), H5Tget_size(bit_field)) >= 0 &&
+                  H5Tset_precision(type.get(), H5Tget_precision(bit_field)) >= 0 &&
+                  H5Tset_offset(type.get(), offset) >= 0 &&
+                  H5Tset_order(type.get(), H5Tget_order(bit_field)) >= 0 &&
+                  H5Tget_size(type.get()) == H5Tget_size(bit_field);
+  return ok ? std::move(type) : hdf5::Type();
 }
 
 }  // namespace
 
+hdf5::Type number_type(hid_t stored) {
+  switch (H5Tget_class(stored)) {
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+      return hdf5::Type(H5Tcopy(stored), "cannot copy a type");
+    case H5T_BITFIELD:
+      return unsigned_integers(stored);
+    case H5T_ENUM: {
+      hdf5::Type base(H5Tget_super(stored), "cannot get the type of an enum");
+      return H5Tget_class(base.get()) == H5T_INTEGER ? std::move(base) : hdf5::Type();
+    }
+    default:
+      return {};
+  }
+}
+
 hid_t native_type(ElementType type) {
-  const hid_t types[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT32,
-                         H5T_NATIVE_INT64, H5T_NATIVE_INT8,   H5T_NATIVE_UINT8};
+  const hid_t types[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT32, H5T_NATIVE_INT64,
+                         H5T_NATIVE_INT8,  H5T_NATIVE_UINT8,  H5T_NATIVE_UINT64};
   return types[static_cast<std::size_t>(type)];  // in the order of ElementType
 }
 
+hid_t native_type(StoredType type) {
+  const hid_t types[] = {H5T_NATIVE_INT8,  H5T_NATIVE_UINT8,  H5T_NATIVE_INT16, H5T_NATIVE_UINT16,
+                         H5T_NATIVE_INT32, H5T_NATIVE_UINT32, H5T_NATIVE_INT64, H5T_NATIVE_UINT64,
+                         H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE};
+  expect(type != StoredType::f16, "HDF5 has no native type for f16");
+  return types[static_cast<std::size_t>(type)];  // in the order of StoredType
+}
+
+std::optional<StoredForm> stored_form(hid_t stored) {
+  const hdf5::Type number = number_type(stored);
+  if (!number.valid()) return std::nullopt;
+  if (H5Tget_class(number.get()) == H5T_FLOAT) return float_form(number.get());
+  return integer_form(number.get(), H5Tget_sign(number.get()) == H5T_SGN_2);
+}
+
+ElementType natural_type(StoredType stored) {
+  constexpr ElementType types[] = {ElementType::i8,  ElementType::u8,  ElementType::i32,
+                                   ElementType::i32, ElementType::i32, ElementType::i64,
+                                   ElementType::i64, ElementType::u64, ElementType::f32,
+                                   ElementType::f64, ElementType::f32};
+  return types[static_cast<std::size_t>(stored)];  // in the order of StoredType
+}
+
 std::optional<ElementType> natural_type(hid_t stored) {
-  const H5T_class_t kind = H5Tget_class(stored);
-  if (kind == H5T_FLOAT) {
-    return H5Tget_size(stored) <= sizeof(float) ? ElementType::f32 : ElementType::f64;
-  }
-  if (kind != H5T_INTEGER) return std::nullopt;
-  const std::size_t bits = H5Tget_precision(stored);
-  const bool has_sign = H5Tget_sign(stored) == H5T_SGN_2;
-  if (bits <= 8) return has_sign ? ElementType::i8 : ElementType::u8;
-  return bits <= (has_sign ? 32u : 31u) ? ElementType::i32 : ElementType::i64;
+  const auto form = stored_form(stored);
+  return form ? std::optional(natural_type(form->type)) : std::nullopt;
 }
 
 bool bits_fit(hid_t stored) {
@@ -108,30 +160,28 @@ bool bits_fit(hid_t stored) {
 
 std::string describe_type(hid_t stored) {
   const H5T_class_t kind = H5Tget_class(stored);
-  if (kind != H5T_INTEGER && kind != H5T_FLOAT) {
+  const hdf5::Type number = number_type(stored);
+  if (!number.valid()) {
     static const std::map<H5T_class_t, const char*> names = {{H5T_STRING, "strings"},
                                                              {H5T_COMPOUND, "compound values"},
                                                              {H5T_REFERENCE, "references"},
                                                              {H5T_VLEN, "variable-length lists"},
                                                              {H5T_OPAQUE, "opaque values"},
-                                                             {H5T_ENUM, "enum values"},
                                                              {H5T_ARRAY, "arrays"},
-                                                             {H5T_BITFIELD, "bit fields"},
                                                              {H5T_TIME, "times"}};
     const auto name = names.find(kind);
     return name == names.end() ? "values of an unknown class" : name->second;
   }
-  const char letter = kind == H5T_FLOAT ? 'f' : H5Tget_sign(stored) == H5T_SGN_2 ? 'i' : 'u';
-  return fmt::format("{}{}{}", letter, H5Tget_precision(stored),
-                     H5Tget_order(stored) == H5T_ORDER_BE ? " (big-endian)" : "");
+  const char letter = kind == H5T_FLOAT ? 'f' : H5Tget_sign(number.get()) == H5T_SGN_2 ? 'i' : 'u';
+  std::vector<std::string_view> remarks;
+  if (H5Tget_order(number.get()) == H5T_ORDER_BE) remarks.push_back("big-endian");
+  if (kind == H5T_ENUM) remarks.push_back("enum");
+  if (kind == H5T_BITFIELD) remarks.push_back("bit field");
+  return fmt::format("{}{}{}", letter, H5Tget_precision(number.get()),
+                     remarks.empty() ? "" : fmt::format(" ({})", join(remarks, ", ")));
 }
 
-ElementType delivered_type(hid_t stored, ElementType wanted) {
-  const bool to_integer = is_integer(wanted) && H5Tget_class(stored) == H5T_FLOAT;
-  return to_integer ? natural_type(stored).value() : wanted;
-}
-
-CheckedConversion::CheckedConversion(hid_t stored, ElementType delivered)
+CheckedConversion::CheckedConversion(hid_t stored, StoredType delivered)
     : delivered_(delivered),
       properties_(H5Pcreate(H5P_DATASET_XFER), "cannot make data transfer properties") {
   if (H5Tequal(stored, H5T_NATIVE_DOUBLE) > 0) format_ = Format::f64;
@@ -163,68 +213,6 @@ std::optional<std::string> CheckedConversion::complaint() const {
                      *misfit_ == H5T_CONV_EXCEPT_RANGE_HI ? "large" : "small", name_of(delivered_));
 }
 
-bool differs_in_sign(hid_t stored, ElementType delivered) {
-  const H5T_sign_t sign = delivered == ElementType::u8 ? H5T_SGN_NONE : H5T_SGN_2;
-  return is_integer(delivered) && H5Tget_class(stored) == H5T_INTEGER &&
-         H5Tget_size(stored) == size_of(delivered) && H5Tget_sign(stored) != sign;
-}
-
-bool differs_in_byte_order(hid_t stored, ElementType delivered) {
-  const hid_t native = native_type(delivered);
-  if (H5Tequal(stored, native) > 0) return false;
-  const hdf5::Type turned(H5Tcopy(stored), "cannot copy a type");
-  return H5Tset_order(turned.get(), H5Tget_order(native)) >= 0 &&
-         H5Tequal(turned.get(), native) > 0;
-}
-
-void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element) {
-  switch (element) {
-    case 1:
-      return;
-    case 2:
-      return reverse_words<std::uint16_t>(data, count);
-    case 4:
-      return reverse_words<std::uint32_t>(data, count);
-    case 8:
-      return reverse_words<std::uint64_t>(data, count);
-    default:
-      for (std::uint64_t i = 0; i < count; ++i) {
-        std::reverse(data + i * element, data + (i + 1) * element);
-      }
-  }
-}
-
-std::optional<std::string> sign_change(ElementType type, const std::byte* values,
-                                       std::uint64_t first, std::uint64_t count) {
-  const std::size_t size = size_of(type);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const bool top_bit = (values[(i + 1) * size - 1] & std::byte{0x80}) != std::byte{0};
-    if (!top_bit) continue;
-    return fmt::format("element {} is too {} for {}", first + i,
-                       type == ElementType::u8 ? "small" : "large", name_of(type));
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> to_integers(ElementType from, const std::byte* in, ElementType to,
-                                       std::byte* out, std::uint64_t first, std::uint64_t count) {
-  return with_element_type(from, [&](auto source) -> std::optional<std::string> {
-    using From = typename decltype(source)::type;
-    return with_element_type(to, [&](auto target) -> std::optional<std::string> {
-      using To = typename decltype(target)::type;
-      if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-        const auto bad =
-            convert(reinterpret_cast<const From*>(in), reinterpret_cast<To*>(out), count);
-        if (bad == count) return std::nullopt;
-        return fmt::format("element {} is {}, which {} cannot hold", first + bad,
-                           reinterpret_cast<const From*>(in)[bad], name_of(to));
-      } else {
-        throw ContractError("to_integers() converts floats to integers");
-      }
-    });
-  });
-}
-
 std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name) {
   const std::string what = "cannot get the chunk shape of " + name;
   const hdf5::Space space(H5Dget_space(dataset.get()), what);
@@ -254,15 +242,17 @@ std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::str
   return chunk;
 }
 
-void expect_compact_size(const hdf5::Dataset& dataset, const std::string& name) {
+void expect_stored_size(const hdf5::Dataset& dataset, H5D_layout_t layout,
+                        const std::string& name) {
   const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
   const auto elements = static_cast<std::uint64_t>(
       check(H5Sget_simple_extent_npoints(space.get()), "cannot get the shape of " + name));
   const std::uint64_t wanted = saturating_product(elements, element_bytes(dataset, name));
   const std::uint64_t stored = H5Dget_storage_size(dataset.get());
-  if (stored == wanted) return;
-  fail_as_damaged(name,
-                  fmt::format("it is compact and has {} bytes for elements of {}", stored, wanted));
+  const bool is_unwritten = layout != H5D_COMPACT && stored == 0;
+  const bool is_large_enough = layout == H5D_COMPACT ? stored == wanted : stored >= wanted;
+  if (is_unwritten || is_large_enough) return;
+  fail_as_damaged(name, fmt::format("it has {} bytes for elements of {}", stored, wanted));
 }
 
 }  // namespace shardstream::io

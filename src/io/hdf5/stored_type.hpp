@@ -1,5 +1,5 @@
-// The mapping from types in HDF5 files to the program's element types, and a conversion between
-// them that rejects values that do not fit, which HDF5 would clip. Also checks of layouts: libhdf5
+// The mapping from types in HDF5 files to stored types and element types, and HDF5's conversion of
+// foreign formats, which rejects values that do not fit. Also checks of layouts: libhdf5
 // opens some damaged layouts and crashes when it reads them.
 #pragma once
 
@@ -10,36 +10,51 @@
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
-#include "kernels/data/element.hpp"
+#include "kernels/data/stored.hpp"
 
 namespace shardstream::io {
 
-/// HDF5's handle of the type in memory, which the caller must not close. Needs the lock.
-hid_t native_type(ElementType type);
+/// The integer or floating-point type whose values have the same bytes as those of `stored`: the
+/// base type of an enum, unsigned integers for a bit field, or a copy of `stored`. Not valid if
+/// `stored` holds no numbers. Needs the lock.
+hdf5::Type number_type(hid_t stored);
 
-/// The element type that can hold every value of `stored`, or most values of wider types (f64 and
-/// i64). Nothing if it is not an integer or floating-point type. Needs the lock.
+/// HDF5's handle of the type in memory, which the caller must not close. There is none for f16.
+/// Needs the lock.
+hid_t native_type(ElementType type);
+hid_t native_type(StoredType type);
+
+/// How the elements of a type in a file become those of a StoredType.
+struct StoredForm {
+  StoredType type;
+  bool is_reversed = false;  ///< the file has them in the other byte order
+  bool by_hdf5 = false;      ///< only HDF5 knows their format; it converts them to native `type`
+};
+
+/// The form of the numbers of a type, as number_type() has them. Formats that HDF5 must convert
+/// have the type that holds every value, or most values of wider types (f64, i64, u64). Nothing for
+/// other types. Needs the lock.
+std::optional<StoredForm> stored_form(hid_t stored);
+
+/// The element type that holds every value of `stored`.
+ElementType natural_type(StoredType stored);
+/// The same for a type in a file; nothing if it has no stored_form(). Needs the lock.
 std::optional<ElementType> natural_type(hid_t stored);
 
 /// Whether an integer or floating-point type has at most 64 bytes that contain all its bits. HDF5
 /// does not check this for a damaged type, and crashes. Needs the lock.
 bool bits_fit(hid_t stored);
 
-/// The name of a type in messages: "strings", "compound values", "u16", "f32 (big-endian)".
+/// The name of a type in messages: "strings", "compound values", "u16", "f32 (big-endian)", "i8
+/// (enum)".
 std::string describe_type(hid_t stored);
 
-/// The type to request from HDF5 if `stored` values are wanted as `wanted`. It is `wanted` except
-/// for integers from floats: HDF5 1.10 converts floats of foreign formats without distinguishing
-/// whole numbers from fractions, so they are read as floats and converted by to_integers(). Needs
-/// the lock.
-ElementType delivered_type(hid_t stored, ElementType wanted);
-
-/// Transfer properties for one conversion from `stored` to delivered_type(). An H5Dread with them
+/// Transfer properties for one conversion from `stored` to native `delivered`. An H5Dread with them
 /// fails at the first value that does not fit; complaint() then describes the problem.
 class CheckedConversion {
  public:
   /// Needs the lock.
-  CheckedConversion(hid_t stored, ElementType delivered);
+  CheckedConversion(hid_t stored, StoredType delivered);
   CheckedConversion(const CheckedConversion&) = delete;
   CheckedConversion& operator=(const CheckedConversion&) = delete;
 
@@ -55,41 +70,18 @@ class CheckedConversion {
   static H5T_conv_ret_t judge(H5T_conv_except_t what, hid_t, hid_t, void* value, void*, void* self);
   bool is_infinite(const void* value) const;
 
-  ElementType delivered_;
+  StoredType delivered_;
   Format format_ = Format::other;
   std::optional<H5T_conv_except_t> misfit_;
   hdf5::Properties properties_;
 };
 
-/// Whether `stored` and `delivered` are integers of the same size with different signedness. When
-/// HDF5 1.10 swaps their bytes, it does not check the sign: pass the values to sign_change(). Needs
-/// the lock.
-bool differs_in_sign(hid_t stored, ElementType delivered);
-
-/// Whether `stored` differs from the type in memory of `delivered` only in its byte order. Needs
-/// the lock.
-bool differs_in_byte_order(hid_t stored, ElementType delivered);
-
-/// Reverses the bytes of each of `count` elements of `element` bytes.
-void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element);
-
-/// The first of `count` integers whose sign has changed because they were read from the other
-/// signedness: "element 7 is too large for i64". Nothing if there is none.
-std::optional<std::string> sign_change(ElementType type, const std::byte* values,
-                                       std::uint64_t first, std::uint64_t count);
-
-/// Converts `count` floats of type `from` (f32, f64) to integers of type `to`. Returns the problem
-/// with the first value that cannot be converted: "element 7 is 0.5, which i32 cannot hold".
-/// `first` is the index of the first element.
-std::optional<std::string> to_integers(ElementType from, const std::byte* in, ElementType to,
-                                       std::byte* out, std::uint64_t first, std::uint64_t count);
-
 /// The shape of the chunks of a data set. Throws UsageError with `name`, the name of the data set,
 /// if HDF5 would never create such chunks. Needs the lock.
 std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name);
 
-/// Throws UsageError unless the size of a compact data set equals the size of its elements. Needs
-/// the lock.
-void expect_compact_size(const hdf5::Dataset& dataset, const std::string& name);
+/// Throws UsageError unless a compact data set has the size of its elements, and a contiguous one
+/// that was written has at least this size. Needs the lock.
+void expect_stored_size(const hdf5::Dataset& dataset, H5D_layout_t layout, const std::string& name);
 
 }  // namespace shardstream::io

@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <set>
+#include <variant>
 
 #include "core/text.hpp"
-#include "io/hdf5/stored_type.hpp"
+#include "io/hdf5/attribute_content.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -96,65 +97,42 @@ const Some other_offsets = {
 
 // ---------------------------------------------------------------- values
 
-/// The content of an attribute, if it was read.
+/// The content of an attribute. Its numbers also count if they are the text of one.
 struct Content {
-  std::optional<std::vector<double>> numbers;  ///< also if the attribute is a text
-  bool is_text = false;
-  std::string text = {};
+  std::vector<double> numbers;
+  std::optional<std::string> text;
 
   bool all(const auto& condition) const {
-    return numbers && !numbers->empty() && std::ranges::all_of(*numbers, condition);
+    return !numbers.empty() && std::ranges::all_of(numbers, condition);
   }
+  /// Whether it is a text, and not the text of a number.
+  bool is_words() const { return text && numbers.empty(); }
 };
 
-/// Larger attributes are not read.
-constexpr std::size_t max_bytes = 4096;
-
-std::optional<std::vector<double>> parse(const std::string& text) {
+std::optional<double> parse(const std::string& text) {
   const std::string trimmed(trim(text));
-  if (trimmed.empty()) return std::nullopt;
   char* end = nullptr;
   const double number = std::strtod(trimmed.c_str(), &end);
-  if (*end != '\0') return std::nullopt;
-  return std::vector<double>{number};
-}
-
-/// The numbers of an attribute. Those of an enumeration, such as h5py's booleans, count as well.
-std::optional<std::vector<double>> numbers_of(hid_t attribute, hid_t type, std::size_t count) {
-  const hdf5::Type base(H5Tget_class(type) == H5T_ENUM ? H5Tget_super(type) : H5Tcopy(type));
-  const std::size_t size = H5Tget_size(type);
-  if (!base.valid() || !natural_type(base.get()) || !bits_fit(base.get())) return std::nullopt;
-  if (count > max_bytes / std::max(size, sizeof(double))) return std::nullopt;
-  std::vector<double> numbers(count * std::max(size, sizeof(double)) / sizeof(double) + 1);
-  if (H5Aread(attribute, type, numbers.data()) < 0 ||
-      H5Tconvert(base.get(), H5T_NATIVE_DOUBLE, count, numbers.data(), nullptr, H5P_DEFAULT) < 0) {
-    return std::nullopt;
-  }
-  numbers.resize(count);
-  return numbers;
+  if (trimmed.empty() || *end != '\0') return std::nullopt;
+  return number;
 }
 
 Content content_of(hid_t dataset, const std::string& name) {
-  const hdf5::Attribute attribute(H5Aopen(dataset, name.c_str(), H5P_DEFAULT));
-  if (!attribute.valid()) return {};
-  const hdf5::Space space(H5Aget_space(attribute.get()));
-  const hdf5::Type type(H5Aget_type(attribute.get()));
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (!type.valid() || count < 0) return {};
-  if (H5Tget_class(type.get()) == H5T_STRING) {
-    const bool is_short = H5Tis_variable_str(type.get()) > 0 || H5Tget_size(type.get()) < max_bytes;
-    Content content{.numbers = std::nullopt, .is_text = true};
-    if (count == 1 && is_short) content.text = hdf5::read_text_attribute(dataset, name);
-    content.numbers = parse(content.text);
-    return content;
+  const AttributeContent read = attribute_content(dataset, name);
+  Content content{.numbers = {}, .text = read.text};
+  for (const Number& number : read.numbers) {
+    content.numbers.push_back(std::visit([](auto n) { return static_cast<double>(n); }, number));
   }
-  return {.numbers = numbers_of(attribute.get(), type.get(), static_cast<std::size_t>(count))};
+  if (read.text) {
+    if (const auto number = parse(*read.text)) content.numbers.push_back(*number);
+  }
+  return content;
 }
 
 /// Whether `_Unsigned` agrees with the type of the data set, and so changes nothing.
 bool agrees_with_sign(const Content& content, hid_t stored) {
   if (H5Tget_class(stored) != H5T_INTEGER) return true;
-  std::string text = content.text;
+  std::string text = content.text.value_or("");
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool is_unsigned = H5Tget_sign(stored) == H5T_SGN_NONE;
   const auto is = [&](double number) { return content.all([=](double n) { return n == number; }); };
@@ -167,13 +145,13 @@ bool changes_nothing(ValueMeaning meaning, const Content& content, hid_t stored)
   switch (meaning) {
     case ValueMeaning::marker:
       return content.all([](double n) { return std::isnan(n); }) ||
-             (content.is_text && !content.numbers && nothing.contains(trim(content.text)));
+             (content.is_words() && nothing.contains(trim(*content.text)));
     case ValueMeaning::limit:
       return false;
     case ValueMeaning::factor:  // a text that is no number describes something
-      return content.all([](double n) { return n == 1; }) || (content.is_text && !content.numbers);
+      return content.all([](double n) { return n == 1; }) || content.is_words();
     case ValueMeaning::addend:
-      return content.all([](double n) { return n == 0; }) || (content.is_text && !content.numbers);
+      return content.all([](double n) { return n == 0; }) || content.is_words();
     case ValueMeaning::signedness:
       return agrees_with_sign(content, stored);
     case ValueMeaning::no_values:

@@ -1,5 +1,5 @@
-// Attributes that change what the stored values of a data set mean: missing values, valid ranges,
-// packing, signs. The program does not apply them; it lists them.
+// Attributes that change what the stored values of a data set mean, or look as if they did: missing
+// values, valid ranges, packing, signs. Those that are not applied (conventions.hpp) are listed.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ enum class ValueMeaning : std::uint8_t {
 std::optional<ValueMeaning> value_meaning(std::string_view name);
 
 /// The names of a data set's attributes that change what its values mean, or may do so, in
-/// alphabetical order and printable. Those that certainly change nothing are left out, such as a
-/// factor of 1 and a marker NaN. Needs the lock. Throws Error if the attributes cannot be listed.
+/// alphabetical order and printable. Attributes that certainly change nothing are left out, such as
+/// a factor of 1 and a marker NaN. Needs the lock. Throws Error if the attributes cannot be listed.
 std::vector<std::string> value_attributes(const hdf5::Dataset& dataset);
 
 }  // namespace shardstream::io

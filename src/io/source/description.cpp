@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/filters.hpp"
+#include "io/hdf5/member.hpp"
 #include "io/hdf5/stored_type.hpp"
 
 namespace shardstream::io {
@@ -37,27 +38,24 @@ Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   return shape;
 }
 
-ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
-                        const std::string& name) {
-  const auto natural = natural_type(stored);
-  if (!natural) {
-    throw UsageError(
-        fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
-                    describe_type(stored)));
+/// The form of the stored elements. Throws UsageError if they are no numbers, or damaged.
+StoredForm form_of(hid_t stored, const std::string& name) {
+  const auto form = stored_form(stored);
+  if (!form) {
+    throw UsageError(fmt::format("{} holds {}: {}", name, describe_type(stored),
+                                 remedy_without_numbers(stored, name)));
   }
   if (!bits_fit(stored)) {
     throw UsageError(fmt::format(
         "{} is damaged (its type, {} in {} bytes, is impossible): copy or write it again", name,
         describe_type(stored), H5Tget_size(stored)));
   }
-  const ElementType wanted = requested.value_or(*natural);
   H5T_cdata_t* plan = nullptr;
-  if (H5Tequal(stored, native_type(wanted)) <= 0 &&
-      H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
-    throw UsageError(fmt::format("HDF5 cannot convert {} of {} to {}: choose input.type = {}",
-                                 describe_type(stored), name, name_of(wanted), name_of(*natural)));
+  if (form->by_hdf5 && H5Tfind(stored, native_type(form->type), &plan) == nullptr) {
+    throw UsageError(fmt::format("HDF5 cannot convert {} of {}: name another data set",
+                                 describe_type(stored), name));
   }
-  return wanted;
+  return *form;
 }
 
 Allocation allocation_of(const hdf5::Dataset& dataset, H5D_layout_t layout, hid_t creation) {
@@ -71,50 +69,51 @@ Allocation allocation_of(const hdf5::Dataset& dataset, H5D_layout_t layout, hid_
 
 /// Sets about.fill and about.fill_complaint.
 void describe_fill(const hdf5::Dataset& dataset, hid_t stored, DatasetDescription& about) {
-  const std::size_t size = size_of(about.delivered);
   about.fill = stored_fill_value(dataset);
+  if (!about.form.by_hdf5 || !about.member.empty()) return;
+  const std::size_t size = size_of(about.form.type);
   about.fill.resize(std::max(about.fill.size(), size));  // it is converted in place
-  const CheckedConversion conversion(stored, about.delivered);
-  std::optional<std::string> complaint;
-  if (H5Tconvert(stored, native_type(about.delivered), 1, about.fill.data(), nullptr,
+  const CheckedConversion conversion(stored, about.form.type);
+  if (H5Tconvert(stored, native_type(about.form.type), 1, about.fill.data(), nullptr,
                  conversion.properties()) < 0) {
-    complaint = conversion.complaint().value_or("HDF5 cannot convert it");
-  } else if (about.sign_differs) {
-    complaint = sign_change(about.delivered, about.fill.data(), 0, 1);
+    about.fill_complaint = fmt::format("the fill value of elements that were never written: {}",
+                                       conversion.complaint().value_or("HDF5 cannot convert it"));
   }
   about.fill.resize(size);
-  if (complaint) {
-    about.fill_complaint =
-        fmt::format("the fill value of elements that were never written: {}", *complaint);
-  }
 }
 
 }  // namespace
 
+Member element_of(hid_t stored, const std::string& member, const std::string& name) {
+  if (!member.empty()) return find_member(stored, member, name);
+  return {0, hdf5::Type(H5Tcopy(stored), "cannot copy the type of " + name)};
+}
+
 DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
-                            std::optional<ElementType> requested) {
+                            const std::string& member, std::optional<ElementType> requested) {
   const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + name);
   DatasetDescription about;
   about.name = name;
-  about.wanted = wanted_type(stored.get(), requested, name);
-  about.natural = *natural_type(stored.get());
-  about.delivered = delivered_type(stored.get(), about.wanted);
-  about.stored_as = describe_type(stored.get());
   about.stored_size = H5Tget_size(stored.get());
-  about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
-  about.order_differs = differs_in_byte_order(stored.get(), about.delivered);
-  about.as_delivered =
-      about.order_differs || H5Tequal(stored.get(), native_type(about.delivered)) > 0;
-  about.sign_differs = differs_in_sign(stored.get(), about.delivered);
+  about.member = member;
+  const Member element = element_of(stored.get(), member, name);
+  about.record = {about.stored_size, element.offset};
+  about.form = form_of(element.type.get(), name);
+  about.conversion.from = about.form.type;
+  about.conversion.is_reversed = about.form.is_reversed;
+  about.conversion.to = requested.value_or(natural_type(about.form.type));
+  about.stored_as = describe_type(element.type.get());
   about.shape = shape_of(dataset, name);
   about.scalar = about.shape.empty();
   if (about.scalar) about.shape = {1};
   about.stored_rows = about.shape[0];
   about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
   about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
-  if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
+  if (about.layout == H5D_COMPACT || about.layout == H5D_CONTIGUOUS) {
+    expect_stored_size(dataset, about.layout, name);
+  }
   about.filters = filters_of(creation.get(), name);
   about.stored_bytes = H5Dget_storage_size(dataset.get());
   about.allocation = allocation_of(dataset, about.layout, creation.get());

@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
+#include "io/hdf5/member.hpp"
+#include "io/hdf5/stored_type.hpp"
+#include "io/source/dataset_source.hpp"
 #include "io/source/element_order.hpp"
-#include "kernels/data/element.hpp"
+#include "kernels/data/stored.hpp"
 
 namespace shardstream::io {
 
@@ -18,31 +21,33 @@ namespace shardstream::io {
 enum class Allocation { none, partly, whole };
 
 struct DatasetDescription {
-  std::string name;  ///< FILE:/PATH
+  std::string name;    ///< FILE:/PATH
+  std::string member;  ///< of a compound type; may be empty
   std::string stored_as;
-  ElementType natural;    ///< the type that fits the stored one
-  ElementType delivered;  ///< the type that HDF5 is asked for
-  ElementType wanted;     ///< the type that read() returns
+  StoredForm form;        ///< how stored elements are read
+  Conversion conversion;  ///< from form.type to the elements that are wanted
   Extents shape, box;
   std::uint64_t stored_rows;  ///< of the first dimension; `shape` may have fewer
   bool scalar;
   std::size_t stored_size;  ///< of one element in the file, in bytes
+  Record record;            ///< the place of the stored elements in those of the file
   H5D_layout_t layout;
   std::vector<std::string> filters;  ///< "32001 (blosc)"
-  bool converted, sign_differs;
-  bool as_delivered;   ///< whether stored and delivered bytes are equal, except for their order
-  bool order_differs;  ///< whether only the byte order differs
   std::uint64_t stored_bytes;
-  Allocation allocation;        ///< `partly` also if it is unknown
-  std::vector<std::byte> fill;  ///< the delivered value of elements that were never written
-  std::optional<std::string> fill_complaint;  ///< set if the delivered type cannot hold `fill`
+  Allocation allocation;                      ///< `partly` also if it is unknown
+  std::vector<std::byte> fill;                ///< the form.type of elements that were never written
+  std::optional<std::string> fill_complaint;  ///< set if form.type cannot hold `fill`
   bool may_have_gaps = true;  ///< whether elements may have the fill value; see Origin
 };
 
-/// Describes a data set whose elements are wanted as `requested`, or as the type that fits. Throws
-/// UsageError if it has no elements or too many, no numbers, an unknown filter, or is damaged.
+/// Describes a data set, or a member of its compound type unless `member` is empty, whose elements
+/// are wanted as `requested`, or as the type that fits. Throws UsageError if it has no elements or
+/// too many, no numbers, an unknown filter, or is damaged.
 DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
-                            std::optional<ElementType> requested);
+                            const std::string& member, std::optional<ElementType> requested);
+
+/// The elements that DatasetDescription::member names in the stored type, or all of it.
+Member element_of(hid_t stored, const std::string& member, const std::string& name);
 
 /// Limits the description to the first `rows` rows of the first dimension. Throws UsageError if the
 /// data set has fewer.

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/conventions.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/lookup.hpp"
 #include "io/hdf5/stored_type.hpp"
@@ -15,6 +17,8 @@
 #include "io/source/contiguous_source.hpp"
 #include "io/source/description.hpp"
 #include "io/source/hdf5_transfer.hpp"
+#include "kernels/data/convert.hpp"
+#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -22,16 +26,15 @@ namespace {
 using hdf5::check;
 
 /// The source that reads without HDF5. Null if HDF5 must read the bytes, since they are not
-/// contiguous in this file, were never written (and have the fill value), or differ in type or byte
-/// order.
+/// contiguous in this file, were never written (and have the fill value), or have a foreign format.
 std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const DatasetDescription& about,
-                                   ReadWay way) {
+                                   ReadWay way, const std::string& misfit_remedy) {
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + about.name);
   ElementOrder order(about.shape, about.box);
   const std::uint64_t bytes =
-      order.count() / about.shape[0] * about.stored_rows * size_of(about.wanted);
-  if (about.layout != H5D_CONTIGUOUS || !about.filters.empty() || about.converted ||
+      order.count() / about.shape[0] * about.stored_rows * about.record.size;
+  if (about.layout != H5D_CONTIGUOUS || !about.filters.empty() || about.form.by_hdf5 ||
       H5Pget_external_count(creation.get()) != 0 || about.stored_bytes != bytes) {
     return nullptr;
   }
@@ -42,8 +45,9 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const DatasetDe
   if (!file.valid() || ::fstat(file.get(), &status) != 0) return nullptr;
   const auto end = static_cast<std::uint64_t>(status.st_size);
   if (bytes > end || offset > end - bytes) return nullptr;
-  return std::make_unique<ContiguousSource>(about.name, about.wanted, std::move(order),
-                                            std::move(file), offset, way);
+  return std::make_unique<ContiguousSource>(
+      about.name, about.conversion, about.record, std::move(order),
+      DatasetSource::Misfit{about.stored_as, misfit_remedy}, std::move(file), offset, way);
 }
 
 /// The number of chunks along the last dimension.
@@ -84,9 +88,8 @@ ChunkLayout chunks_of(const DatasetDescription& about, ReadOrder read_order) {
 std::string decoded_by_hdf5(const DatasetDescription& about) {
   return fmt::format(
       "{} has the filters {}, which HDF5 decodes in a single thread, even with several readers: "
-      "the "
-      "ceiling decode is its rate (all readers decode deflate, shuffle and fletcher32: rewrite it "
-      "with h5repack -f SHUF -f GZIP=1)",
+      "the ceiling decode is its rate (all readers decode deflate, lzf, shuffle and fletcher32: "
+      "rewrite it with h5repack -f SHUF -f GZIP=1)",
       about.name, join(about.filters, ", "));
 }
 
@@ -102,29 +105,26 @@ std::string rectangle_text(Range rows, Range columns) {
   return fmt::format("{}, columns {} to {}", lines, columns.first, columns.end() - 1);
 }
 
-class Hdf5Source final : public Source {
+class Hdf5Source final : public DatasetSource {
  public:
   /// `stored` is the file with the data set's bytes; it is invalid if that file cannot be opened.
   /// If `chunks` is null, HDF5 reads the data set.
   Hdf5Source(hdf5::File file, hdf5::Dataset dataset, DatasetDescription about, Descriptor stored,
              std::unique_ptr<ChunkReader> chunks, ReadOrder read_order, std::string misfit_remedy)
-      : about_(std::move(about)),
-        misfit_remedy_(std::move(misfit_remedy)),
+      : DatasetSource(about.name, about.conversion, ElementOrder(about.shape, about.box),
+                      {about.stored_as, std::move(misfit_remedy)}),
+        about_(std::move(about)),
         stored_(std::move(stored)),
-        order_(about_.shape, about_.box),
         file_(std::move(file)),
         dataset_(std::move(dataset)),
         chunks_(std::move(chunks)),
-        read_order_(read_order),
-        access_(describe_access()) {}
+        read_order_(read_order) {
+    set_access(describe_access());
+  }
   ~Hdf5Source() override;
 
   void prepare(Range elements) override;
 
-  const std::string& name() const override { return about_.name; }
-  ElementType type() const override { return about_.wanted; }
-  const ElementOrder& order() const override { return order_; }
-  const std::string& access() const override { return access_; }
   std::uint64_t stored_bytes() const override {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>(Wide{about_.stored_bytes} * about_.shape[0] /
@@ -134,39 +134,33 @@ class Hdf5Source final : public Source {
     return chunks_ ? chunks_->decoding() : std::nullopt;
   }
   std::optional<StoredBytes> stored(Range elements) const override;
-  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
-  void read_rectangle(Range rows, Range columns, std::byte* out,
-                      std::uint64_t stride) const override;
 
  private:
+  void fetch(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+  void fetch_rectangle(Range rows, Range columns, std::byte* out,
+                       std::uint64_t stride) const override;
   std::string describe_access() const;
-  void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
-  void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
-  void read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
-                                std::byte* out, std::uint64_t pitch) const;
-  void read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows, Range columns,
-                                  std::byte* out, std::uint64_t stride) const;
   MaybeTransfer start_transfer() const;
   template <class What>
   void read_block(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
                   std::uint64_t pitch, const What& what, std::byte* out) const;
   template <class What>
-  void expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
-                   const std::byte* values) const;
+  void read_stored_types(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
+                         std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void read_records(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
+                    std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void read_some_records(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
+                         std::uint64_t row_bytes, const What& what, std::byte* out) const;
   [[noreturn]] void fail_to_convert(const std::string& what, const std::string& complaint) const;
 
-  /// The number of elements that are converted at a time without HDF5.
-  static constexpr std::uint64_t max_floats = 1 << 17;
-
   DatasetDescription about_;
-  std::string misfit_remedy_;
   Descriptor stored_;
-  ElementOrder order_;
   hdf5::File file_;
   hdf5::Dataset dataset_;
   std::unique_ptr<ChunkReader> chunks_;
   ReadOrder read_order_;
-  std::string access_;
 };
 
 /// Closes the file while a crash can still be reported.
@@ -181,12 +175,12 @@ void Hdf5Source::prepare(Range elements) {
   if (!chunks_) return;
   if (elements.count == 0) return chunks_->prepare({0, 0});
   if (read_order_ == ReadOrder::rectangles) {
-    const std::uint64_t width = order_.count() / about_.shape[0];
+    const std::uint64_t width = order().count() / about_.shape[0];
     const std::uint64_t first = elements.first / width / about_.box[0];
     return chunks_->prepare({first, (elements.end() - 1) / width / about_.box[0] + 1 - first});
   }
-  const std::uint64_t first = chunks_->number_of(order_.coordinates(elements.first));
-  const std::uint64_t last = chunks_->number_of(order_.coordinates(elements.end() - 1));
+  const std::uint64_t first = chunks_->number_of(order().coordinates(elements.first));
+  const std::uint64_t last = chunks_->number_of(order().coordinates(elements.end() - 1));
   chunks_->prepare({first, last + 1 - first});
 }
 
@@ -194,7 +188,7 @@ std::string Hdf5Source::describe_access() const {
   std::string text = chunks_ ? "" : "H5Dread, ";
   switch (about_.layout) {
     case H5D_CHUNKED:
-      text += fmt::format("chunks {}", join(order_.box(), "x"));
+      text += fmt::format("chunks {}", join(order().box(), "x"));
       break;
     case H5D_COMPACT:
       text += "compact";
@@ -207,8 +201,8 @@ std::string Hdf5Source::describe_access() const {
   }
   if (!about_.filters.empty()) text += ", filtered";
   if (chunks_) text += chunks_->decoding() ? ", parallel decoding" : ", parallel pread";
-  if (about_.converted) {
-    text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
+  if (about_.form.by_hdf5) {
+    text += fmt::format(", {} to {} by HDF5", about_.stored_as, name_of(about_.form.type));
   }
   return text;
 }
@@ -220,95 +214,31 @@ std::optional<StoredBytes> Hdf5Source::stored(Range) const {
   return StoredBytes{&stored_, {0, static_cast<std::uint64_t>(status.st_size)}, false, false};
 }
 
-void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  if (about_.delivered == about_.wanted) {
-    read_delivered(first, count, out);
-  } else {
-    read_as_integers(first, count, out);
-  }
-}
-
-void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void Hdf5Source::fetch(std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const auto transfer = start_transfer();
-  for (const auto& block : order_.blocks(first, count)) {
+  for (const auto& block : order().blocks(first, count)) {
     const auto what = [&] { return elements_text({first, block.count}); };
     read_block(transfer, block.start, block.extent, 0, what, out);
-    expect_sign(first, block.count, what, out);
     first += block.count;
-    out += block.count * size_of(about_.delivered);
+    out += block.count * stored_size();
   }
 }
 
-/// Reads floats and converts them to integers, some at a time.
-void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  std::vector<double> floats(std::min(count, max_floats));  // f32 takes half of it
-  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
-  while (count > 0) {
-    const std::uint64_t piece = std::min(count, max_floats);
-    read_delivered(first, piece, buffer);
-    if (const auto complaint =
-            to_integers(about_.delivered, buffer, about_.wanted, out, first, piece)) {
-      fail_to_convert(elements_text({first, piece}), *complaint);
-    }
-    first += piece;
-    count -= piece;
-    out += piece * size_of(about_.wanted);
-  }
-}
-
-void Hdf5Source::read_rectangle(Range rows, Range columns, std::byte* out,
-                                std::uint64_t stride) const {
-  expect_rectangle(rows, columns, stride);
-  if (rows.count == 0 || columns.count == 0) return;
-  const auto transfer = start_transfer();
-  if (about_.delivered != about_.wanted) {
-    return read_rectangle_as_integers(transfer, rows, columns, out, stride);
-  }
-  read_rectangle_delivered(transfer, rows, columns, out, stride / size_of(about_.delivered));
-  for (std::uint64_t row = 0; row < rows.count; ++row) {
-    const Range this_row{rows.first + row, 1};
-    expect_sign(
-        columns.first, columns.count, [&] { return rectangle_text(this_row, columns); },
-        out + row * stride);
-  }
-}
-
-void Hdf5Source::read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
-                                          std::byte* out, std::uint64_t pitch) const {
+void Hdf5Source::fetch_rectangle(Range rows, Range columns, std::byte* out,
+                                 std::uint64_t stride) const {
   Extents start{rows.first}, extent{rows.count};
   if (about_.shape.size() == 2) {
     start.push_back(columns.first);
     extent.push_back(columns.count);
   }
   read_block(
-      transfer, start, extent, pitch, [&] { return rectangle_text(rows, columns); }, out);
-}
-
-/// The same for a rectangle, with as many rows at a time as read_as_integers() has elements. A
-/// message on a value that does not fit contains its row and its column.
-void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows,
-                                            Range columns, std::byte* out,
-                                            std::uint64_t stride) const {
-  const std::uint64_t max_rows = std::max<std::uint64_t>(max_floats / columns.count, 1);
-  std::vector<double> floats(std::min(max_rows, rows.count) * columns.count);
-  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
-  const std::uint64_t row_bytes = columns.count * size_of(about_.delivered);
-  for (std::uint64_t done = 0; done < rows.count; done += max_rows) {
-    const Range piece = intersection(rows, {rows.first + done, max_rows});
-    read_rectangle_delivered(transfer, piece, columns, buffer, columns.count);
-    for (std::uint64_t row = 0; row < piece.count; ++row) {
-      if (const auto complaint =
-              to_integers(about_.delivered, buffer + row * row_bytes, about_.wanted,
-                          out + (done + row) * stride, columns.first, columns.count)) {
-        fail_to_convert(rectangle_text({piece.first + row, 1}, columns), *complaint);
-      }
-    }
-  }
+      start_transfer(), start, extent, stride / stored_size(),
+      [&] { return rectangle_text(rows, columns); }, out);
 }
 
 /// Returns null if HDF5 is not needed to read or to convert.
 MaybeTransfer Hdf5Source::start_transfer() const {
-  if (chunks_ && about_.as_delivered) return nullptr;
+  if (chunks_ && !about_.form.by_hdf5) return nullptr;
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
   return std::make_unique<const Hdf5Transfer>(dataset_, about_);
@@ -320,95 +250,167 @@ template <class What>
 void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
                             const Extents& extent, std::uint64_t pitch, const What& what,
                             std::byte* out) const {
+  if (!about_.member.empty() || (chunks_ && about_.form.by_hdf5)) {
+    return read_records(transfer, start, extent, pitch, what, out);
+  }
+  read_stored_types(transfer, start, extent, pitch, what, out);
+}
+
+/// Reads elements as they are in chunks, or as H5Dread delivers them.
+template <class What>
+void Hdf5Source::read_stored_types(const MaybeTransfer& transfer, const Extents& start,
+                                   const Extents& extent, std::uint64_t pitch, const What& what,
+                                   std::byte* out) const {
   if (!chunks_) {
     const auto complaint = transfer->read(start, extent, pitch, out, what);
     if (complaint) fail_to_convert(what(), *complaint);
     return;
   }
-  const Extents dense = row_major_strides(extent);
-  const std::uint64_t count = extent[0] * dense[0], element = size_of(about_.delivered);
-  Extents wanted = dense;
+  Extents wanted = row_major_strides(extent);
   if (pitch > 0) wanted[0] = pitch;
-  if (!transfer) {
-    chunks_->read(start, extent, wanted, out);
-    if (!about_.order_differs) return;
-    for (std::uint64_t row = 0; row < extent[0]; ++row) {
-      reverse_bytes(out + row * wanted[0] * element, dense[0], element);
-    }
-    return;
-  }
-  const AlignedBytes values(DirectFile::block(),
-                            DirectFile::room(count * std::max(about_.stored_size, element)));
-  chunks_->read(start, extent, dense, values.data());
-  const auto complaint = transfer->convert(count, values.data(), what);
-  if (complaint) fail_to_convert(what(), *complaint);
-  for (std::uint64_t row = 0; row < extent[0]; ++row) {
-    std::copy_n(values.data() + row * dense[0] * element, dense[0] * element,
-                out + row * wanted[0] * element);
+  chunks_->read(start, extent, wanted, out);
+}
+
+/// Reads records, or chunks of a format that HDF5 converts, to memory first. Records may be much
+/// larger than elements, so only some of them are in memory at a time.
+template <class What>
+void Hdf5Source::read_records(const MaybeTransfer& transfer, const Extents& start,
+                              const Extents& extent, std::uint64_t pitch, const What& what,
+                              std::byte* out) const {
+  constexpr std::uint64_t max_bytes = std::uint64_t{64} << 20;
+  const std::uint64_t width = row_major_strides(extent)[0];
+  const std::uint64_t row_bytes = (pitch > 0 ? pitch : width) * stored_size();
+  const std::uint64_t rows = std::max<std::uint64_t>(1, max_bytes / (width * about_.stored_size));
+  for (std::uint64_t done = 0; done < extent[0]; done += rows) {
+    Extents first = start, some = extent;
+    first[0] += done;
+    some[0] = std::min(rows, extent[0] - done);
+    read_some_records(transfer, first, some, row_bytes, what, out + done * row_bytes);
   }
 }
 
-/// Throws Error if the sign of one of `count` elements, numbered from `first`, was changed by
-/// reading.
+/// `row_bytes` is the pitch of the rows in memory.
 template <class What>
-void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
-                             const std::byte* values) const {
-  if (!about_.sign_differs) return;
-  if (const auto complaint = sign_change(about_.delivered, values, first, count)) {
-    fail_to_convert(what(), *complaint);
+void Hdf5Source::read_some_records(const MaybeTransfer& transfer, const Extents& start,
+                                   const Extents& extent, std::uint64_t row_bytes, const What& what,
+                                   std::byte* out) const {
+  const std::uint64_t width = row_major_strides(extent)[0], element = stored_size();
+  const std::uint64_t count = extent[0] * width;
+  const auto room = [&](std::uint64_t bytes) {
+    return AlignedBytes(DirectFile::block(), DirectFile::room(count * std::max(bytes, element)));
+  };
+  AlignedBytes values = room(about_.stored_size);
+  read_stored_types(transfer, start, extent, 0, what, values.data());
+  if (!about_.member.empty()) {
+    const std::uint64_t size = transfer ? transfer->number_size() : element;
+    AlignedBytes members = room(size);
+    gather(values.data(), about_.record, size, count, members.data());
+    values = std::move(members);
+  }
+  if (about_.form.by_hdf5) {
+    const auto complaint = transfer->convert(count, values.data(), what);
+    if (complaint) fail_to_convert(what(), *complaint);
+  }
+  for (std::uint64_t row = 0; row < extent[0]; ++row) {
+    std::copy_n(values.data() + row * width * element, width * element, out + row * row_bytes);
   }
 }
 
 void Hdf5Source::fail_to_convert(const std::string& what, const std::string& complaint) const {
-  // If even the natural type is too small (u64, f80), f64 has the range, though not the precision.
-  const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
-  const auto remedy = !misfit_remedy_.empty() ? misfit_remedy_
-                      : better == about_.wanted
-                          ? std::string("no input.type holds it")
-                          : fmt::format("choose input.type = {}", name_of(better));
-  throw Error(
-      fmt::format("{} of {} ({}): {}: {}", what, about_.name, about_.stored_as, complaint, remedy));
+  throw Error(fmt::format("{} of {} ({}): {}: no input.type holds it", what, about_.name,
+                          about_.stored_as, complaint));
+}
+
+/// The type of the elements if the request has none.
+ElementType element_type(const Conversion& conversion, bool missing_as_nan) {
+  if (const auto unpacked = unpacked_type(conversion.unpacking)) return *unpacked;
+  const bool needs_nan = missing_as_nan && conversion.missing.any() && !is_float(conversion.from);
+  if (needs_nan) return ElementType::f64;
+  // Matrix products subtract means from i64 without rounding, but not from u64.
+  if (missing_as_nan && conversion.from == StoredType::u64) return ElementType::i64;
+  return natural_type(conversion.from);
+}
+
+/// Sets the element that stands for missing values of an integer type.
+void set_missing_element(DatasetDescription& about) {
+  Conversion& conversion = about.conversion;
+  const bool is_integer = conversion.to != ElementType::f32 && conversion.to != ElementType::f64;
+  if (!is_integer || !conversion.missing.any()) return;
+  if (!always_fits(conversion)) {
+    throw UsageError(
+        fmt::format("{} has missing values, for which {} has no room: choose input.type = {}",
+                    about.name, name_of(conversion.to), name_of(element_type(conversion, false))));
+  }
+  conversion.missing_element = missing_element(conversion.missing, conversion.from).value();
+  Conversion marker = conversion;  // the stored marker as an element
+  marker.missing = {};
+  marker.is_reversed = false;
+  std::uint64_t element = 0;
+  convert(marker, reinterpret_cast<const std::byte*>(&conversion.missing_element), 1,
+          reinterpret_cast<std::byte*>(&element));
+  conversion.missing_element = element;
+}
+
+/// Completes about.conversion by the attributes of the data set. Returns the names of those that
+/// are applied.
+std::vector<std::string> apply_conventions(const hdf5::Dataset& dataset,
+                                           const DatasetRequest& request, DatasetDescription& about,
+                                           Origin& origin) {
+  Conventions found = read_conventions(dataset, about.form.type, about.name);
+  Conversion& conversion = about.conversion;
+  conversion.from = found.type;
+  conversion.missing = found.missing;
+  conversion.unpacking = found.unpacking;
+  conversion.to = request.type.value_or(element_type(conversion, request.missing_as_nan));
+  set_missing_element(about);
+  std::ranges::move(found.warnings, std::back_inserter(origin.warnings));
+  return std::move(found.applied);
 }
 
 }  // namespace
 
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type, ReadWay way,
-                                         ReadOrder read_order, Unwritten unwritten,
-                                         const std::string& misfit_remedy, std::uint64_t rows) {
+                                         const DatasetRequest& request) {
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
+  const DatasetName name = resolve_braces(opened, dataset_name(file.string() + ":" + path));
+  path = name.path;
   // This comes first, since HDF5 opens all files that a data set refers to.
-  Origin origin = trace_origin(file, path, unwritten);
+  Origin origin = trace_origin(file, path, request.unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
-  auto about = describe(dataset, file.string() + ":" + path, type);
+  auto about =
+      describe(dataset, file.string() + ":" + name.path_and_member(), name.member, request.type);
+  if (request.conventions) {
+    apply_attributes(origin, apply_conventions(dataset, request, about, origin), about.name);
+  }
   about.may_have_gaps = origin.may_have_gaps;
-  if (rows > 0) take_rows(about, rows);
+  if (request.rows > 0) take_rows(about, request.rows);
   std::unique_ptr<Source> source;
-  if (way != ReadWay::by_hdf5) source = try_direct(dataset, about, way);
+  if (request.way != ReadWay::by_hdf5) {
+    source = try_direct(dataset, about, request.way, request.misfit_remedy);
+  }
   if (!source) {
-    if (way == ReadWay::direct) {
+    if (request.way == ReadWay::direct) {
       throw UsageError(
-          fmt::format("{} is not contiguous or is converted, so it cannot be read directly: leave "
-                      "input.read at auto, or store the data set contiguously and in the type "
-                      "that is wanted",
+          fmt::format("{} is not contiguous or has a format that only HDF5 knows, so it cannot be "
+                      "read directly: leave input.read at auto, or store the data set contiguously",
                       about.name));
     }
     // The size of the chunk cache is set only by the first opening, so the data set must be closed.
-    FollowedLinks links(cached_access(about, read_order));
+    FollowedLinks links(cached_access(about, request.order));
     dataset.close();
     dataset = open_dataset(opened, file.string(), path, links);
     Descriptor stored(file_of(dataset), O_RDONLY);
     std::unique_ptr<ChunkReader> chunks;
-    if (about.layout == H5D_CHUNKED && way != ReadWay::by_hdf5) {
-      chunks = ChunkReader::open(dataset, chunks_of(about, read_order));
+    if (about.layout == H5D_CHUNKED && request.way != ReadWay::by_hdf5) {
+      chunks = ChunkReader::open(dataset, chunks_of(about, request.order));
       if (!chunks) origin.warnings.push_back(decoded_by_hdf5(about));
     }
     source = std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
-                                          std::move(stored), std::move(chunks), read_order,
-                                          misfit_remedy);
+                                          std::move(stored), std::move(chunks), request.order,
+                                          request.misfit_remedy);
   }
   source->set_origin(std::move(origin));
   return source;

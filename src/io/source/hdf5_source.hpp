@@ -12,15 +12,27 @@
 
 namespace shardstream::io {
 
-/// Opens the data set at `path` of `file`, or the file's only data set if `path` is empty. Without
-/// `type`, the elements have the type that fits the stored one. `way` applies to contiguous data
-/// sets. `misfit_remedy` is the remedy in the message for a value that does not fit `type`; if it
-/// is empty, the message suggests a type. `unwritten` is as for trace_origin(). Only the first
-/// `rows` rows of the first dimension are used; 0: all. Throws UsageError; the caller adds the name
-/// of the option.
+/// How a data set is opened.
+struct DatasetRequest {
+  /// The type of the elements; without it, the type that fits the stored or unpacked values.
+  std::optional<ElementType> type = {};
+  ReadWay way = ReadWay::automatic;  ///< of contiguous data sets
+  ReadOrder order = ReadOrder::elements;
+  Unwritten unwritten = Unwritten::fill;  ///< as for trace_origin()
+  /// Whether attributes of the data set apply, as read_conventions() describes.
+  bool conventions = false;
+  /// For matrices: whether integers with missing values become f64, so that missing ones are NaN,
+  /// and u64 becomes i64.
+  bool missing_as_nan = false;
+  /// The remedy in the message for a value that does not fit `type`; if it is empty, the message
+  /// suggests a type.
+  std::string misfit_remedy = {};
+  std::uint64_t rows = 0;  ///< use only the first rows of the first dimension; 0: all
+};
+
+/// Opens the data set at `path` of `file`, or the file's only data set if `path` is empty. Throws
+/// UsageError; the caller adds the name of the option.
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type, ReadWay way,
-                                         ReadOrder read_order, Unwritten unwritten,
-                                         const std::string& misfit_remedy, std::uint64_t rows = 0);
+                                         const DatasetRequest& request);
 
 }  // namespace shardstream::io

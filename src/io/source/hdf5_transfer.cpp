@@ -47,8 +47,12 @@ Hdf5Transfer::Hdf5Transfer(const hdf5::Dataset& dataset, const DatasetDescriptio
     : dataset_(dataset),
       about_(about),
       stored_(H5Dget_type(dataset.get()), "cannot get the type of " + about.name),
+      number_(number_type(element_of(stored_.get(), about.member, about.name).type.get())),
+      in_memory_(H5Tcopy(about.form.by_hdf5 && about.member.empty() ? native_type(about.form.type)
+                                                                    : stored_.get()),
+                 "cannot copy the type of " + about.name),
       in_file_(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
-      conversion_(stored_.get(), about.delivered) {}
+      conversion_(number_.get(), about.form.type) {}
 
 /// HDF5 leaves elements of `out` unchanged if they were never written and HDF5 does not deliver a
 /// fill value for them (is_fill_value_read()). So the fill value is written to `out` first.
@@ -68,7 +72,7 @@ std::optional<std::string> Hdf5Transfer::read(const Extents& block_start,
                               nullptr),
           "cannot select a block of a data set");
   }
-  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(), in_file_.get(),
+  if (H5Dread(dataset_.get(), in_memory_.get(), in_memory.get(), in_file_.get(),
               conversion_.properties(), out) >= 0) {
     return std::nullopt;
   }
@@ -84,13 +88,13 @@ std::optional<std::string> Hdf5Transfer::convert(std::uint64_t count, std::byte*
                                                  const What& what) const {
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
-  if (H5Tconvert(stored_.get(), native_type(about_.delivered), count, values, nullptr,
+  if (H5Tconvert(number_.get(), native_type(about_.form.type), count, values, nullptr,
                  conversion_.properties()) >= 0) {
     return std::nullopt;
   }
   if (auto complaint = conversion_.complaint()) return complaint;
-  throw Error(fmt::format("cannot convert {} of {} to {} (HDF5: {}): choose another input.type",
-                          what(), about_.name, name_of(about_.delivered),
+  throw Error(fmt::format("cannot convert {} of {} to {} (HDF5: {}): copy or write it again",
+                          what(), about_.name, name_of(about_.form.type),
                           hdf5::Reasons().innermost()));
 }
 

@@ -1,4 +1,5 @@
-// Reads blocks of a data set with H5Dread, and converts elements with HDF5's conversions.
+// Reads blocks of a data set with H5Dread, and converts elements of foreign formats with HDF5's
+// conversions.
 #pragma once
 
 #include <cstddef>
@@ -23,22 +24,25 @@ class Hdf5Transfer {
   /// Describes the elements of a call in messages: "elements 0 to 99".
   using What = std::function<std::string()>;
 
-  /// Writes the block of `extent` elements at `start` to `out` in the delivered type. `pitch` is
-  /// the pitch of a rectangle in elements, or 0 for a dense block. Elements that were never written
-  /// have the fill value. Returns the problem with a value that the type cannot hold, or nothing.
-  /// Throws Error if HDF5 cannot read the block.
+  /// Writes the block of `extent` elements at `start` to `out`, as elements of form.type. `pitch`
+  /// is the pitch of a rectangle in elements, or 0 for a dense block. Elements that were never
+  /// written have the fill value. Returns the problem with a value that the type cannot hold, or
+  /// nothing. Throws Error if HDF5 cannot read the block.
   std::optional<std::string> read(const Extents& start, const Extents& extent, std::uint64_t pitch,
                                   std::byte* out, const What& what) const;
 
-  /// Converts `count` stored elements to the delivered type, in place. Returns and throws like
-  /// read().
+  /// Converts `count` elements of a form that is by_hdf5 to form.type, in place. Returns and throws
+  /// like read().
   std::optional<std::string> convert(std::uint64_t count, std::byte* values,
                                      const What& what) const;
+
+  /// The size of an element in the file in bytes, without the rest of its record.
+  std::uint64_t number_size() const { return H5Tget_size(number_.get()); }
 
  private:
   const hdf5::Dataset& dataset_;
   const DatasetDescription& about_;
-  hdf5::Type stored_;
+  hdf5::Type stored_, number_, in_memory_;
   hdf5::Space in_file_;
   CheckedConversion conversion_;
 };

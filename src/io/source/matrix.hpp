@@ -35,6 +35,7 @@ class Matrix {
   const Origin& origin() const { return source_->origin(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
   std::optional<Decoding> decoding() const { return source_->decoding(); }
+  const Source& source() const { return *source_; }
   /// Whether read() reads past the page cache, as decided by prepare().
   bool past_cache() const {
     const auto stored = source_->stored({0, 1});
@@ -45,7 +46,7 @@ class Matrix {
   /// reads cost little.
   bool copies_from_cache() const {
     const auto stored = source_->stored({0, 1});
-    return stored && stored->as_wanted && !stored->past_cache;
+    return stored && stored->is_exact && !stored->past_cache;
   }
 
   /// Announces the rows that this process will read, and decides whether to read them past the page

@@ -51,8 +51,8 @@ using Number = long double;
 /// The fill value of a data set; 0 if it holds no numbers.
 Number fill_number(const hdf5::Dataset& dataset) {
   constexpr auto what = "cannot convert the fill value of a data set";
-  const hdf5::Type type(H5Dget_type(dataset.get()), what);
-  if (!natural_type(type.get()) || !bits_fit(type.get())) return 0;
+  const hdf5::Type type = number_type(hdf5::Type(H5Dget_type(dataset.get()), what).get());
+  if (!type.valid() || !bits_fit(type.get())) return 0;
   std::vector<std::byte> bytes = stored_fill_value(dataset);
   bytes.resize(std::max(bytes.size(), sizeof(Number)));
   check(H5Tconvert(type.get(), H5T_NATIVE_LDOUBLE, 1, bytes.data(), nullptr, H5P_DEFAULT), what);
@@ -79,7 +79,7 @@ class Tracer {
   /// lead to it.
   Hdf5Extents visit(const fs::path& file, const std::string& path);
 
-  Origin finish(const std::string& name, Unwritten unwritten) &&;
+  Origin finish(Unwritten unwritten) &&;
 
  private:
   void add(const fs::path& file, const std::string& dataset);
@@ -314,7 +314,7 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
   }
 }
 
-Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
+Origin Tracer::finish(Unwritten unwritten) && {
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
         "{}: write the missing elements, or pass --input.unwritten fill to use the fill value",
@@ -326,17 +326,21 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
                     join_first(gaps_, max_listed, ", ")));
   }
   origin_.not_applied.assign(not_applied_.begin(), not_applied_.end());
-  if (!not_applied_.empty()) {
-    origin_.warnings.push_back(
-        fmt::format("the values of {} are taken as stored: attributes that change what they mean "
-                    "are not applied ({} of this data set or its sources): if these are missing "
-                    "or packed values, write decoded ones to another file, for example with xarray",
-                    name, not_applied_text(origin_)));
-  }
   return std::move(origin_);
 }
 
 }  // namespace
+
+void apply_attributes(Origin& origin, std::vector<std::string> applied, const std::string& name) {
+  for (const std::string& each : applied) std::erase(origin.not_applied, each);
+  origin.applied = std::move(applied);
+  if (origin.not_applied.empty()) return;
+  origin.warnings.push_back(fmt::format(
+      "attributes that may change the values of {} are not applied ({} of this data set or its "
+      "sources): if they mark missing or packed values, write decoded ones to another file, for "
+      "example with xarray",
+      name, not_applied_text(origin)));
+}
 
 void add(Origin& to, const Origin& from) {
   for (const InputFile& file : from.files) {
@@ -348,6 +352,7 @@ void add(Origin& to, const Origin& from) {
     }
   };
   add_missing(to.warnings, from.warnings);
+  add_missing(to.applied, from.applied);
   add_missing(to.not_applied, from.not_applied);
   to.may_have_gaps = to.may_have_gaps || from.may_have_gaps;
 }
@@ -410,7 +415,7 @@ Origin trace_origin(const fs::path& file, const std::string& path, Unwritten unw
   const std::string name = file.string() + ":" + path;
   Tracer tracer;
   tracer.visit(file, path);
-  Origin origin = std::move(tracer).finish(name, unwritten);
+  Origin origin = std::move(tracer).finish(unwritten);
   if (origin.layout.starts_with("virtual")) expect_openable(origin, name);
   return origin;
 }

@@ -27,8 +27,8 @@ struct Origin {
   std::vector<InputFile> files;  ///< pairs of file and data set without duplicates, named one first
   std::string layout;            ///< of the named data set: "chunks 64x64, 1 filter, f32"
   std::vector<std::string> warnings;  ///< sentences for the user
-  /// The attributes that change what the values mean, which are not applied.
-  std::vector<std::string> not_applied;
+  /// The attributes that change what the values mean: those that are applied, and the others.
+  std::vector<std::string> applied, not_applied;
   /// Whether there are elements that were never written, or this is only known after reading.
   bool may_have_gaps = false;
 };
@@ -38,6 +38,9 @@ enum class Unwritten {
   fill,   ///< use the fill value of the data set, with a warning
   reject  ///< an error
 };
+
+/// Notes the attributes of the data set `name` that are applied. Warns of the others.
+void apply_attributes(Origin& origin, std::vector<std::string> applied, const std::string& name);
 
 /// Adds the files, warnings and attributes that `to` does not have yet.
 void add(Origin& to, const Origin& from);

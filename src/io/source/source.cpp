@@ -13,6 +13,7 @@
 #include "io/hdf5/lookup.hpp"
 #include "io/source/generator_source.hpp"
 #include "io/source/hdf5_source.hpp"
+#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -29,6 +30,9 @@ constexpr OptionRow rows[] = {
     {"input.unwritten", OptionKind::choice, "fill", "fill|error",
      "Elements of a data set that were never written: fill uses the fill value of the data set and "
      "warns; error rejects the data set."},
+    {"input.conventions", OptionKind::choice, "auto", "auto|none",
+     "Apply the attributes of netCDF and HDF-EOS5: missing values, valid ranges, packing, signs "
+     "(auto), or take values as they are stored (none)."},
     {"input.rows", OptionKind::count, "auto", "auto|1..",
      "Use only the first rows of the data set of input.data (indices of its first dimension); auto "
      "is all rows."},
@@ -36,7 +40,7 @@ constexpr OptionRow rows[] = {
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of the generated data, with elements numbered row by row; instead of "
      "input.count."},
-    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
+    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8|u64",
      "Convert elements to this type; auto keeps the type of the file. For generated data, auto is "
      "f32, or the type of product.precision (f64 for fp64, i8 for int8)."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
@@ -122,14 +126,15 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
                                   const std::string& misfit_remedy = {}) {
-  const auto [file, path] = dataset_name(data);
+  const DatasetName name = dataset_name(data);
+  const std::string& file = name.file;
   if (file.empty()) {
     throw UsageError(
         fmt::format("{}: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", key, data));
   }
   struct stat status {};
   const auto colon = data.rfind(':');
-  if (path.empty() && colon != data.npos && ::stat(data.c_str(), &status) != 0 &&
+  if (name.path.empty() && colon != data.npos && ::stat(data.c_str(), &status) != 0 &&
       ::stat(data.substr(0, colon).c_str(), &status) == 0) {
     throw UsageError(
         fmt::format("{}: there is no file '{}': the path of a data set begins with /, as in {}:/{}",
@@ -138,10 +143,17 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   const bool all = key != "input.data" || options.is_auto("input.rows");
   const std::uint64_t rows_taken = all ? 0 : options.count("input.rows");
   try {
-    const Unwritten unwritten =
-        options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject;
-    auto source = open_hdf5_source(file, path, requested_type(options), read_way(options), order,
-                                   unwritten, misfit_remedy, rows_taken);
+    auto source = open_hdf5_source(
+        file, name.path_and_member(),
+        {.type = requested_type(options),
+         .way = read_way(options),
+         .order = order,
+         .unwritten =
+             options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject,
+         .conventions = options.text("input.conventions") == "auto",
+         .missing_as_nan = order == ReadOrder::rectangles,
+         .misfit_remedy = misfit_remedy,
+         .rows = rows_taken});
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
     source->set_origin(std::move(origin));
@@ -154,41 +166,58 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   }
 }
 
-}  // namespace
-
 constexpr std::size_t in_core_cache = std::size_t{128} << 10;
 
 /// Reads rows together and then copies each to its place, since a call for each would be expensive.
-void Source::read_whole_rows(Range rows, std::size_t row_bytes, std::byte* out,
-                             std::uint64_t stride) const {
-  const std::uint64_t width = row_bytes / size_of(type());
+void read_whole_rows(Range lines, std::uint64_t width, std::size_t row_bytes, std::byte* out,
+                     std::uint64_t stride, const auto& read) {
   const std::uint64_t step =
       std::clamp<std::uint64_t>(in_core_cache / std::max<std::size_t>(1, row_bytes), 1,
-                                std::max<std::uint64_t>(1, rows.count));
+                                std::max<std::uint64_t>(1, lines.count));
   std::vector<std::byte> together(step * row_bytes);
-  for (std::uint64_t first = 0; first < rows.count; first += step) {
-    const std::uint64_t some = std::min(step, rows.count - first);
-    read((rows.first + first) * width, some * width, together.data());
+  for (std::uint64_t first = 0; first < lines.count; first += step) {
+    const std::uint64_t some = std::min(step, lines.count - first);
+    read((lines.first + first) * width, some * width, together.data());
     for (std::uint64_t row = 0; row < some; ++row) {
       std::memcpy(out + (first + row) * stride, together.data() + row * row_bytes, row_bytes);
     }
   }
 }
 
+}  // namespace
+
 void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint64_t stride) const {
   expect_rectangle(rows, columns, stride);
+  read_rows(
+      rows, columns, size_of(type()), out, stride,
+      [this](std::uint64_t first, std::uint64_t count, std::byte* to) { read(first, count, to); });
+}
+
+void Source::read_rows(Range rows, Range columns, std::uint64_t element, std::byte* out,
+                       std::uint64_t stride, const Read& read) const {
   expect(order().box() == order().shape(), "elements are numbered row by row");
   const std::uint64_t width = order().shape().size() == 2 ? order().shape()[1] : 1;
-  if (columns.count == width && stride == width * size_of(type())) {
+  if (columns.count == width && stride == width * element) {
     return read(rows.first * width, rows.count * width, out);
   }
-  const std::size_t row_bytes = columns.count * size_of(type());
+  const std::size_t row_bytes = columns.count * element;
   if (columns.count == width && 2 * row_bytes <= in_core_cache) {
-    return read_whole_rows(rows, row_bytes, out, stride);
+    return read_whole_rows(rows, width, row_bytes, out, stride, read);
   }
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     read((rows.first + row) * width + columns.first, columns.count, out + row * stride);
   }
+}
+
+const std::byte* Source::read_stored(std::uint64_t first, std::uint64_t count,
+                                     std::byte* slot) const {
+  expect(conversion() == nullptr, "a source with a conversion reads stored elements itself");
+  read(first, count, slot);
+  return slot;
+}
+
+std::uint64_t Source::convert(std::uint64_t, std::uint64_t, const std::byte*, std::byte*) const {
+  throw ContractError("only a source with a conversion converts");
 }
 
 void Source::expect_rectangle(Range rows, Range columns, std::uint64_t stride) const {
@@ -206,9 +235,14 @@ std::span<const OptionRow> input_options() {
   return rows;
 }
 
+std::string type_text(const Source& source) {
+  const Conversion* const conversion = source.conversion();
+  return conversion == nullptr ? std::string(name_of(source.type())) : text_of(*conversion);
+}
+
 std::string identity_of(const Source& source) {
   const ElementOrder& order = source.order();
-  return fmt::format("{}: {}, {} elements, {} of {}", source.name(), name_of(source.type()),
+  return fmt::format("{}: {}, {} elements, {} of {}", source.name(), type_text(source),
                      order.count(), fmt::join(order.box(), " x "), fmt::join(order.shape(), " x "));
 }
 

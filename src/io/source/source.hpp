@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,7 +17,7 @@
 #include "core/shard.hpp"
 #include "io/source/element_order.hpp"
 #include "io/source/origin.hpp"
-#include "kernels/data/element.hpp"
+#include "kernels/data/stored.hpp"
 
 namespace shardstream::io {
 
@@ -27,7 +28,7 @@ std::span<const OptionRow> input_options();
 struct StoredBytes {
   const Descriptor* file;
   Range bytes;
-  bool as_wanted;   ///< whether the bytes are the elements; if not, they are the whole file
+  bool is_exact;    ///< whether the bytes are the stored elements, not the whole file
   bool past_cache;  ///< whether they are read past the page cache
 };
 
@@ -38,8 +39,8 @@ struct Decoding {
   std::uint64_t host_bytes(unsigned readers) const { return shared + readers * per_reader; }
 };
 
-/// Elements by global index. read(), read_rectangle() and read_into() are thread-safe. Destroy it
-/// before MPI_Finalize, which also ends a parallel HDF5.
+/// Elements by global index. The functions that read or convert are thread-safe. Destroy it before
+/// MPI_Finalize, which also ends a parallel HDF5.
 class Source {
  public:
   virtual ~Source() = default;
@@ -59,7 +60,7 @@ class Source {
   /// The memory that decoding needs; nothing if read() does not decode. Decoding is limited by the
   /// processor, so more threads are faster.
   virtual std::optional<Decoding> decoding() const { return std::nullopt; }
-  /// The location of elements; nothing if they are not in a file.
+  /// The location of stored elements; nothing if they are not in a file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
   /// The files that the elements come from; none for a generator.
   const Origin& origin() const { return origin_; }
@@ -68,35 +69,49 @@ class Source {
   /// The size of all elements in storage in bytes; 0 for a generator.
   virtual std::uint64_t stored_bytes() const = 0;
 
-  /// Writes elements [first, first+count) to `out`, converted to type(). Throws Error with the
-  /// source, the range and the reason if they cannot be read or do not fit type().
+  /// Writes elements [first, first+count) to `out`. Throws Error with the source, the range and the
+  /// reason if they cannot be read or do not fit type().
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
 
-  /// Writes a rectangle to `out`, converted to type(), with a pitch of `stride` bytes, a multiple
-  /// of the element size. Bytes between the rows are not changed. The source must have two
-  /// dimensions, or one, which is a column. Throws like read().
+  /// Writes a rectangle to `out` with a pitch of `stride` bytes, a multiple of the element size.
+  /// Bytes between the rows are not changed. The source must have two dimensions, or one, which is
+  /// a column. Throws like read().
   virtual void read_rectangle(Range rows, Range columns, std::byte* out,
                               std::uint64_t stride) const;
 
-  /// The size in bytes of a slot for `count` elements in read_into(). Slots are adjacent, and the
-  /// first one is aligned to a page.
-  virtual std::uint64_t slot_bytes(std::uint64_t count) const { return count * size_of(type()); }
-  /// Like read(), but the source chooses the position in the slot. Returns the address of the first
-  /// element, which may be unaligned.
-  virtual const std::byte* read_into(std::uint64_t first, std::uint64_t count,
-                                     std::byte* slot) const {
-    read(first, count, slot);
-    return slot;
+  /// The conversion that read() applies to stored elements; null if elements are stored as they
+  /// are, or generated.
+  virtual const Conversion* conversion() const { return nullptr; }
+  /// Whether the data have a convention for missing values.
+  bool declares_missing() const { return conversion() != nullptr && conversion()->missing.any(); }
+  /// Bytes of a stored element; without conversion() those of an element.
+  std::uint64_t stored_size() const {
+    return conversion() == nullptr ? size_of(type()) : size_of(conversion()->from);
   }
+  /// The size in bytes of a slot for `count` elements in read_stored(). Slots are adjacent, and the
+  /// first one is aligned to a page.
+  virtual std::uint64_t slot_bytes(std::uint64_t count) const { return count * stored_size(); }
+  /// Like read(), but the elements are as they are stored, and the source chooses the position in
+  /// the slot. Returns the address of the first element, which may be unaligned.
+  virtual const std::byte* read_stored(std::uint64_t first, std::uint64_t count,
+                                       std::byte* slot) const;
+  /// Converts elements [first, first+count) from read_stored() to `out`, which must not overlap
+  /// them. Returns the number of missing values. Only for sources with a conversion(). Throws like
+  /// read().
+  virtual std::uint64_t convert(std::uint64_t first, std::uint64_t count, const std::byte* stored,
+                                std::byte* out) const;
 
  protected:
   /// Throws ContractError unless these are valid arguments of read_rectangle().
   void expect_rectangle(Range rows, Range columns, std::uint64_t stride) const;
 
- private:
-  void read_whole_rows(Range rows, std::size_t row_bytes, std::byte* out,
-                       std::uint64_t stride) const;
+  /// Writes elements [first, first+count) to `out`.
+  using Read = std::function<void(std::uint64_t first, std::uint64_t count, std::byte* out)>;
+  /// Reads a rectangle with read(), for elements of `element` bytes that are numbered row by row.
+  void read_rows(Range rows, Range columns, std::uint64_t element, std::byte* out,
+                 std::uint64_t stride, const Read& read) const;
 
+ private:
   Origin origin_;
 };
 
@@ -104,7 +119,12 @@ class Source {
 /// generator. Throws UsageError for every error that can be found before work starts.
 std::unique_ptr<Source> open_source(const Options& options);
 
-/// A description of a source's data: "x.h5:/T: f32, 1000 elements, 10 x 100 of 20 x 100".
+/// The type of a source's elements, after their conversion if there is one: "f32", "i16 to f32, *
+/// 0.01 (f32), missing: -1".
+std::string type_text(const Source& source);
+
+/// A description of a source's data and of their conversion: "x.h5:/T: f32, 1000 elements, 10 x 100
+/// of 20 x 100".
 std::string identity_of(const Source& source);
 
 /// An option other than input.data that names a source, and the properties of generated data.

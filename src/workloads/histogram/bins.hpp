@@ -30,10 +30,11 @@ inline constexpr std::uint32_t below = 0, above = 1, nan = 2, outside_counters =
 template <class T>
 constexpr bool at_least(T x, double bound) {
   if constexpr (std::integral<T> && sizeof(T) == 8) {
-    if (bound >= 0x1p63) return false;
-    if (bound < -0x1p63) return true;
-    const auto whole = static_cast<std::int64_t>(bound);  // rounded towards 0
-    return x >= whole + static_cast<int>(static_cast<double>(whole) < bound);
+    constexpr double first = std::signed_integral<T> ? -0x1p63 : 0, end = first + 0x1p64;
+    if (bound >= end) return false;
+    if (bound < first) return true;
+    const auto whole = static_cast<T>(bound);  // rounded towards 0
+    return x >= whole + static_cast<T>(static_cast<double>(whole) < bound);
   } else {
     return static_cast<double>(x) >= bound;
   }

@@ -76,5 +76,6 @@ template Kernel<CountArgs<std::int32_t>> count_kernel();
 template Kernel<CountArgs<std::int64_t>> count_kernel();
 template Kernel<CountArgs<std::int8_t>> count_kernel();
 template Kernel<CountArgs<std::uint8_t>> count_kernel();
+template Kernel<CountArgs<std::uint64_t>> count_kernel();
 
 }  // namespace shardstream::workloads::histogram

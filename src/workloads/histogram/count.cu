@@ -292,5 +292,6 @@ template void count(const CountArgs<std::int32_t>&, CudaStream);
 template void count(const CountArgs<std::int64_t>&, CudaStream);
 template void count(const CountArgs<std::int8_t>&, CudaStream);
 template void count(const CountArgs<std::uint8_t>&, CudaStream);
+template void count(const CountArgs<std::uint64_t>&, CudaStream);
 
 }  // namespace shardstream::workloads::histogram::cuda

@@ -32,15 +32,21 @@ struct CountArgs {
 template <class T>
 Kernel<CountArgs<T>> count_kernel();
 
+/// The index in bin_counts() of elements that equal x.
+template <class T>
+std::uint32_t place_of(const Bins& bins, T x) {
+  using Number = std::conditional_t<sizeof(T) == 1, std::int32_t, T>;
+  const Locator<Number> bin(bins);
+  return bin.in_range(x) ? bin(x) : bin.outside(x);
+}
+
 /// The numbers of elements in each bin, below, above and of NaNs, from those in each cell.
 template <class T>
 std::vector<std::uint64_t> bin_counts(const Bins& bins, const std::uint64_t* counts) {
   if constexpr (sizeof(T) > 1) return {counts, counts + bins.count + outside_counters};
   std::vector<std::uint64_t> sums(bins.count + outside_counters);
-  const Locator<std::int32_t> bin(bins);
   for (std::int32_t i = 0; i < 256; ++i) {
-    const std::int32_t x = i + std::numeric_limits<T>::min();
-    sums[bin.in_range(x) ? bin(x) : bin.outside(x)] += counts[i];
+    sums[place_of(bins, static_cast<T>(i + std::numeric_limits<T>::min()))] += counts[i];
   }
   return sums;
 }

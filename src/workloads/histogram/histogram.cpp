@@ -23,7 +23,7 @@ template <class T>
 class Histogram : public stream::Computation {
  public:
   Histogram(const Options& options, const io::Source& source)
-      : bins_(bins_of(options)), elements_(source.order().count()) {}
+      : source_(source), bins_(bins_of(options)), elements_(source.order().count()) {}
 
   pipeline::DeviceState device_state(Range) const override {
     return {.unit = 16, .per_unit = 0, .fixed = 2 * counters_ * sizeof(std::uint64_t)};
@@ -67,25 +67,36 @@ class Histogram : public stream::Computation {
   }
 
   void report(const stream::Checks& checks, Outcome& outcome) override {
-    const auto counts = bin_counts<T>(bins_, total_.data());
+    auto counts = bin_counts<T>(bins_, total_.data());
     const std::uint64_t counted = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const bool samples_agree = context_->runtime.session.max(samples_differ() ? 1 : 0) == 0;
-    if (checks.repeatable && counted == elements_ && samples_agree) {
+    std::uint64_t& with_missing = counts[place_of_missing()];
+    const bool are_missing = with_missing >= checks.missing;
+    if (are_missing) with_missing -= checks.missing;
+    if (checks.repeatable && counted == elements_ && are_missing && samples_agree) {
       outcome.verified = Verification::passed;
     } else if (checks.repeatable) {
-      outcome.verdict = counted == elements_
-                            ? "the numbers of elements of sampled ranges in the bins are wrong"
-                            : fmt::format("{} of {} elements were counted", counted, elements_);
+      outcome.verdict =
+          counted != elements_ ? fmt::format("{} of {} elements were counted", counted, elements_)
+          : are_missing        ? "the numbers of elements of sampled ranges in the bins are wrong"
+                        : fmt::format("fewer than the {} missing values were counted as such",
+                                      checks.missing);
     }
     outcome.attributes = {
         {"low", bins_.low}, {"high", bins_.high}, {"bins", static_cast<std::int64_t>(bins_.count)}};
-    add_tables(counts, outcome);
+    add_tables(counts, checks.missing, outcome);
   }
 
  private:
   static_assert(stream::SampledRanges::max <= CountArgs<T>::max_ranges);
 
-  /// Counts the sampled ranges of this rank on the host.
+  /// The index in bin_counts() of missing values. The kernels count them like other elements.
+  std::uint32_t place_of_missing() const {
+    if (std::floating_point<T> || !source_.declares_missing()) return bins_.count + nan;
+    return place_of(bins_, static_cast<T>(source_.conversion()->missing_element));
+  }
+
+  /// Counts the sampled ranges of this rank on the host, with missing values.
   bool samples_differ() {
     std::vector<std::uint64_t> expected(bins_.count + outside_counters);
     const stream::SampledRanges& samples = context_->samples;
@@ -99,8 +110,9 @@ class Histogram : public stream::Computation {
     return bin_counts<T>(bins_, sampled_.data()) != expected;
   }
 
-  /// `counts` is as of bin_counts().
-  void add_tables(const std::vector<std::uint64_t>& counts, Outcome& outcome) const {
+  /// `counts` is as of bin_counts(), without missing values.
+  void add_tables(const std::vector<std::uint64_t>& counts, std::uint64_t missing,
+                  Outcome& outcome) const {
     Table bins(
         "bins",
         {{"left", ColumnType::real}, {"right", ColumnType::real}, {"count", ColumnType::integer}});
@@ -121,16 +133,20 @@ class Histogram : public stream::Computation {
     add("below", counts[bins_.count + below]);
     add("above", counts[bins_.count + above]);
     add("nan", counts[bins_.count + nan]);
+    if (source_.declares_missing()) {  // the kit prints it
+      summary.add({std::string("missing"), std::to_string(missing), std::string()});
+    }
     if (in_range > 0) {
       const auto largest = std::max_element(counts.begin(), counts.begin() + bins_.count);
       outcome.metrics.push_back({"largest_bin", std::int64_t{largest - counts.begin()}});
       outcome.metrics.push_back({"largest_count", static_cast<std::int64_t>(*largest)});
-    } else if (context_->runtime.session.rank() == 0) {
+    } else if (missing < elements_ && context_->runtime.session.rank() == 0) {
       context_->runtime.log.warn("no element is in the range of the bins: see histogram.range");
     }
     outcome.results = {std::move(summary), std::move(bins)};
   }
 
+  const io::Source& source_;
   const Bins bins_;
   const Cells<T> cells_{bins_};
   const std::size_t counters_ = cells_.count() + outside_counters;

@@ -8,7 +8,7 @@ namespace {
 using Exact = long double;  // holds doubles and 64-bit integers
 static_assert(std::numeric_limits<Exact>::digits >= 64);
 
-std::uint32_t place_of(const Bins& bins, Exact x) {
+std::uint32_t searched_place(const Bins& bins, Exact x) {
   if (x != x) return bins.count + nan;
   if (x < bins.low) return bins.count + below;
   if (x > bins.high) return bins.count + above;
@@ -25,7 +25,7 @@ std::uint32_t place_of(const Bins& bins, Exact x) {
 template <class T>
 void add_reference_counts(const Bins& bins, const T* elements, std::uint64_t count,
                           std::vector<std::uint64_t>& counts) {
-  for (std::uint64_t i = 0; i < count; ++i) ++counts[place_of(bins, elements[i])];
+  for (std::uint64_t i = 0; i < count; ++i) ++counts[searched_place(bins, elements[i])];
 }
 
 template void add_reference_counts(const Bins&, const float*, std::uint64_t,
@@ -39,6 +39,8 @@ template void add_reference_counts(const Bins&, const std::int64_t*, std::uint64
 template void add_reference_counts(const Bins&, const std::int8_t*, std::uint64_t,
                                    std::vector<std::uint64_t>&);
 template void add_reference_counts(const Bins&, const std::uint8_t*, std::uint64_t,
+                                   std::vector<std::uint64_t>&);
+template void add_reference_counts(const Bins&, const std::uint64_t*, std::uint64_t,
                                    std::vector<std::uint64_t>&);
 
 }  // namespace shardstream::workloads::histogram

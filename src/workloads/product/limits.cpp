@@ -193,7 +193,7 @@ Rates Limits::rates(Backend backend) const {
 std::string panel_read_conditions(const Operands& operands, const Options& options) {
   std::set<std::string> kinds;
   for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
-    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
+    kinds.insert(measure::read_conditions(matrix->source(), true));
   }
   return fmt::format("{}, read as {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
                      pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",

@@ -114,7 +114,7 @@ class ProductTask : public Task {
     std::vector<std::string> matrices;
     for (const auto* matrix : {operands_.a.get(), operands_.b.get(), operands_.c.get()}) {
       if (matrix == nullptr) continue;
-      matrices.push_back(fmt::format("{} {}", extents(*matrix), name_of(matrix->type())));
+      matrices.push_back(fmt::format("{} {}", extents(*matrix), io::type_text(matrix->source())));
     }
     return fmt::format("{}", fmt::join(matrices, ", "));
   }
@@ -251,6 +251,12 @@ void check_operands(const Operands& operands) {
                                  operands.m, operands.n));
   }
   if (gemm::sums_integers(operands.precision)) check_integers(operands);
+  if (operands.center && operands.a->type() == ElementType::u64) {
+    throw UsageError(fmt::format(
+        "means cannot be subtracted from {}, which is u64, without rounding: pass --input.type i64 "
+        "if all values are below 2^63, or f64",
+        operands.a->name()));
+  }
 }
 
 DeviceMemory device_memory_of(const Operands& operands, const Options& options,
@@ -364,7 +370,7 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                                ? matrix->name()
                                : fmt::format("{}:{}", files[0].path.string(), files[0].dataset));
     made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
-                                                    name_of(matrix->type())));
+                                                    io::type_text(matrix->source())));
     add_files(made, key, matrix->origin());
   };
   add(operands.symmetric ? "input.data" : "input.a", operands.a.get());

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "kernels/data/stored_value.hpp"
 #include "workloads/product/plan/description.hpp"
 
 namespace shardstream::workloads::product {
@@ -80,6 +81,9 @@ void describe(const io::Matrix& matrix, const std::string& group, bool transpose
   outcome.input.push_back({group, "transposed", std::int64_t{transposed}});
   outcome.input.push_back({group, "access", matrix.access()});
   outcome.input.push_back({group, "stored_bytes", integer(matrix.stored_bytes())});
+  if (const Conversion* const conversion = matrix.source().conversion()) {
+    outcome.input.push_back({group, "conversion", text_of(*conversion)});
+  }
 }
 
 /// The plan as text.
@@ -121,7 +125,7 @@ std::string reasons_of(const Agreed& agreed, const Operands& operands) {
       fmt::format(
           "A or B has values there that are NaN, infinite{}, or that have squares or "
           "products too small or too large for {}; to find the first NaN of a data set, run "
-          "shardstream run reduce --reduce.nan error{}",
+          "shardstream run reduce --reduce.missing error{}",
           largest.empty() ? "" : fmt::format(" or beyond {}'s {}", row.name, largest),
           name_of(row.accumulator),
           widest ? "; if values are beyond 1e154, scale the data down"

@@ -23,8 +23,10 @@ constexpr std::array rows = {
     OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
               "count|sum|mean|variance|stddev|min|max",
               "What to compute, in one pass; variance and stddev are those of the population."},
-    OptionRow{"reduce.nan", OptionKind::choice, "propagate", "propagate|ignore|error",
-              "NaNs make every result but count NaN, are left out, or end the run."},
+    OptionRow{"reduce.missing", OptionKind::choice, "auto", "auto|ignore|propagate|error",
+              "Missing values and NaNs are left out (ignore), make every result but count NaN "
+              "(propagate), or end the run (error). With auto, values that attributes declare as "
+              "missing are left out, and other NaNs propagate."},
 };
 
 /// The worst deviation of any rank. Collective.
@@ -38,7 +40,9 @@ template <class T>
 class Reduction : public stream::Computation {
  public:
   Reduction(const Options& options, const io::Source& source)
-      : source_(source), request_{options.list("reduce.ops"), options.text("reduce.nan")} {}
+      : source_(source),
+        request_{options.list("reduce.ops"), options.text("reduce.missing")},
+        want_(want_of<T>(request_, source)) {}
 
   pipeline::DeviceState device_state(Range shard) const override {
     const auto memory = reduce::tree_memory<T>(leaves_in(shard));
@@ -48,7 +52,7 @@ class Reduction : public stream::Computation {
 
   void allocate(const stream::ShardContext& context) override {
     session_ = &context.runtime.session;
-    shard_reduction_.emplace(context, request_.want());
+    shard_reduction_.emplace(context, want_);
     root_fold_.emplace(context.runtime, elements());
   }
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) override {
@@ -66,13 +70,13 @@ class Reduction : public stream::Computation {
     digest.add(total_.min);
     digest.add(total_.max);
     for (const std::int64_t number :
-         {total_.count, total_.nans, total_.first_nan, total_.min_index, total_.max_index}) {
+         {total_.count, total_.missing, total_.first_missing, total_.min_index, total_.max_index}) {
       digest.add(number);
     }
   }
 
   void conclude(const stream::ExtraPass& extra_pass) override {
-    reject_nans();
+    reject_missing();
     find_overflow(extra_pass);
   }
 
@@ -82,21 +86,19 @@ class Reduction : public stream::Computation {
          {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
       *deviation = worst_of(*session_, *deviation);
     }
-    const std::int64_t counted = total_.count + (request_.want().skip_nans ? total_.nans : 0);
-    const bool complete = counted == static_cast<std::int64_t>(elements());
-    if (!complete && outcome.verdict.empty()) {
-      outcome.verdict = fmt::format("{} of {} elements were counted", counted, elements());
-    }
+    const Invalid invalid = invalid_of(request_, total_, static_cast<std::int64_t>(checks.missing));
+    const std::string fault = fault_of(invalid);
+    if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
     if (!check.exact.passes() && outcome.verdict.empty()) {
       outcome.verdict =
-          "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
+          "a sampled leaf's count, missing values or extremes, or the tree over a batch, are wrong";
     }
-    report_values<T>(
-        source_, request_, total_, check,
-        {.whole = checks.repeatable && check.exact.passes() && complete, .overflows = overflows_},
-        outcome);
-    outcome.attributes = {{"nan", request_.nan},
-                          {"nans", total_.nans},
+    report_values<T>(source_, request_, total_, invalid, check,
+                     {.whole = checks.repeatable && check.exact.passes() && fault.empty(),
+                      .overflows = overflows_ && !invalid.makes_nan},
+                     outcome);
+    outcome.attributes = {{"missing_policy", request_.missing},
+                          {"nans", invalid.nans},
                           {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
                           {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
   }
@@ -106,15 +108,27 @@ class Reduction : public stream::Computation {
 
   std::uint64_t elements() const { return source_.order().count(); }
 
-  /// Throws AgreedError if there are NaNs and reduce.nan is error.
-  void reject_nans() const {
+  /// Throws AgreedError if values are missing or NaN, and reduce.missing is error.
+  void reject_missing() const {
     session_->collectively([&] {
-      if (request_.nan != "error" || total_.nans == 0) return;
-      throw Error(
-          fmt::format("{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan "
-                      "ignore or propagate",
-                      total_.nans, elements(), source_.name(), place(source_, total_.first_nan)));
+      if (request_.missing != "error" || total_.missing == 0) return;
+      throw Error(fmt::format(
+          "{} of {} values of {} are missing or NaN, the first at ({}): pass --reduce.missing "
+          "ignore or propagate",
+          total_.missing, elements(), source_.name(), place(source_, total_.first_missing)));
     });
+  }
+
+  /// The fault if elements were not counted, or not as many are missing as the conversion has
+  /// counted. NaNs that no attribute declares are additional; integers have none.
+  std::string fault_of(const Invalid& invalid) const {
+    const std::int64_t counted = total_.count + (want_.skip_missing ? total_.missing : 0);
+    if (counted != static_cast<std::int64_t>(elements())) {
+      return fmt::format("{} of {} elements were counted", counted, elements());
+    }
+    if (invalid.nans >= 0 && (std::floating_point<T> || invalid.nans == 0)) return {};
+    return fmt::format("{} values are missing, but the conversion has found {}", total_.missing,
+                       invalid.missing);
   }
 
   /// If sums are not finite, determines whether they have overflowed or an element is not finite.
@@ -122,9 +136,9 @@ class Reduction : public stream::Computation {
   void find_overflow([[maybe_unused]] const stream::ExtraPass& extra_pass) {
     if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(total_.sum) && std::isfinite(total_.m2)) return;
-      if (total_.nans > 0 && !request_.want().skip_nans) return;
+      if (total_.missing > 0 && !want_.skip_missing) return;
       const Partial<Wide> total = total_;
-      if (!request_.want().extremes) {
+      if (!want_.extremes) {
         shard_reduction_->add_extremes();
         extra_pass("extremes");
       }
@@ -137,6 +151,7 @@ class Reduction : public stream::Computation {
 
   const io::Source& source_;
   const StatisticsRequest request_;
+  const reduce::Want want_;
   const ranks::Session* session_ = nullptr;
   std::optional<ShardReduction<T>> shard_reduction_;
   std::optional<RootFold<Wide>> root_fold_;

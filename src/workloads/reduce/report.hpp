@@ -23,15 +23,46 @@ using reduce::Partial;
 /// The [reduce] options.
 struct StatisticsRequest {
   std::vector<std::string> ops;
-  std::string nan;
+  std::string missing;  ///< the policy
 
   bool has(std::string_view op) const { return std::ranges::find(ops, op) != ops.end(); }
-  reduce::Want want() const {
-    return {.extremes = has("min") || has("max"),
-            .variance = has("variance") || has("stddev"),
-            .skip_nans = nan == "ignore"};
-  }
 };
+
+/// The statistics of each leaf. If the data have a convention for missing values, leaves always
+/// leave them out, so that the count is that of valid values under every policy.
+template <class T>
+reduce::Want want_of(const StatisticsRequest& request, const io::Source& source) {
+  const bool declared = source.declares_missing();
+  reduce::Want want{.extremes = request.has("min") || request.has("max"),
+                    .variance = request.has("variance") || request.has("stddev"),
+                    .skip_missing = declared};
+  if constexpr (std::floating_point<T>) {
+    want.skip_missing = declared || request.missing == "ignore";
+  } else if (declared) {
+    const auto marker = static_cast<T>(source.conversion()->missing_element);
+    want.marker = static_cast<std::int64_t>(marker);
+  }
+  return want;
+}
+
+/// The elements that are not valid.
+struct Invalid {
+  std::int64_t missing;  ///< declared by attributes
+  std::int64_t nans;     ///< all other NaNs
+  bool makes_nan;        ///< whether every result but the count is NaN
+  std::int64_t first;    ///< the first of those that make it so, if it is known; or no_index
+};
+
+template <class Wide>
+Invalid invalid_of(const StatisticsRequest& request, const Partial<Wide>& total,
+                   std::int64_t missing) {
+  const std::int64_t nans = total.missing - missing;
+  const bool all = request.missing == "propagate";
+  const bool makes_nan = all ? total.missing > 0 : request.missing == "auto" && nans > 0;
+  // Leaves do not distinguish between NaNs and missing values.
+  const bool is_known = makes_nan && (all || missing == 0);
+  return {missing, nans, makes_nan, is_known ? total.first_missing : reduce::no_index};
+}
 
 /// The value of each operation, with all its digits.
 template <class T>
@@ -44,12 +75,13 @@ class Values {
     std::int64_t index = reduce::no_index;
   };
 
-  Values(const Partial<Wide>& total, bool propagate) : total_(total) {
-    nan_ = propagate && total.nans > 0;
-  }
+  Values(const Partial<Wide>& total, const Invalid& invalid) : total_(total), invalid_(invalid) {}
 
   Value operator[](std::string_view op) const {
     if (op == "count") return integer(total_.count);
+    if (invalid_.makes_nan) {
+      return {quiet_nan, "nan", op == "min" || op == "max" ? invalid_.first : reduce::no_index};
+    }
     if (op == "sum") return sum();
     if (op == "mean") return real(mean());
     if (op == "variance") return real(variance());
@@ -83,7 +115,6 @@ class Values {
     return total_.count == 0 ? quiet_nan : total_.m2 / static_cast<double>(total_.count);
   }
   Value extreme(Wide value, std::int64_t index) const {
-    if (nan_) return {quiet_nan, "nan", total_.first_nan};
     if (index == reduce::no_index) return {quiet_nan, "nan"};
     if constexpr (std::integral<T>) {
       return {static_cast<double>(value), fmt::format("{}", value), index};
@@ -93,7 +124,7 @@ class Values {
   }
 
   Partial<Wide> total_;
-  bool nan_;
+  Invalid invalid_;
 };
 
 /// The coordinates of element `index`, such as "12,34"; empty for no_index.
@@ -121,8 +152,8 @@ struct Checks {
 /// operation deviates by more than its bound. A value that overflows is named and not verified.
 template <class T>
 void report_values(const io::Source& source, const StatisticsRequest& request,
-                   const Partial<reduce::Extreme<T>>& total, const reduce::LeafCheck& check,
-                   Checks checks, Outcome& outcome) {
+                   const Partial<reduce::Extreme<T>>& total, const Invalid& invalid,
+                   const reduce::LeafCheck& check, Checks checks, Outcome& outcome) {
   Table table("reduce", {{"op", ColumnType::text},
                          {"value", ColumnType::real},
                          {"exact", ColumnType::text},
@@ -131,7 +162,7 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
                          {"validated", ColumnType::integer},
                          {"max_error", ColumnType::real},
                          {"tolerance", ColumnType::real}});
-  const Values<T> values(total, request.nan == "propagate");
+  const Values<T> values(total, invalid);
   std::vector<std::string> overflows;
   for (const std::string& op : request.ops) {
     const auto value = values[op];
@@ -152,7 +183,7 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     }
   }
   outcome.results.push_back(std::move(table));
-  if (total.nans > 0) outcome.metrics.push_back({"nans", total.nans});
+  if (invalid.nans > 0) outcome.metrics.push_back({"nans", invalid.nans});
   if (!overflows.empty()) outcome.metrics.push_back({"overflow", join(overflows, ", ")});
   if (!checks.whole || !outcome.verdict.empty()) return;
   outcome.verified = overflows.empty() ? Verification::passed : Verification::partly;

@@ -62,6 +62,7 @@ using ExtraPass = std::function<void(const char* phase)>;
 struct Checks {
   bool repeatable;        ///< all repetitions have the same bits
   std::uint64_t samples;  ///< number of sampled ranges of all ranks
+  std::uint64_t missing;  ///< number of missing values of all ranks
 };
 
 /// One rank's part of a computation on all elements of a source. It is created for the element type

@@ -8,6 +8,7 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::workloads::stream {
 namespace {
@@ -37,7 +38,9 @@ void lower_by_source(Bound& bound, const std::vector<std::string>& ways,
   if (!bound.knows_source) machine.add_missing(ways);
 }
 
-Bound bound_of(pipeline::Mode mode, const io::Source& source, measure::Machine& machine) {
+/// `of` has the bytes of an element on its way. Rates are those of the bytes of a pass.
+Bound bound_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::Source& source,
+               measure::Machine& machine) {
   Bound bound;
   if (mode == pipeline::Mode::resident) {
     const std::string name =
@@ -46,15 +49,19 @@ Bound bound_of(pipeline::Mode mode, const io::Source& source, measure::Machine& 
     bound.lower(name, machine.use_rate(name));
     return bound;
   }
+  const bool converts = of.converter == pipeline::Converter::readers;
   const auto stored = source.stored({0, source.order().count()});
   const std::vector<std::string> ways =
-      stored && stored->as_wanted ? std::vector<std::string>{"page_cache_read", "storage_read"}
-                                  : std::vector<std::string>{"decode"};
+      stored && stored->is_exact && !converts
+          ? std::vector<std::string>{"page_cache_read", "storage_read"}
+          : std::vector<std::string>{"decode"};
   std::set<std::string> limits{"link_up"};
   if (mode == pipeline::Mode::stream) limits.insert(ways.begin(), ways.end());
   machine.set_ceilings(limits);
-  machine.compare("decode", measure::read_conditions(source.type(), source.access()));
-  bound.lower("link_up", machine.use_rate("link_up"));
+  machine.compare("decode", measure::read_conditions(source, converts));
+  const pipeline::Sizes pass{.mode = mode, .of = of};
+  bound.lower("link_up", machine.use_rate("link_up") * static_cast<double>(pass.bytes_of_pass()) /
+                             static_cast<double>(of.moved()));
   if (mode == pipeline::Mode::stream) lower_by_source(bound, ways, machine);
   return bound;
 }
@@ -69,11 +76,11 @@ std::vector<std::string> memory_of(const Options& options, const pipeline::Shard
                                    .backend = machine.backend()};
   const pipeline::Sizes sizes = pipeline::choose_sizes(options, planned, shard, state);
   std::vector<std::string> lines = {
-      fmt::format("device memory: {} of {}: {} of {}",
-                  format_size(sizes.device_bytes(shard.element)), format_size(sizes.device_limit),
-                  counted(sizes.batches, "batch"), format_size(sizes.batch * shard.element))};
+      fmt::format("device memory: {} of {}: {} of {}", format_size(sizes.device_bytes()),
+                  format_size(sizes.device_limit), counted(sizes.batches, "batch"),
+                  format_size(sizes.batch * shard.of.moved()))};
   if (pipeline::host_memory(sizes.mode)) {
-    const std::uint64_t bytes = shard.elements * shard.element;
+    const std::uint64_t bytes = shard.elements * shard.of.moved();
     lines.push_back(
         fmt::format("host memory: {} for the shard of each rank, {} on a host; not "
                     "checked",
@@ -85,7 +92,7 @@ std::vector<std::string> memory_of(const Options& options, const pipeline::Shard
 /// How the ranks share the data.
 std::string shard_line(std::string_view unit_word, std::uint64_t unit, std::uint64_t elements,
                        const pipeline::ShardSize& own) {
-  const std::string bytes = format_size(own.elements * own.element);
+  const std::string bytes = format_size(own.elements * own.of.stored);
   if (unit_word.empty()) {
     return fmt::format("shard of rank 0: {} elements, {}", own.elements, bytes);
   }
@@ -93,16 +100,33 @@ std::string shard_line(std::string_view unit_word, std::uint64_t unit, std::uint
                      ceil_div(elements, unit), unit, ceil_div(own.elements, unit), bytes);
 }
 
+/// One line each on the data, their conversion, attributes that are applied, and rank 0's shard.
+std::vector<std::string> plan_of(const io::Source& source, const std::string& shard_line,
+                                 const pipeline::ShardSize& size) {
+  const std::uint64_t elements = source.order().count();
+  std::vector<std::string> plan = {fmt::format("data: {}, {} elements of {}, {}", source.name(),
+                                               elements, name_of(source.type()),
+                                               format_size(elements * size.of.stored))};
+  if (const auto* const conversion = source.conversion()) {
+    plan.push_back("conversion: " + text_of(*conversion));
+  }
+  const auto& applied = source.origin().applied;
+  if (!applied.empty()) plan.push_back("applied: " + join(applied, ", "));
+  plan.push_back(shard_line);
+  return plan;
+}
+
 }  // namespace
 
 Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
                    measure::Machine& machine) {
-  const std::uint64_t elements = source.order().count(), element = size_of(source.type());
+  const std::uint64_t elements = source.order().count();
   const std::uint64_t unit = computation.device_state({}).unit;
   const Range own = shard(elements, unit, 0, machine.ranks());
-  const Bound bound = bound_of(pipeline::mode(options), source, machine);
-  const double seconds = static_cast<double>(own.count * element) / bound.rate;
-  const pipeline::ShardSize size = pipeline::size_of_shard(source, own);
+  const pipeline::ShardSize size = pipeline::size_of_shard(source, own, machine.backend());
+  const pipeline::Sizes pass{.mode = pipeline::mode(options), .of = size.of};
+  const Bound bound = bound_of(pass.mode, size.of, source, machine);
+  const double seconds = static_cast<double>(own.count * pass.bytes_of_pass()) / bound.rate;
   std::vector<std::string> answer =
       memory_of(options, size, computation.device_state(own), machine);
   answer.insert(
@@ -110,9 +134,7 @@ Prediction predict(const Options& options, const io::Source& source, const Compu
       fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds), bound.name,
                   bound.knows_source ? "" : "; reading the source may be slower"));
   return {.answer = std::move(answer),
-          .plan = {fmt::format("data: {}, {} elements of {}, {}", source.name(), elements,
-                               name_of(source.type()), format_size(elements * element)),
-                   shard_line(computation.unit_word(), unit, elements, size)},
+          .plan = plan_of(source, shard_line(computation.unit_word(), unit, elements, size), size),
           .warnings = {},
           .seconds = seconds,
           .is_minimum = true};

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/data/convert.hpp"
 #include "kernels/data/generate.hpp"
 
 namespace shardstream::workloads::stream {
 
-SampledRanges::SampledRanges(Range shard, std::uint64_t unit, std::uint64_t element)
-    : element_(element) {
+SampledRanges::SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored)
+    : stored_(stored) {
   constexpr std::uint64_t enough = std::uint64_t{1} << 16;
   const std::uint64_t each = ceil_div(enough, unit) * unit;
-  bytes_ = each * element;
+  bytes_ = each * stored;
   const std::uint64_t all = ceil_div(shard.count, each);
   const std::uint64_t samples = std::min(all, max);
   for (std::uint64_t i = 0; i < samples; ++i) {
@@ -24,9 +25,14 @@ SampledRanges::SampledRanges(Range shard, std::uint64_t unit, std::uint64_t elem
 
 void SampledRanges::keep(Range elements, const std::byte* data) {
   visit(elements, [&](std::size_t i, Range common) {
-    std::byte* const to = kept_.data() + i * bytes_ + (common.first - ranges_[i].first) * element_;
-    std::memcpy(to, data + (common.first - elements.first) * element_, common.count * element_);
+    std::byte* const to = kept_.data() + i * bytes_ + (common.first - ranges_[i].first) * stored_;
+    std::memcpy(to, data + (common.first - elements.first) * stored_, common.count * stored_);
   });
+}
+
+void SampledRanges::convert(const Conversion& conversion) {
+  converted_.resize(kept_.size() / stored_ * size_of(conversion.to));
+  convert_simply(conversion, kept_.data(), kept_.size() / stored_, converted_.data());
 }
 
 }  // namespace shardstream::workloads::stream

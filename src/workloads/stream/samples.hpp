@@ -1,5 +1,6 @@
-// The ranges of a shard whose elements are kept when they are read, so that a result can be
-// verified without reading the data again.
+// The ranges of a shard whose elements are kept when they are read, as they are stored, so that a
+// result can be verified without reading the data again. They are converted by other code than the
+// data, so the check covers the conversion.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "core/shard.hpp"
+#include "kernels/data/stored.hpp"
 
 namespace shardstream::workloads::stream {
 
@@ -17,12 +19,15 @@ class SampledRanges {
  public:
   static constexpr std::uint64_t max = 16;
 
-  /// `shard` begins at a multiple of `unit` elements; `element` bytes each.
-  SampledRanges(Range shard, std::uint64_t unit, std::uint64_t element);
+  /// `shard` begins at a multiple of `unit` elements; `stored` bytes each.
+  SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored);
 
-  /// Copies the elements that belong to sampled ranges. Several threads may call it at once, with
-  /// ranges that do not overlap.
+  /// Copies the stored elements that belong to sampled ranges. Several threads may call it at once,
+  /// with ranges that do not overlap.
   void keep(Range elements, const std::byte* data);
+
+  /// Converts all samples. Without it, elements are as they are stored. May be repeated.
+  void convert(const Conversion& conversion);
 
   /// Calls use(sample, common) for each sampled range that has elements in common with `elements`,
   /// in order.
@@ -34,14 +39,17 @@ class SampledRanges {
     }
   }
 
-  /// The element range of each sample in order, and its elements.
+  /// The element range of each sample in order, and its elements after convert().
   const std::vector<Range>& ranges() const { return ranges_; }
-  const std::byte* data(std::size_t sample) const { return kept_.data() + sample * bytes_; }
+  const std::byte* data(std::size_t sample) const {
+    return converted_.empty() ? kept_.data() + sample * bytes_
+                              : converted_.data() + sample * converted_.size() / ranges_.size();
+  }
 
  private:
-  std::uint64_t element_, bytes_;  // of one element, and of one range
+  std::uint64_t stored_, bytes_;  // of one stored element, and of those of one range
   std::vector<Range> ranges_;
-  std::vector<std::byte> kept_;
+  std::vector<std::byte> kept_, converted_;
 };
 
 }  // namespace shardstream::workloads::stream

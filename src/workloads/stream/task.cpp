@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "kernels/data/stored_value.hpp"
 #include "measure/sample.hpp"
 #include "measure/source_ceilings.hpp"
 
@@ -57,12 +58,15 @@ void describe(const ranks::Session& session, const io::Source& source, const pip
            {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}) {
     outcome.input.push_back({"/input", name, value});
   }
+  if (const Conversion* const conversion = source.conversion()) {
+    outcome.input.push_back({"/input", "conversion", text_of(*conversion)});
+  }
   outcome.resolved.emplace_back("input.type", type);
   outcome.resolved.emplace_back("input.rows",
                                 static_cast<std::int64_t>(source.order().shape().front()));
   const auto stored = source.stored({0, 1});
   outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
-  for (const auto& [key, value] : pipeline::resolved(sizes, size_of(source.type()))) {
+  for (const auto& [key, value] : pipeline::resolved(sizes)) {
     outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
   }
 }
@@ -75,7 +79,6 @@ class Run {
         session_(runtime.session),
         source_(source),
         computation_(std::move(computation)),
-        element_(size_of(source.type())),
         elements_(source.order().count()),
         unit_(computation_->device_state({}).unit),
         mine_(shard(elements_, unit_, static_cast<std::uint64_t>(session_.rank()),
@@ -84,7 +87,7 @@ class Run {
   Outcome execute() {
     session_.collectively([&] {
       sizes_ = pipeline::choose_sizes(runtime_.options, runtime_.resources,
-                                      pipeline::size_of_shard(source_, mine_),
+                                      pipeline::size_of_shard(source_, mine_, backend()),
                                       computation_->device_state(mine_));
     });
     measure_memory();
@@ -107,15 +110,17 @@ class Run {
  private:
   void measure_memory() {
     const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
-    outcome_.ceilings =
-        pipeline::memory_ceilings(runtime_, sizes_, element_, mine_.count * element_);
-    for (auto& ceiling : outcome_.ceilings) ceiling.on_path = true;
+    outcome_.ceilings = pipeline::memory_ceilings(runtime_, sizes_, mine_.count);
+    for (auto& ceiling : outcome_.ceilings) {
+      ceiling.on_path = true;
+      ceiling.load = gigabytes(sizes_.of.moved());
+    }
   }
 
   void allocate() {
     const auto span = runtime_.recorder.phase("allocate", PhaseKind::useful);
     session_.collectively([&] {
-      samples_.emplace(mine_, unit_, element_);
+      samples_.emplace(mine_, unit_, sizes_.of.stored);
       feed_.emplace(*runtime_.device, runtime_.recorder, source_, mine_, sizes_,
                     &session_.heartbeat());
       context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_});
@@ -128,8 +133,16 @@ class Run {
     const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
     for (auto& ceiling :
          measure::source_ceilings(session_, source_, mine_, pipeline::readers_of(sizes_), cache)) {
+      if (ceiling.on_path) ceiling.load = gigabytes(sizes_.of.stored);
       outcome_.ceilings.push_back(std::move(ceiling));
     }
+  }
+
+  Backend backend() const { return runtime_.resources.backend; }
+
+  /// The amount that all ranks move if an element has `bytes` bytes.
+  double gigabytes(std::uint64_t bytes) const {
+    return static_cast<double>(elements_ * bytes) / 1e9;
   }
 
   bool shows_progress() const { return session_.rank() == 0 && runtime_.log.shows_progress(); }
@@ -154,7 +167,7 @@ class Run {
     while (next == Next::another_pass) {
       {
         const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", PhaseKind::useful,
-                                                  mine_.count * element_);
+                                                  mine_.count * sizes_.bytes_of_pass());
         stream();
       }
       const auto span = runtime_.recorder.phase("combine", PhaseKind::communication);
@@ -185,28 +198,37 @@ class Run {
 
   void report(const measure::PageCache& cache) {
     outcome_.elements = elements_;
-    outcome_.bytes = elements_ * element_;
+    outcome_.bytes = elements_ * sizes_.bytes_of_pass();
     outcome_.work = moving(outcome_.bytes);
     if (!repeatable_) outcome_.verdict = "the repetitions differ from one another";
     const std::uint64_t samples = session_.sum(samples_->ranges().size());
-    computation_->report({repeatable_, samples}, outcome_);
+    const std::uint64_t missing = session_.sum(feed_->missing());
+    if (const Conversion* const conversion = source_.conversion()) samples_->convert(*conversion);
+    computation_->report({repeatable_, samples, missing}, outcome_);
+    describe_missing(missing);
     describe(cache, outcome_);
     if (outcome_.verified == Verification::passed) {
       const std::string_view unit = computation_->unit_word();
       outcome_.verdict = fmt::format("{} sampled {} agree with their references", samples,
                                      unit.empty() ? "ranges" : unit);
     }
-    for (auto& ceiling : outcome_.ceilings) {
-      if (ceiling.on_path) ceiling.load = static_cast<double>(outcome_.bytes) / 1e9;
-    }
     describe(session_, source_, sizes_, outcome_);
+  }
+
+  /// Adds the number of missing values if the data have a convention for them.
+  void describe_missing(std::uint64_t missing) {
+    if (!source_.declares_missing()) return;
+    const auto number = static_cast<std::int64_t>(missing);
+    outcome_.input.push_back({"/input", "missing", number});
+    outcome_.metrics.push_back({"missing", number});
+    if (missing < elements_ || session_.rank() != 0) return;
+    runtime_.log.warn(fmt::format("all values of {} are missing", source_.name()));
   }
 
   runtime::Runtime& runtime_;
   const ranks::Session& session_;
   io::Source& source_;
   const std::unique_ptr<Computation> computation_;
-  const std::uint64_t element_;  // bytes
   const std::uint64_t elements_, unit_;
   const Range mine_;
   pipeline::Sizes sizes_;

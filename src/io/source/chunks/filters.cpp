@@ -9,11 +9,16 @@
 
 #include "core/error.hpp"
 #include "io/hdf5/handles.hpp"
+#include "io/hdf5/lzf.hpp"
 
 namespace shardstream::io {
 namespace {
 
 constexpr std::uint64_t checksum_bytes = 4;
+
+bool compresses(H5Z_filter_t id) {
+  return id == H5Z_FILTER_DEFLATE || id == lzf_filter;
+}
 
 /// Byte b of element i is in[b * count + i]. The number of bytes is a constant, so that a compiler
 /// vectorises the loops.
@@ -89,12 +94,10 @@ std::optional<ChunkFilters> ChunkFilters::of(hid_t creation) {
     const H5Z_filter_t id =
         hdf5::check(H5Pget_filter2(creation, i, &flags, &size, values.data(), 0, nullptr, &config),
                     "cannot get a filter of a data set");
-    const bool known =
-        id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
+    const bool known = compresses(id) || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
     if (!known || (id == H5Z_FILTER_SHUFFLE && (size < 1 || values[0] == 0))) return std::nullopt;
-    // After the first deflate of two, the size of the data would be unknown.
-    if (id == H5Z_FILTER_DEFLATE &&
-        std::ranges::find(filters.filters_, id, &Filter::id) != filters.filters_.end()) {
+    // Between two filters that compress, the size of the data would be unknown.
+    if (compresses(id) && std::ranges::any_of(filters.filters_, compresses, &Filter::id)) {
       return std::nullopt;
     }
     filters.filters_.push_back({id, id == H5Z_FILTER_SHUFFLE ? values[0] : 0});
@@ -111,7 +114,8 @@ bool ChunkFilters::skips_all(std::uint32_t mask) const {
 
 void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask, std::byte* out,
                           std::uint64_t bytes, DecodingRoom& room) const {
-  // Checksums that the data still contains: later shuffle and deflate filters treat them as data.
+  // Checksums that the data still contains: later shuffling and compressing filters treat them as
+  // data.
   std::uint64_t checksums = 0;
   std::vector<Filter> remaining;  // reversed from the last one to the first
   for (std::size_t i = 0; i < filters_.size(); ++i) {
@@ -128,14 +132,16 @@ void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask,
       --checksums;
       continue;
     }
-    const bool inflates = filter.id == H5Z_FILTER_DEFLATE;
-    const std::uint64_t size = inflates ? bytes + checksums * checksum_bytes : data.size();
+    const std::uint64_t size =
+        compresses(filter.id) ? bytes + checksums * checksum_bytes : data.size();
     const bool is_last = size == bytes && std::ranges::all_of(remaining, [](const Filter& each) {
                            return each.id == H5Z_FILTER_FLETCHER32;
                          });
     std::byte* const to = is_last ? out : room.bytes(step % 2, size);
-    if (inflates) {
+    if (filter.id == H5Z_FILTER_DEFLATE) {
       inflate(data, to, size, room);
+    } else if (filter.id == lzf_filter) {
+      decode_lzf(data, to, size);
     } else {
       unshuffle(data, filter.element, to);
     }

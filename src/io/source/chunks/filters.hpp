@@ -1,6 +1,6 @@
 // Decodes one chunk in memory without HDF5, in any number of threads at once. It knows the filters
-// deflate (with libdeflate), shuffle and fletcher32, and gives the same bytes as HDF5's own
-// filters.
+// deflate (with libdeflate), lzf, shuffle and fletcher32, and gives the same bytes as HDF5's own
+// filters and h5py's lzf.
 #pragma once
 
 #include <hdf5.h>
@@ -46,7 +46,7 @@ class DecodingRoom {
 class ChunkFilters {
  public:
   /// Reads the filters from a data set's creation properties. Returns nothing if one of them is
-  /// neither deflate, shuffle nor fletcher32, or if deflate is applied twice. Needs the lock.
+  /// neither deflate, lzf, shuffle nor fletcher32, or if two of them compress. Needs the lock.
   static std::optional<ChunkFilters> of(hid_t creation);
 
   /// Whether a chunk with this mask of skipped filters (bit i: filter i) is stored unfiltered.

@@ -1,0 +1,40 @@
+// The conventions of netCDF and HDF-EOS5: attributes of a data set that say which stored values are
+// missing, and how stored values are unpacked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+#include "kernels/data/stored.hpp"
+
+namespace shardstream::io {
+
+/// What the attributes of a data set say about its values.
+struct Conventions {
+  StoredType type = StoredType::f32;  ///< `_Unsigned` may have made it unsigned
+  MissingValues missing;              ///< in bits of `type`
+  Unpacking unpacking;
+  /// The names of the attributes that were taken into account, in a fixed order. A factor of 1 and
+  /// an offset of 0 that unpack nothing are left out. "default fill value" stands for netCDF's
+  /// value, which has no attribute.
+  std::vector<std::string> applied;
+  /// Sentences about attributes that were not applied, or whose meaning is not certain.
+  std::vector<std::string> warnings;
+};
+
+/// Reads the attributes of a data set whose elements have the type `stored`, in any byte order. The
+/// rules are those of netCDF4-python, and io/README.md lists them. Attributes of a compound type
+/// describe whole rows, so they are not applied. `name` is the name of the data set in messages.
+/// Throws UsageError if values cannot be unpacked, if no value is valid, if there are too many
+/// missing values, if the data set is the shape of an empty MATLAB array, or if its attributes are
+/// damaged. Needs the lock.
+Conventions read_conventions(const hdf5::Dataset& dataset, StoredType stored,
+                             const std::string& name);
+
+/// f32 or f64, the type of unpacked elements; nothing if nothing is unpacked.
+std::optional<ElementType> unpacked_type(const Unpacking& unpacking);
+
+}  // namespace shardstream::io
