@@ -21,6 +21,7 @@ using device::Memory;
 using test::RampSource;
 
 constexpr std::uint64_t unit = 64;
+constexpr ElementSize i64{.stored = 8, .element = 8};
 
 constexpr std::array every_mode = {Mode::stream,         Mode::pageable, Mode::pinned,
                                    Mode::write_combined, Mode::mapped,   Mode::resident};
@@ -77,6 +78,7 @@ TEST(Feed, BringsEveryElementInEveryModeAndSize) {
       for (const std::uint64_t batch : {unit, 3 * unit, 40 * unit}) {
         for (const std::uint64_t slot : {unit, 2 * unit}) {
           Sizes sizes{.mode = mode,
+                      .of = i64,
                       .slot = std::min(slot, batch),
                       .slots = 3,
                       .batch = batch,
@@ -97,8 +99,13 @@ TEST(Feed, ElementsMayBeginAnywhereInTheirSlot) {
   for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
     for (const std::uint64_t head : {8, 2048, 4096 + 24}) {
       const std::uint64_t count = 20 * unit + 5, batch = 3 * unit;
-      Sizes sizes{
-          .mode = mode, .slot = 2 * unit, .slots = 3, .batch = batch, .batches = 2, .readers = 2};
+      Sizes sizes{.mode = mode,
+                  .of = i64,
+                  .slot = 2 * unit,
+                  .slots = 3,
+                  .batch = batch,
+                  .batches = 2,
+                  .readers = 2};
       if (mode == Mode::resident) sizes.batches = ceil_div(count, batch);
       expect_all_elements({5 * unit, count}, sizes,
                           name_of(mode) + ", " + std::to_string(head) + " bytes ahead", head);
@@ -107,9 +114,9 @@ TEST(Feed, ElementsMayBeginAnywhereInTheirSlot) {
 }
 
 TEST(Feed, OneSlotAndOneBatchAreEnough) {
-  expect_all_elements({0, 1000},
-                      {.slot = unit, .slots = 1, .batch = unit, .batches = 1, .readers = 1},
-                      "one of each");
+  expect_all_elements(
+      {0, 1000}, {.of = i64, .slot = unit, .slots = 1, .batch = unit, .batches = 1, .readers = 1},
+      "one of each");
 }
 
 TEST(Feed, AnEmptyShardHasNoBatches) {
@@ -118,7 +125,13 @@ TEST(Feed, AnEmptyShardHasNoBatches) {
   for (const Mode mode : every_mode) {
     measure::Recorder recorder;
     Feed feed(*device, recorder, source, {10, 0},
-              {.mode = mode, .slot = unit, .slots = 1, .batch = unit, .batches = 1, .readers = 1});
+              {.mode = mode,
+               .of = i64,
+               .slot = unit,
+               .slots = 1,
+               .batch = unit,
+               .batches = 1,
+               .readers = 1});
     const auto nothing = [](Range, const std::byte*) { FAIL(); };
     feed.load(nothing);
     feed.run([](device::Stream&, const Batch&) { FAIL(); }, nothing);
@@ -131,8 +144,13 @@ TEST(Feed, AReaderThatFailsEndsTheRunInEveryMode) {
   const auto device = test::make_backend();
   const RampSource source(100000, 77777);
   for (const Mode mode : every_mode) {
-    Sizes sizes{
-        .mode = mode, .slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3};
+    Sizes sizes{.mode = mode,
+                .of = i64,
+                .slot = unit,
+                .slots = 4,
+                .batch = 10 * unit,
+                .batches = 2,
+                .readers = 3};
     if (mode == Mode::resident) sizes.batches = ceil_div(100000, sizes.batch);
     measure::Recorder recorder;
     Feed feed(*device, recorder, source, {0, 100000}, sizes);
@@ -152,7 +170,7 @@ TEST(Feed, AWorkloadThatFailsEndsTheRun) {
   const RampSource source(100000);
   measure::Recorder recorder;
   Feed feed(*device, recorder, source, {0, 100000},
-            {.slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3});
+            {.of = i64, .slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3});
   EXPECT_THROW(feed.run(
                    [](device::Stream&, const Batch& batch) {
                      if (batch.number == 3) throw std::runtime_error("no");

@@ -19,7 +19,8 @@ namespace {
 
 template <class T>
 class Histogram : public testing::Test {};
-using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t>;
+using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t,
+                             std::uint64_t>;
 TYPED_TEST_SUITE(Histogram, Types);
 
 /// The nearest value of the type; the extreme ones stand for what is beyond.

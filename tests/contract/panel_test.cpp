@@ -148,8 +148,8 @@ std::vector<T> hard_values(std::size_t count) {
 /// Calls f(ElementType, T{}) for every element type.
 template <class F>
 void for_element_types(F&& f) {
-  for (const auto type :
-       {ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64, ElementType::u8}) {
+  for (const auto type : {ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64,
+                          ElementType::u8, ElementType::u64}) {
     with_element_type(type, [&](auto tag) { f(type, typename decltype(tag)::type{}); });
   }
 }

@@ -43,6 +43,28 @@ TEST(Tree, OnlyTheLargestSubtreesAreNotJoinedAndHaveTheirIndex) {
   }
 }
 
+template <class T>
+void expect_room_for_all_groups() {
+  constexpr unsigned levels = group_levels<T>;
+  for (const std::uint64_t first : {0, 1, 127, 255, 256, 65535}) {
+    for (const std::uint64_t count : {1, 2, 255, 256, 257, 512, 513, 1 << 20}) {
+      std::uint64_t groups = 0;
+      for (unsigned level = levels; level < 64; level += levels) {
+        groups += ((first + count - 1) >> level) - (first >> level) + 1;
+      }
+      EXPECT_LE(groups, groups_over<T>(count)) << first << ", " << count;
+      EXPECT_LE(exchange_words<T>(count),
+                exchange_words<T>(0) + count * exchange_words_per_leaf<T>);
+    }
+  }
+}
+
+TEST(Tree, TheExchangeHoldsAllGroups) {
+  expect_room_for_all_groups<float>();
+  expect_room_for_all_groups<std::int64_t>();
+  expect_room_for_all_groups<std::uint8_t>();
+}
+
 TEST(Combine, DeviationsThatAreNotRequestedStayUnknown) {
   Partial<double> unknown, known;
   unknown.count = known.count = 2;
@@ -62,8 +84,22 @@ TEST(Combine, SumsOf128BitsAreExact) {
 }
 
 /// The mean of `base` + 0, 1, ..., count - 1.
-Mean mean_from(std::int64_t base, std::int64_t count) {
-  return mean_of(Int128{base} * count + Int128{count} * (count - 1) / 2, count);
+template <class T>
+Mean<T> mean_from(T base, std::int64_t count) {
+  return mean_of<T>(Int128{base} * count + Int128{count} * (count - 1) / 2, count);
+}
+
+template <class T>
+void expect_exact_means_from(T base) {
+  for (const std::int64_t count : {2, 4, 101, 1000}) {
+    const Mean<T> mean = mean_from(base, count);
+    const double rest = static_cast<double>(count - 1) / 2;
+    EXPECT_EQ(static_cast<double>(Int128{mean.whole} - base) + mean.rest, rest) << base;
+    EXPECT_LE(std::abs(mean.rest), 1) << base;
+    EXPECT_EQ(deviation(base, mean), -rest) << base;
+    EXPECT_EQ(deviation(static_cast<T>(base + static_cast<T>(count - 1)), mean), rest) << base;
+    EXPECT_EQ(difference(mean_from(static_cast<T>(base + 1), count - 1), mean), 0.5) << base;
+  }
 }
 
 TEST(Mean, OfLargeIntegersKeepsItsFraction) {
@@ -71,24 +107,22 @@ TEST(Mean, OfLargeIntegersKeepsItsFraction) {
        {std::int64_t{1} << 33, std::int64_t{1} << 53, std::int64_t{1'700'000'000'000'000'000},
         std::numeric_limits<std::int64_t>::max() - 1000, -(std::int64_t{1} << 60) + 7,
         std::numeric_limits<std::int64_t>::min()}) {
-    for (const std::int64_t count : {2, 4, 101, 1000}) {
-      const Mean mean = mean_from(base, count);
-      const double rest = static_cast<double>(count - 1) / 2;
-      EXPECT_EQ(static_cast<double>(Int128{mean.whole} - base) + mean.rest, rest) << base;
-      EXPECT_LE(std::abs(mean.rest), 1) << base;
-      EXPECT_EQ(deviation(base, mean), -rest) << base;
-      EXPECT_EQ(deviation(base + (count - 1), mean), rest) << base;
-      EXPECT_EQ(difference(mean_from(base + 1, count - 1), mean), 0.5) << base;
-    }
+    expect_exact_means_from(base);
+  }
+  for (const std::uint64_t base :
+       {std::uint64_t{1} << 33, std::uint64_t{1} << 62, std::uint64_t{1} << 63,
+        (std::uint64_t{1} << 63) + 12345, std::numeric_limits<std::uint64_t>::max() - 1000}) {
+    expect_exact_means_from(base);
   }
 }
 
 TEST(Mean, OfSmallIntegersIsADouble) {
-  const Mean mean = mean_of(Int128{10}, 4);
+  const auto mean = mean_of<std::int64_t>(10, 4);
   EXPECT_EQ(mean.whole, 0);
   EXPECT_EQ(mean.rest, 2.5);
   constexpr auto max = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(difference(mean_of(Int128{max}, 1), mean_of(Int128{-max}, 1)), std::ldexp(1.0, 64));
+  EXPECT_EQ(difference(mean_of<std::int64_t>(max, 1), mean_of<std::int64_t>(-max, 1)),
+            std::ldexp(1.0, 64));
 }
 
 TEST(Deviation, OnlyFiniteErrorsWithinTheBoundPass) {

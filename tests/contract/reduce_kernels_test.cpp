@@ -23,11 +23,6 @@ using device::Memory;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-template <class T>
-bool is_nan(T x) {
-  return x != x;
-}
-
 template <class V>
 V tree(std::vector<V> lane) {
   for (std::size_t width = lane.size() / 2; width > 0; width /= 2) {
@@ -44,14 +39,16 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
   std::vector<Sum<T>> sums(lanes);
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto index = first + static_cast<std::int64_t>(i);
-    if (is_nan(x[i])) {
-      leaf.nans += 1;
-      if (leaf.first_nan == no_index) leaf.first_nan = index;
-      if (want.skip_nans) continue;
+    const bool absent = x[i] != x[i] || (std::is_integral_v<T> && want.skip_missing &&
+                                         x[i] == static_cast<T>(want.marker));
+    if (absent) {
+      leaf.missing += 1;
+      if (leaf.first_missing == no_index) leaf.first_missing = index;
+      if (want.skip_missing) continue;
     }
     leaf.count += 1;
     sums[i % lanes] += static_cast<Sum<T>>(x[i]);
-    if (!want.extremes || is_nan(x[i])) continue;
+    if (!want.extremes || absent) continue;
     const auto value = static_cast<Extreme<T>>(x[i]);
     if (leaf.min_index == no_index || order_key(value) < order_key(leaf.min)) {
       leaf.min = value, leaf.min_index = index;
@@ -62,10 +59,10 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
   }
   leaf.sum = tree(sums);
   if (!want.variance || leaf.count == 0) return leaf;
-  const Mean mean = mean_of(leaf.sum, leaf.count);
+  const auto mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
   std::vector<double> squares(lanes);
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (want.skip_nans && is_nan(x[i])) continue;
+    if (want.skip_missing && is_missing(x[i], static_cast<T>(want.marker))) continue;
     const double delta = deviation(x[i], mean);
     squares[i % lanes] += delta * delta;
   }
@@ -80,6 +77,9 @@ bool same(double a, double b) {
 bool same(std::int64_t a, std::int64_t b) {
   return a == b;
 }
+bool same(std::uint64_t a, std::uint64_t b) {
+  return a == b;
+}
 bool same(Int128 a, Int128 b) {
   return a == b;
 }
@@ -89,8 +89,8 @@ void expect_same(const Partial<T>& got, const Partial<T>& wanted, const std::str
   EXPECT_TRUE(same(got.sum, wanted.sum)) << what;
   EXPECT_TRUE(same(got.m2, wanted.m2)) << what << ": " << got.m2 << " and " << wanted.m2;
   EXPECT_EQ(got.count, wanted.count) << what;
-  EXPECT_EQ(got.nans, wanted.nans) << what;
-  EXPECT_EQ(got.first_nan, wanted.first_nan) << what;
+  EXPECT_EQ(got.missing, wanted.missing) << what;
+  EXPECT_EQ(got.first_missing, wanted.first_missing) << what;
   EXPECT_EQ(got.min_index, wanted.min_index) << what;
   EXPECT_EQ(got.max_index, wanted.max_index) << what;
   if (wanted.min_index == no_index) return;
@@ -99,12 +99,13 @@ void expect_same(const Partial<T>& got, const Partial<T>& wanted, const std::str
 }
 
 template <class T>
-constexpr ElementType element_type = std::is_same_v<T, float>          ? ElementType::f32
-                                     : std::is_same_v<T, double>       ? ElementType::f64
-                                     : std::is_same_v<T, std::int32_t> ? ElementType::i32
-                                     : std::is_same_v<T, std::int64_t> ? ElementType::i64
-                                     : std::is_same_v<T, std::int8_t>  ? ElementType::i8
-                                                                       : ElementType::u8;
+constexpr ElementType element_type = std::is_same_v<T, float>           ? ElementType::f32
+                                     : std::is_same_v<T, double>        ? ElementType::f64
+                                     : std::is_same_v<T, std::int32_t>  ? ElementType::i32
+                                     : std::is_same_v<T, std::int64_t>  ? ElementType::i64
+                                     : std::is_same_v<T, std::int8_t>   ? ElementType::i8
+                                     : std::is_same_v<T, std::uint64_t> ? ElementType::u64
+                                                                        : ElementType::u8;
 
 template <class T>
 std::vector<T> uniform(std::uint64_t count) {
@@ -190,11 +191,12 @@ class ReduceKernels : public ::testing::Test {
     }
   }
 
-  void expect_leaves(const std::vector<T>& values, const std::string& what) {
+  /// Compares the leaves with plain_leaf() for every Want. `marker` is for integers.
+  void expect_leaves(const std::vector<T>& values, const std::string& what, T marker) {
     for (const bool extremes : {false, true}) {
       for (const bool variance : {false, true}) {
-        for (const bool skip_nans : {false, true}) {
-          const Want want{extremes, variance, skip_nans};
+        for (const bool skip : {false, true}) {
+          const Want want{extremes, variance, skip, static_cast<std::int64_t>(marker)};
           constexpr std::uint64_t first = 5 * leaf_elements;
           const auto got = leaves(values, first, want);
           for (std::size_t i = 0; i < got.size(); ++i) {
@@ -204,16 +206,20 @@ class ReduceKernels : public ::testing::Test {
             const auto wanted = plain_leaf(values.data() + offset, count, index, want);
             expect_same(got[i], wanted,
                         what + ", leaf " + std::to_string(i) + (extremes ? ", extremes" : "") +
-                            (variance ? ", variance" : "") + (skip_nans ? ", skip" : ""));
+                            (variance ? ", variance" : "") + (skip ? ", skip" : ""));
           }
         }
       }
     }
   }
+  /// The value in the middle is the marker of missing integers.
+  void expect_leaves(const std::vector<T>& values, const std::string& what) {
+    expect_leaves(values, what, std::is_integral_v<T> ? values[values.size() / 2] : T{0});
+  }
 };
 
-using Types =
-    ::testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t>;
+using Types = ::testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t,
+                               std::uint64_t>;
 TYPED_TEST_SUITE(ReduceKernels, Types);
 
 TYPED_TEST(ReduceKernels, EveryLengthOfTheLastLeaf) {
@@ -260,6 +266,52 @@ TEST_F(ReduceLongs, LargeIntegersAreSubtractedBeforeTheyAreRounded) {
     last.m2 *= 1 + 1e-12;
     EXPECT_FALSE(check_leaf(elements, 101, leaf_elements, want, last).variance.passes());
   }
+}
+
+/// The neighbour of the marker rounds to the same double, if it has 64 bits.
+TYPED_TEST(ReduceKernels, OnlyIntegersThatEqualTheMarkerAreMissing) {
+  if constexpr (std::is_integral_v<TypeParam>) {
+    using Limits = std::numeric_limits<TypeParam>;
+    constexpr TypeParam min = Limits::min(), max = Limits::max();
+    for (const auto& [marker, valid] :
+         std::vector<std::pair<TypeParam, TypeParam>>{{min, min + 1},
+                                                      {max, max - 1},
+                                                      {max, min},
+                                                      {min, max},
+                                                      {TypeParam{7}, TypeParam{0}}}) {
+      const std::string what = "marker " + std::to_string(+marker);
+      std::vector<TypeParam> values(4 * leaf_elements + 1000, marker);
+      for (std::size_t i = 0; i < leaf_elements; ++i) values[i] = valid;
+      for (std::size_t i = leaf_elements + 2 * lanes + 3; i < values.size(); i += 7) {
+        if (i / leaf_elements != 2) values[i] = valid;
+      }
+      this->expect_leaves(values, what + ", two values", marker);
+      values[3 * leaf_elements + 70] = TypeParam{5};
+      values.back() = TypeParam{3};
+      this->expect_leaves(values, what + ", four values", marker);
+    }
+  }
+}
+
+TYPED_TEST(ReduceKernels, TheReferenceLeavesOutWhatIsMissing) {
+  auto values = uniform<TypeParam>(leaf_elements);
+  constexpr auto absent = std::numeric_limits<TypeParam>::has_quiet_NaN
+                              ? std::numeric_limits<TypeParam>::quiet_NaN()
+                              : std::numeric_limits<TypeParam>::min();
+  for (std::size_t i = 100; i < values.size(); i += 3) values[i] = absent;
+  Want want{.extremes = true, .variance = true, .skip_missing = true};
+  if constexpr (std::is_integral_v<TypeParam>) want.marker = static_cast<std::int64_t>(absent);
+  auto partial = this->leaves(values, 0, want)[0];
+  const auto check = check_leaf(values.data(), values.size(), 0, want, partial);
+  for (const Deviation& d : {check.exact, check.sum, check.mean, check.variance, check.stddev}) {
+    EXPECT_TRUE(d.passes()) << d.error << " of " << d.bound;
+  }
+  partial.missing += 1, partial.count -= 1;
+  EXPECT_FALSE(check_leaf(values.data(), values.size(), 0, want, partial).exact.passes());
+  values.assign(values.size(), absent);
+  const auto none = this->leaves(values, 0, want)[0];
+  EXPECT_TRUE(check_leaf(values.data(), values.size(), 0, want, none).exact.passes());
+  EXPECT_EQ(combine(none, partial).m2, partial.m2);
 }
 
 TYPED_TEST(ReduceKernels, NansInfinitiesAndSignedZeros) {
@@ -375,21 +427,6 @@ TYPED_TEST(ReduceKernels, TheReferenceDetectsAWrongPartial) {
     EXPECT_TRUE(check_leaf(with_infinity.data(), 1000, 0, {}, partial).sum.passes());
     partial.sum = -infinity;
     EXPECT_FALSE(check_leaf(with_infinity.data(), 1000, 0, {}, partial).sum.passes());
-  }
-}
-
-TYPED_TEST(ReduceKernels, TheExchangeHoldsAllGroups) {
-  constexpr unsigned levels = group_levels<TypeParam>;
-  for (const std::uint64_t first : {0, 1, 127, 255, 256, 65535}) {
-    for (const std::uint64_t count : {1, 2, 255, 256, 257, 512, 513, 1 << 20}) {
-      std::uint64_t groups = 0;
-      for (unsigned level = levels; level < 64; level += levels) {
-        groups += ((first + count - 1) >> level) - (first >> level) + 1;
-      }
-      EXPECT_LE(groups, groups_over<TypeParam>(count)) << first << ", " << count;
-      EXPECT_LE(exchange_words<TypeParam>(count),
-                exchange_words<TypeParam>(0) + count * exchange_words_per_leaf<TypeParam>);
-    }
   }
 }
 

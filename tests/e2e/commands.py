@@ -252,7 +252,7 @@ def generated(generator, name, count, seed):
     dtype = np.dtype(TYPES[name])
     if generator == "ramp":
         modulus = {"f32": 2**24, "f64": 2**53, "i32": 2**31, "i64": 2**63, "i8": 2**7,
-                   "u8": 2**8}[name]
+                   "u8": 2**8, "u64": 2**63}[name]  # no index reaches 2^63
         return (index % np.uint64(modulus)).astype(dtype)
     stream = mix(np.array([seed ^ 0x6a09e667f3bcc909], dtype=np.uint64))
     bits = mix(stream + index * np.uint64(0x9e3779b97f4a7c15))

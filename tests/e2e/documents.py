@@ -62,6 +62,13 @@ def test_the_readme_is_short():
     assert len((TOP / "README.md").read_text().splitlines()) <= 150
 
 
+def test_the_readme_shows_a_command_of_the_page_on_netcdf():
+    """It does not run in the README, which has no such file."""
+    text = (TOP / "inputs/NETCDF.md").read_text()
+    commands = re.findall(r"`(shardstream .*\.nc:[^`]*)`", (TOP / "README.md").read_text())
+    assert commands and all(f"\n{command}\n" in text for command in commands), commands
+
+
 def anchors(path):
     """The anchors of the headings of a document."""
     titles = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)

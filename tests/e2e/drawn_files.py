@@ -10,18 +10,17 @@ import h5py
 import numpy as np
 
 from drawn_values import draw_type, draw_values
+from random_cases import NotPossible
 
-LZF = 32000
+LZF, BLOSC = 32000, 32001  # the program has its own decoder of the first, none of the other
 UNLIMITED = h5py.h5s.UNLIMITED
-ATTRIBUTES = {  # name: values, the first of which changes what the elements mean
-    "_FillValue": [-1, math.nan], "missing_value": [99], "scale_factor": [0.5, 1.0],
-    "add_offset": [3.0, 0.0], "valid_range": [[0, 5]], "_Unsigned": ["true", "false"],
-    "MATLAB_empty": [1, 0], "MissingValue": [-9], "Slope": [2.0], "nodata": [7]}
-HARMLESS = {"units": "m", "long_name": "height above sea", "_Netcdf4Dimid": 3, "count": [1, 2]}
-
-
-class NotPossible(Exception):
-    """HDF5 cannot write such a file, for example with some filters and values."""
+# Attributes that look like those that the program applies: name: values, the first of which changes
+# what the elements mean.
+LOOK_ALIKES = {"_fillvalue": [-1, math.nan], "ValidRange": [[0, 5]], "Slope": [2.0, 1.0],
+               "intercept": [3.0, 0.0], "nodata": [7], "gain": [0.5, 1.0]}
+# Attributes that change nothing (drawn_conventions.py draws those that do).
+HARMLESS = {"units": "m", "long_name": "height above sea", "_Netcdf4Dimid": 3, "count": [1, 2],
+            "scale_factor": 1.0, "add_offset": 0.0, "MATLAB_empty": 0}
 
 
 # ---------------------------------------------------------------- shapes and layouts
@@ -65,19 +64,22 @@ def add_filters(draw, creation, dtype):
                h5py.h5z.SO_FLOAT_DSCALE if dtype.kind == "f" else h5py.h5z.SO_INT,
                draw.below(4) if dtype.kind == "f" else 0),
            "szip": lambda: creation.set_szip(h5py.h5z.SZIP_NN_OPTION_MASK, 8),
-           "lzf": lambda: creation.set_filter(LZF, h5py.h5z.FLAG_OPTIONAL)}
+           "lzf": lambda: creation.set_filter(LZF, h5py.h5z.FLAG_OPTIONAL),
+           "missing": lambda: creation.set_filter(BLOSC, h5py.h5z.FLAG_OPTIONAL)}
     names = draw.of("filters", [
         [], ["gzip"], ["shuffle", "gzip"], ["fletcher32"], ["shuffle", "gzip", "fletcher32"],
-        ["nbit"], ["scaleoffset"], ["scaleoffset", "gzip"], ["szip"], ["lzf"], ["any"]],
-        [8, 4, 4, 1, 3, 1, 2, 1, 1, 0.5, 3])
+        ["nbit"], ["scaleoffset"], ["scaleoffset", "gzip"], ["szip"], ["lzf"],
+        ["shuffle", "lzf", "fletcher32"], ["scaleoffset", "lzf"], ["missing"], ["any"]],
+        [8, 4, 4, 1, 3, 1, 2, 1, 1, 2, 2, 1, 0.5, 3])
     if names == ["any"]:
-        names = [draw.random.choice(["gzip", "shuffle", "fletcher32"]) for _ in range(3)]
+        names = [draw.random.choice(["gzip", "lzf", "shuffle", "fletcher32"]) for _ in range(3)]
         draw.said["filters"] = names
     for name in names:
         add[name]()
-    if "lzf" in names:
+    if "missing" in names:
         return None
-    return bool({"nbit", "scaleoffset", "szip"} & set(names)) or names.count("gzip") > 1
+    compressing = names.count("gzip") + names.count("lzf")
+    return bool({"nbit", "scaleoffset", "szip"} & set(names)) or compressing > 1
 
 
 def draw_boxes(draw, shape, chunks):
@@ -232,7 +234,7 @@ class Drawn:
         creation.set_chunk(self.chunks)
         self.by_hdf5 = add_filters(draw, creation, self.dtype)
         if self.by_hdf5 is None:
-            self.reject = [str(LZF)]
+            self.reject = [str(BLOSC)]
         creation.set_alloc_time(draw.of("allocation", [
             h5py.h5d.ALLOC_TIME_INCR, h5py.h5d.ALLOC_TIME_LATE, h5py.h5d.ALLOC_TIME_EARLY],
             [5, 1, 1]))
@@ -317,14 +319,11 @@ class Drawn:
         for name in draw.of("attributes", [[], list(HARMLESS)], [3, 1]):
             dataset.attrs[name] = HARMLESS[name]
         if draw.chance(0.1):
-            for name in draw.random.sample(list(ATTRIBUTES), 1 + draw.below(2)):
-                values = ATTRIBUTES[name]
+            for name in draw.random.sample(list(LOOK_ALIKES), 1 + draw.below(2)):
+                values = LOOK_ALIKES[name]
                 at = draw.below(len(values))
                 dataset.attrs[name] = values[at]
-                changes = at == 0
-                if name == "_Unsigned":
-                    changes = self.dtype.kind == ("i" if values[at] == "true" else "u")
-                if changes:
+                if at == 0:
                     self.ignored.append(name)
             draw.said["ignored attributes"] = self.ignored
 

@@ -36,9 +36,8 @@ def draw_type(draw):
     """(numpy's type, HDF5's type); kinds that are not numbers must be rejected."""
     kind = draw.of("kind", ["whole", "real", "packed", "long", "no number"], [50, 40, 5, 1, 4])
     if kind == "no number":
-        dtype = draw.of("type", [np.dtype(bool), np.dtype("S5"), h5py.string_dtype(),
-                                 np.dtype([("a", "i4"), ("b", "f8")]), np.dtype("c16"),
-                                 h5py.enum_dtype({"RED": 0, "GREEN": 1}, "i4"), np.dtype("V3")])
+        dtype = draw.of("type", [np.dtype("S5"), h5py.string_dtype(), np.dtype("c16"),
+                                 np.dtype([("a", "i4"), ("b", "f8")]), np.dtype("V3")])
         return dtype, h5py.h5t.py_create(dtype, logical=True)
     if kind == "long":
         return np.dtype("g"), h5py.h5t.py_create(np.dtype("g"))
@@ -64,7 +63,7 @@ def draw_values(draw, what, shape, dtype, stored):
     count = math.prod(shape)
     native = dtype.newbyteorder("=")
     if draw.said["kind"] == "no number":
-        return np.zeros(shape, native) if dtype.kind in "bicV" else np.full(shape, b"a", native)
+        return np.zeros(shape, native) if dtype.kind in "cV" else np.full(shape, b"a", native)
     if dtype.kind == "f":
         return draw_reals(draw, what, count, native).reshape(shape)
     lowest, highest = limits_of(dtype, stored)

@@ -57,7 +57,7 @@ def test_json_keeps_all_digits_and_has_null_for_nan():
     with h5py.File(out.with_name("nan.h5"), "w") as file:
         file["x"] = [1.0, float("nan")]
     found = as_json("run", "reduce", "--input.data", f"{out.with_name('nan.h5')}:/x",
-                    "--reduce.nan", "propagate", "--reduce.ops", "mean", "-o", out,
+                    "--reduce.missing", "propagate", "--reduce.ops", "mean", "-o", out,
                     "--output.overwrite", "true")
     assert found["mean"] is None and found["nans"] == 1, found
 

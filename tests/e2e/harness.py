@@ -19,7 +19,8 @@ import traceback
 PROGRAM = str(pathlib.Path(os.environ["SHARDSTREAM_TEST_PROGRAM"]).resolve())
 LAUNCHER = shlex.split(
     os.environ.get("SHARDSTREAM_TEST_LAUNCHER", "mpirun --oversubscribe --bind-to none"))
-TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "i8": "i1", "u8": "u1"}
+TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "i8": "i1", "u8": "u1",
+         "u64": "u8"}
 OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max"]
 LEAF = 65536
 HANGS = 400  # seconds after which a run counts as hanging; comm.timeout is 300 s

@@ -19,11 +19,13 @@ def seeded(*what):
     return np.random.default_rng(zlib.crc32(repr(what).encode()))
 
 
-def histogram(array, low, high, bins, *options, ranks=1):
+def histogram(array, low, high, bins, *options, ranks=1, fill=None):
     """Runs it on a data set: standard output's values, the edges and the counts of the file."""
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["x"] = array
+        if fill is not None:
+            file["x"].attrs["_FillValue"] = fill
     finished = run("run", "histogram", "--input.data", f"{folder}/in.h5:/x", "--histogram.range",
                    f"{low!r},{high!r}", "--histogram.bins", bins, *options, "-o", folder / "out.h5",
                    ranks=ranks).expect(0)
@@ -34,11 +36,12 @@ def histogram(array, low, high, bins, *options, ranks=1):
     assert (attributes["low"], attributes["high"], attributes["bins"]) == (low, high, bins)
     assert rows["validated"].all() and (rows["left"][1:] == rows["right"][:-1]).all()
     parts = {row["part"].decode(): int(row["exact"]) for row in summary}
-    assert list(parts) == ["in_range", *OUTSIDE], parts
+    assert list(parts) == ["in_range", *OUTSIDE, *([] if fill is None else ["missing"])], parts
     assert all(int(finished.values[key]) == value for key, value in parts.items()), finished
     assert parts["in_range"] == rows["count"].sum() and sum(parts.values()) == array.size, parts
     if parts["in_range"] == 0:
-        assert "histogram.range" in finished.err and "largest_bin" not in finished.values, finished
+        cause = "missing" if parts.get("missing") == array.size else "histogram.range"
+        assert cause in finished.err and "largest_bin" not in finished.values, finished
     else:
         largest = int(finished.values["largest_bin"])
         assert not finished.err and rows["count"].argmax() == largest, finished
@@ -49,7 +52,8 @@ def histogram(array, low, high, bins, *options, ranks=1):
 
 def check_with_numpy(array, low, high, bins, is_extreme=False, **how):
     edges, counts, parts, _ = histogram(array, low, high, bins, **how)
-    wide = array.astype(np.float64)
+    fill = how.get("fill")
+    wide = (array if fill is None else array[array != fill]).astype(np.float64)
     expected_edges = np.linspace(low, high, bins + 1)
     # Given edges, numpy searches them; given a range, it computes, and overflows for some ranges.
     how_binned = expected_edges if is_extreme else bins
@@ -89,6 +93,20 @@ def test_against_numpy():
     cases = zip(itertools.chain(ranges, ranges), itertools.cycle(TYPES), itertools.cycle([1, 2, 1]))
     each(list(cases), lambda bins, name, ranks: check_with_numpy(
         hard_values(TYPES[name], *bins), *bins, ranks=ranks))
+
+
+def test_missing_values_are_in_no_bin():
+    """Whether their marker is in a bin, on an edge, outside the range or a NaN on the device."""
+    def check(name, fill, ranks):
+        array = hard_values(TYPES[name], -100.0, 100.0, 200)
+        fill = array.dtype.type(fill)
+        array[::3] = fill
+        check_with_numpy(array, -100.0, 100.0, 200, ranks=ranks, fill=fill)
+    integers = [name for name in TYPES if name[0] != "f"]
+    each([("f32", 5.5, 1), ("f64", 1e36, 2), *zip(integers, (7, 100, 101, 0), (1, 2, 1, 2)),
+          ("i32", -101, 1), ("i8", -128, 2)], check)
+    _, counts, parts, _ = histogram(np.full(70000, 3, "i2"), 0.0, 9.0, 9, fill=np.int16(3))
+    assert not counts.any() and parts["missing"] == 70000, parts
 
 
 def test_extreme_ranges():

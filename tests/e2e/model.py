@@ -68,24 +68,24 @@ class Node:
         self.count, self.total, self.squares = count, total, squares
 
     @classmethod
-    def leaf(cls, values, ignore):
-        """The node of at most 65536 elements."""
+    def leaf(cls, values, left_out):
+        """The node of at most 65536 elements, some of which are left out."""
         if values.dtype.kind == "f":
             values = values.astype(np.float64)
-            nans = np.isnan(values) if ignore else np.zeros(len(values), bool)
-            total = float(in_lanes(np.where(nans, 0.0, values)))
+            total = float(in_lanes(np.where(left_out, 0.0, values)))
         else:
-            nans = np.zeros(len(values), bool)
-            total = int(np.sum(values, dtype=np.int64)) if values.itemsize < 8 else sum(
-                values.tolist())
-        count = len(values) - int(nans.sum())
+            counted = values[~left_out]
+            total = int(np.sum(counted, dtype=np.int64)) if values.itemsize < 8 else sum(
+                counted.tolist())
+        count = len(values) - int(left_out.sum())
         if count == 0:
             return cls(0, total, 0.0)
         whole, rest = mean_of(total, count)
         if whole:
             apart = np.array([float(value - whole) - rest for value in values.tolist()])
         else:
-            apart = np.where(nans, 0.0, values.astype(np.float64) - rest)
+            apart = values.astype(np.float64) - rest
+        apart = np.where(left_out, 0.0, apart)
         return cls(count, total, float(in_lanes(apart * apart)))
 
     def joined(self, right):
@@ -102,8 +102,9 @@ class Node:
         return both
 
 
-def fold(values, ignore):
-    nodes = [Node.leaf(values[at:at + LEAF], ignore) for at in range(0, len(values), LEAF)]
+def fold(values, left_out):
+    nodes = [Node.leaf(values[at:at + LEAF], left_out[at:at + LEAF])
+             for at in range(0, len(values), LEAF)]
     while len(nodes) > 1:
         nodes = [nodes[i].joined(nodes[i + 1]) if i + 1 < len(nodes) else nodes[i]
                  for i in range(0, len(nodes), 2)]
@@ -121,13 +122,18 @@ def extreme(values, pick):
     return values[places[0]], int(places[0])
 
 
-def reduce(array, chunks=None, nan="propagate"):
-    """{op: (value, coordinates or None)} of every operation, and "nans". Values are Python
-    integers, float64, or the array's own type for min and max."""
+def reduce(array, chunks=None, policy="auto", fill=None):
+    """{op: (value, coordinates or None)} of every operation, "missing" and "nans". Values are
+    Python integers, float64, or the array's own type for min and max. Values that equal `fill` are
+    missing."""
     values, positions = in_stored_order(np.asarray(array), chunks)
     values = values.astype(values.dtype.newbyteorder("="))
+    is_missing = np.zeros(len(values), bool) if fill is None else values == fill
+    is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+    invalid = is_missing | is_nan
+    left_out = invalid if policy == "ignore" or fill is not None else np.zeros(len(values), bool)
     with np.errstate(all="ignore"):
-        total = fold(values, nan == "ignore")
+        total = fold(values, left_out)
         sum_as_double = to_double(total.total)
         mean = sum_as_double / total.count if total.count else math.nan
         variance = total.squares / total.count if total.count else math.nan
@@ -137,15 +143,16 @@ def reduce(array, chunks=None, nan="propagate"):
     def coordinates(index):
         return tuple(map(int, np.unravel_index(positions[index], np.atleast_1d(array).shape)))
 
-    is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-    numbers = np.flatnonzero(~is_nan)
+    numbers = np.flatnonzero(~invalid)
     for op, pick in (("min", np.min), ("max", np.max)):
-        if is_nan.any() and nan == "propagate":
-            result[op] = (math.nan, coordinates(np.flatnonzero(is_nan)[0]))
-        elif len(numbers) == 0:
+        if len(numbers) == 0:
             result[op] = (math.nan, None)
         else:
             value, index = extreme(values[numbers], pick)
             result[op] = (value, coordinates(numbers[index]))
-    result["nans"] = int(is_nan.sum())
-    return result
+    if (invalid if policy == "propagate" else is_nan & (policy == "auto")).any():
+        known = policy == "propagate" or not is_missing.any()
+        first = coordinates(np.flatnonzero(invalid)[0]) if known else None
+        result = {op: (math.nan, first if op in ("min", "max") else None) for op in result} | {
+            "count": result["count"]}
+    return result | {"missing": int(is_missing.sum()), "nans": int(is_nan.sum())}

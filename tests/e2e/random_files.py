@@ -1,39 +1,27 @@
 #!/usr/bin/python3
 """Random HDF5 files and random options: results are compared with h5py and exact arithmetic.
 
-Every case comes from a seed. SHARDSTREAM_RANDOM_SEED=N repeats one case and keeps its files;
-SHARDSTREAM_RANDOM_SECONDS=N draws cases for that long, from SHARDSTREAM_RANDOM_FIRST=N on."""
+Every case comes from a seed (random_cases.py)."""
 
-import collections
-import concurrent.futures
 import itertools
 import math
-import os
-import shutil
 import signal
-import time
-import traceback
 
 import h5py
 import numpy as np
 
 import exact
-import model
 import results
-from drawn_files import Drawn, NotPossible
-from drawn_values import Draw
-from exact import LARGEST, Statistics, fraction
-from harness import OPS, TYPES, main, new_folder, run
+from drawn_files import Drawn
+from exact import LARGEST, fraction
+from exact_reduce import Expected, float_of
+from harness import OPS, TYPES, main, run
 from products import ON_HOST, why_no_products
+from random_cases import check_cases
 
-SECONDS = float(os.environ.get("SHARDSTREAM_RANDOM_SECONDS", 40))
-FIRST = int(os.environ.get("SHARDSTREAM_RANDOM_FIRST", 1))
-ONLY = os.environ.get("SHARDSTREAM_RANDOM_SEED")
-ENOUGH = 60  # cases; fewer are a failure, for example because most files are impossible
 TIMEOUT = 120
-WORKERS = 4
 MAX_VARIABLES = 60  # of a product that is compared: exact arithmetic is slow
-INTEGERS = ["i32", "i64", "i8", "u8"]
+INTEGERS = ["i32", "i64", "i8", "u8", "u64"]
 
 
 def natural_type(drawn):
@@ -43,7 +31,9 @@ def natural_type(drawn):
     bits, signed = drawn.stored.get_precision(), drawn.dtype.kind == "i"
     if bits <= 8:
         return "i8" if signed else "u8"
-    return "i32" if bits <= (32 if signed else 31) else "i64"
+    if bits <= (32 if signed else 31):
+        return "i32"
+    return "i64" if signed or bits <= 32 else "u64"
 
 
 def misfits(values, wanted):
@@ -72,8 +62,8 @@ class Case:
         self.options, self.values = [], None
         self.draw_options()
         self.workload = "reduce"
-        if self.drawn.reject or len(self.drawn.shape) not in (1, 2):
-            with_products = False
+        if self.drawn.reject or len(self.drawn.shape) not in (1, 2) or self.type == "u64":
+            with_products = False  # products read u64 as i64
         if with_products and math.prod(self.values.shape) <= 3000 and draw.chance(0.4):
             self.workload = draw.of("workload", ["gram", "covariance"])
         self.ranks = draw.of("ranks", [1, 2, 3], [12, 2, 1])
@@ -107,16 +97,15 @@ class Case:
             self.reject(1, [drawn.path])
         if unwritten == "error" and drawn.gaps:
             self.reject(2, ["input.unwritten"])
-        converted = drawn.dtype.newbyteorder("=") != np.dtype(TYPES[self.type]) or (
-            drawn.dtype.byteorder == ">" and drawn.dtype.itemsize > 1) or (
-            draw.said["kind"] == "packed")
-        if read == "direct" and (converted or not drawn.contiguous):
+        by_hdf5 = draw.said["kind"] in ("packed", "long")
+        if read == "direct" and (by_hdf5 or not drawn.contiguous):
             self.reject(2, ["input.read"])
         self.values = drawn.converted(TYPES[self.type]).reshape(shape)[:rows]
 
     def draw_reduce_options(self):
         draw = self.draw
-        self.nan = self.option("reduce.nan", [None, "ignore", "error"], [3, 2, 1]) or "propagate"
+        self.nan = self.option("reduce.missing", [None, "ignore", "error"],
+                               [3, 2, 1]) or "propagate"
         self.ops = OPS
         if draw.chance(0.2):
             self.ops = draw.random.sample(OPS, 1 + draw.below(len(OPS)))
@@ -154,7 +143,7 @@ class Case:
         if self.workload == "reduce":
             self.draw_reduce_options()
             if self.nan == "error" and not self.errors and np.isnan(self.values).any():
-                self.reject(1, ["reduce.nan", self.drawn.path])
+                self.reject(1, ["reduce.missing", self.drawn.path])
         else:
             self.options += ["--product.precision", "fp64"]
             if len(self.values) <= MAX_VARIABLES:
@@ -206,88 +195,9 @@ class Case:
     # ------------------------------------------------------------ results
 
     def check_reduced(self, finished):
-        values, positions = model.in_stored_order(self.values, self.drawn.chunks)
-        is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
         rows = results.stored_reduce(self.folder / "out.h5")
         assert list(rows) == list(self.ops), finished
-        for op, row in rows.items():
-            assert finished.values[op] == row["exact"], finished
-            place = self.check_value(op, row["exact"], values, is_nan, finished)
-            where = "" if place is None else ",".join(
-                map(str, np.unravel_index(positions[place], self.values.shape)))
-            assert row["position"] == where, f"{op} at {where}\n{finished}"
-        self.check_verdict(rows, values[~is_nan], finished)
-
-    def check_verdict(self, rows, numbers, finished):
-        """A value that overflows although all numbers are finite is named, and is not verified."""
-        counted = self.nan == "ignore" or len(numbers) == self.values.size
-        overflow = [op for op, row in rows.items() if not math.isfinite(float(row["exact"]))]
-        if self.huge_beside_infinities(numbers):
-            return  # infinities hide the overflow, or make it NaN
-        if not counted or len(numbers) == 0 or not np.isfinite(numbers).all():
-            overflow = []
-        named = finished.out.partition("overflow=")[2].split("\n")[0]
-        assert named == ", ".join(overflow), f"{overflow} overflow:\n{finished}"
-        assert finished.values["verified"] == ("partly" if overflow else "true"), finished
-        for op, row in rows.items():
-            assert row["validated"] == (op not in overflow), f"{op}\n{finished}"
-        assert not overflow or overflow[0] in finished.err, finished
-
-    @staticmethod
-    def huge_beside_infinities(numbers):
-        """Whether sums of finite numbers may exceed the range of double, beside infinities."""
-        if numbers.dtype.kind != "f" or np.isfinite(numbers).all():
-            return False
-        finite = numbers[np.isfinite(numbers)].astype("f8")
-        return bool(np.abs(finite / 2.0**200).sum() > 2.0**820)
-
-    def check_value(self, op, text, values, is_nan, finished):
-        """Compares with exact arithmetic; returns the place of an extreme in storage order."""
-        told = f"{op} of {values[:20]}...\n{finished}"
-        numbers = values[~is_nan]
-        if op == "count":
-            expected = len(numbers) if self.nan == "ignore" else len(values)
-            assert int(text) == expected, told
-            return None
-        if is_nan.any() and self.nan == "propagate":
-            assert math.isnan(float(text)), told
-            return np.flatnonzero(is_nan)[0] if op in ("min", "max") else None
-        if len(numbers) == 0:
-            assert text == "0" if op == "sum" else math.isnan(float(text)), told
-            return None
-        if op in ("min", "max"):
-            value, place = exact.extreme(numbers, op)
-            assert results.same(text, int(value) if value.dtype.kind in "iu" else value), told
-            return np.flatnonzero(~is_nan)[place]
-        if values.dtype.kind == "f" and not np.isfinite(numbers).all():
-            with np.errstate(all="ignore"):
-                of_signs = sum(set(numbers[np.isinf(numbers)].astype("f8").tolist()))
-            expected = of_signs if op in ("sum", "mean") else math.nan
-            hidden = self.huge_beside_infinities(numbers) and math.isnan(float(text))
-            assert hidden or str(float(text)) == str(expected), f"{expected} expected: {told}"
-            return None
-        self.check_finite(op, text, numbers, told)
-        return None
-
-    def check_finite(self, op, text, numbers, told):
-        known = self.statistics(numbers)
-        if not math.isfinite(float(text)):
-            assert known.overflows(), told
-            return  # check_verdict() wants a reason
-        got = fraction(int(text) if op == "sum" and known.is_whole else float(text))
-        if op == "stddev":
-            got, op = got * got, "variance"
-            extra = 4 * exact.UNIT * known.variance + exact.TINY * 4
-        else:
-            extra = 0
-        expected, error = getattr(known, op), getattr(known, f"{op}_error")() + extra
-        assert abs(got - expected) <= error, (
-            f"{float_of(got)!r}, but {float_of(expected)!r} within {float_of(error):.3g}: {told}")
-
-    def statistics(self, numbers):
-        if not hasattr(self, "known"):
-            self.known = Statistics(numbers)
-        return self.known
+        Expected(self.values, self.drawn.chunks, nan=self.nan).check(rows, finished)
 
     def matrix(self):
         """One variable per column."""
@@ -316,60 +226,10 @@ class Case:
         assert not np.isfinite(found[bad]).any() and not np.isfinite(found[:, bad]).any(), found
 
 
-def float_of(value):
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def one(seed, with_products):
-    """The failure of a case as text, or None. Raises NotPossible if there is no such file."""
-    folder, draw = new_folder(), Draw(seed)
-    try:
-        Case(draw, folder, with_products).check()
-    except NotPossible:
-        shutil.rmtree(folder)
-        raise
-    except Exception as error:  # pylint: disable=broad-except
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                 if frame.filename == __file__]
-        return (f"seed {seed}, line {lines[-1]}, {type(error).__name__}: {error}\n"
-                f"  drawn: {draw.said}")
-    if ONLY is None:
-        shutil.rmtree(folder)
-    return None
-
-
 def test_random_files():
-    if ONLY is not None:
-        failure = one(int(ONLY), not why_no_products())
-        assert not failure, failure
-        return
     with_products = not why_no_products()
-    end = time.monotonic() + SECONDS
-    seeds, failures, done, impossible = itertools.count(FIRST), [], 0, 0
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        pending = collections.deque()
-        while True:
-            while len(pending) < 2 * WORKERS and (time.monotonic() < end or done < ENOUGH):
-                pending.append(pool.submit(one, next(seeds), with_products))
-            if not pending:
-                break
-            try:
-                failure = pending.popleft().result()
-            except NotPossible:
-                impossible += 1
-                continue
-            done += 1
-            if failure:
-                failures.append(failure)
-                print(failure, flush=True)
-    print(f"{done} cases from seed {FIRST} to {next(seeds) - 1}, {impossible} files that HDF5 does "
-          f"not make, {len(failures)} failures")
-    assert not failures, f"{len(failures)} of {done} cases failed"
-    assert done >= ENOUGH, done
-    assert impossible < done / 4, impossible
+    check_cases(lambda draw, folder: Case(draw, folder, with_products).check(), __file__,
+                seconds=40, enough=60)
 
 
 main(on_gpu=True)

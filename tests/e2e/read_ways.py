@@ -185,8 +185,6 @@ def test_refusals():
         expect_complaint(run("run", "reduce", *arguments, "-o", new_folder() / "out.h5"), 2, words)
     direct = ["--input.read", "direct"]
     each([(["--input.data", f"{path}:/x", *direct], ["input.read", "/x", "auto"]),
-          (["--input.data", f"{path}:/contiguous", "--input.type", "f64", *direct],
-           ["input.read", "/contiguous", "auto"]),
           (["--input.count", 10, *direct], ["input.read", "uniform", "auto"]),
           (["--input.read", "mmap"], ["input.read", "mmap", "auto"]),
           (["--input.read", ""], ["input.read"])], check)

@@ -5,6 +5,7 @@ big-endian data sets. All data sets of numbers are compared with the model, h5py
 import pathlib
 
 import h5py
+import netCDF4
 import numpy as np
 
 import results
@@ -47,7 +48,7 @@ def test_every_data_set():
     def check(path, ranks):
         data, chunks = DATASETS[path]
         out = folder / f"{path[1:]}-{ranks}.h5"
-        finished = reduce(f"{FILE}:{path}", out, ranks=ranks)
+        finished = reduce(f"{FILE}:{path}", out, "--input.conventions", "none", ranks=ranks)
         results.check(data, out, finished, chunks)
         rows = results.stored_reduce(out)
         wide = data.astype(np.float64)
@@ -62,6 +63,24 @@ def test_every_data_set():
             position = tuple(map(int, rows[op]["position"].split(",")))
             assert data[position] == data.flat[there] == rows[op]["value"], rows[op]
     each([(path, 1 + number % 2) for number, path in enumerate(DATASETS)], check)
+
+
+def test_default_fill_values():
+    """Some of its values are netCDF's default fill value, which netCDF4-python takes as missing."""
+    with netCDF4.Dataset(FILE) as file:
+        masked = {f"/{name}": variable[...] for name, variable in file.variables.items()
+                  if f"/{name}" in DATASETS}
+    some = {path: data for path, data in masked.items() if np.ma.count_masked(data) > 0}
+    assert len(some) == 2, some
+
+    def check(path, ranks):
+        out = new_folder() / "out.h5"
+        values = reduce(f"{FILE}:{path}", out, ranks=ranks).values
+        assert int(values["missing"]) == np.ma.count_masked(some[path]), values
+        assert int(values["sum"]) == some[path].sum(dtype=np.int64), values
+        assert int(values["min"]) == some[path].min(), values
+        assert int(values["min_position"]) == some[path].argmin(), values
+    each([(path, 1 + number) for number, path in enumerate(some)], check)
 
 
 def test_several_must_be_named():

@@ -18,12 +18,12 @@ from results import small_integers, spread_out, write
 RESIDENT = ("--pipeline.mode", "resident")
 
 
-def check_reduced(array, layout, *options, ranks=1, nan="propagate"):
+def check_reduced(array, layout, *options, ranks=1, policy="auto", fill=None):
     folder = new_folder()
-    source = write(array, folder / "in.h5", **layout)
-    finished = reduce(source, folder / "out.h5", *options, "--reduce.nan", nan, ranks=ranks)
+    source = write(array, folder / "in.h5", fill, **layout)
+    finished = reduce(source, folder / "out.h5", *options, "--reduce.missing", policy, ranks=ranks)
     assert not finished.err, finished
-    results.check(array, folder / "out.h5", finished, layout.get("chunks"), nan)
+    results.check(array, folder / "out.h5", finished, layout.get("chunks"), policy, fill=fill)
     return results.stored_reduce(folder / "out.h5")
 
 
@@ -169,12 +169,45 @@ SPECIAL = {
 
 
 def test_nans_and_infinities():
-    cases = [(what, nan, "f8", 1) for what in SPECIAL for nan in ("propagate", "ignore")]
+    cases = [(what, policy, "f8", 1) for what in SPECIAL for policy in ("auto", "ignore")]
     cases += [("infs and nans", "ignore", "f4", 2), ("a leaf of nans", "ignore", "f4", 2),
               ("nans alone", "ignore", "f4", 3), ("first and last nan", "propagate", "f4", 2),
               ("both infs", "propagate", "f4", 2)]
-    each(cases, lambda what, nan, dtype, ranks: check_reduced(SPECIAL[what].astype(dtype), {},
-                                                              *RESIDENT, nan=nan, ranks=ranks))
+    each(cases, lambda what, policy, dtype, ranks: check_reduced(
+        SPECIAL[what].astype(dtype), {}, *RESIDENT, policy=policy, ranks=ranks))
+
+
+def test_missing_values():
+    """A marker among values from the whole type, also in a whole leaf, at the type's limits, and
+    besides NaNs that nothing declares."""
+    def check(name, marker, policy, ranks):
+        array = spread_out(4 * LEAF + 1000, TYPES[name])
+        fill = array.dtype.type(marker)
+        array[LEAF + 5:2 * LEAF + 7] = array[3::7] = array[-1] = fill
+        if policy == "nan":
+            array[[9, 3 * LEAF]] = NAN
+            policy = "auto"
+        check_reduced(array, {} if ranks == 1 else {"chunks": (50000,), "compression": "gzip"},
+                      policy=policy, ranks=ranks, fill=fill)
+    limits = {name: np.iinfo(TYPES[name]) for name in TYPES if name[0] != "f"}
+    cases = [(name, limit, policy, ranks) for name, each_of in limits.items()
+             for limit, policy, ranks in ((each_of.min, "auto", 2), (each_of.max, "ignore", 1))]
+    cases += [("i64", 7, "propagate", 1), ("f32", 9e36, "auto", 2), ("f64", 9e36, "propagate", 1),
+              ("f64", -999, "nan", 2), ("f32", -999, "ignore", 1)]
+    each(cases, check)
+
+
+def test_nothing_but_missing_values():
+    """A count and an exact sum of 0, and a warning; the rest is NaN."""
+    def check(dtype):
+        folder = new_folder()
+        source = write(np.full(LEAF + 9, -1, dtype), folder / "in.h5", fill=-1)
+        finished = reduce(source, folder / "out.h5")
+        expect_warning(finished, ["missing", source])
+        values = finished.values
+        assert [values[op] for op in OPS] == ["0", "0"] + ["nan"] * 5, finished
+        assert (values["missing"], values["verified"]) == (str(LEAF + 9), "true"), finished
+    each([("i2",), ("i8",), ("f4",)], check)
 
 
 def test_overflow_is_no_verified_result():
@@ -194,8 +227,8 @@ def test_overflow_is_no_verified_result():
     def check(array, ops, overflows, ranks):
         folder = new_folder()
         source = write(array, folder / "in.h5")
-        finished = reduce(source, folder / "out.h5", "--reduce.ops", ",".join(ops), "--reduce.nan",
-                          "ignore", ranks=ranks)
+        finished = reduce(source, folder / "out.h5", "--reduce.ops", ",".join(ops),
+                          "--reduce.missing", "ignore", ranks=ranks)
         lines = dict(line.split("=", 1) for line in finished.out.splitlines())
         assert lines.get("overflow", "") == ", ".join(overflows), finished
         assert lines["verified"] == ("partly" if overflows else "true"), finished
@@ -206,32 +239,33 @@ def test_overflow_is_no_verified_result():
     each(cases, check)
 
 
-def test_nan_policy_is_stated():
+def test_policy_is_stated():
     folder = new_folder()
     source = write(SPECIAL["first and last nan"].reshape(-1, 1), folder / "in.h5")
-    for nan in ("propagate", "ignore"):
-        finished = reduce(source, folder / f"{nan}.h5", "--reduce.nan", nan)
-        with h5py.File(folder / f"{nan}.h5") as file:
-            assert file["results"].attrs["nan"] == nan
+    for policy in ("propagate", "ignore"):
+        finished = reduce(source, folder / f"{policy}.h5", "--reduce.missing", policy)
+        with h5py.File(folder / f"{policy}.h5") as file:
+            assert file["results"].attrs["missing_policy"] == policy
             assert file["results"].attrs["nans"] == 2
     assert finished.values["count"] == str(2 * LEAF + 5), finished
 
 
-def test_nan_is_an_error():
+def test_missing_is_an_error():
     array = SPECIAL["one nan"].reshape(1, -1)
     without = array[:, :LEAF]
 
-    def check(ranks):
+    def check(ranks, dtype, fill):
         folder = new_folder()
-        source = write(array, folder / "in.h5")
-        finished = run("run", "reduce", "--input.data", source, "--reduce.nan", "error", "-o",
+        source = write(np.where(np.isnan(array), -9, array).astype(dtype) if fill else array,
+                       folder / "in.h5", fill)
+        finished = run("run", "reduce", "--input.data", source, "--reduce.missing", "error", "-o",
                        folder / "out.h5", ranks=ranks)
         expect_complaint(finished, 1, [f"1 of {array.size}", source, f"(0,{LEAF + 5})",
-                                       "--reduce.nan ignore"])
+                                       "--reduce.missing ignore"])
         assert [path.name for path in folder.iterdir()] == ["in.h5"]
-    each([(1,), (3,)], check)
-    check_reduced(without, {}, nan="error", ranks=2)
-    check_reduced(with_values(2 * LEAF, {3: INF, 70000: -INF}), {}, nan="error")
+    each([(1, "f8", None), (3, "f8", None), (2, "f4", -9), (1, "i2", -9)], check)
+    check_reduced(without, {}, policy="error", ranks=2)
+    check_reduced(with_values(2 * LEAF, {3: INF, 70000: -INF}), {}, policy="error")
 
 
 def test_zeros_and_ties():

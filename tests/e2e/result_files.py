@@ -214,7 +214,7 @@ def test_sources_of_options():
             ("reduce.ops", "sum", "environment"), ("pipeline.gpu-memory", "1GiB", "environment"),
             ("input.count", "70000", f"{ini}:7"), ("input.data", "ramp", f"{ini}:6"),
             ("run.workload", "reduce", f"{ini}:3"), ("pipeline.batch", "1MiB", f"{ini}:11"),
-            ("pipeline.batches", "3", "default"), ("reduce.nan", "propagate", "default")):
+            ("pipeline.batches", "3", "default"), ("reduce.missing", "auto", "default")):
         assert (values[key], origins[key]) == (value, origin), (key, values[key], origins[key])
     assert finished.values["sum"] == str(sum(i % 256 for i in range(70000))), finished
     assert set(origins) <= set(values) and len(origins) >= 18, origins

@@ -9,10 +9,12 @@ import numpy as np
 import model
 from harness import OPS
 
-# Options that the workload does not resolve. `auto` of output.resume is never replaced by a value.
-NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume"),
-           "gemm": ("gram.", "pipeline.batch", "output.resume", "input.rows"),
-           "gram": ("pipeline.batch", "output.resume")}
+# Options that the workload does not resolve. `auto` of output.resume, reduce.missing and
+# input.conventions is never replaced by a value.
+NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume", "reduce.missing",
+                      "input.conventions"),
+           "gemm": ("gram.", "pipeline.batch", "output.resume", "input.rows", "input.conventions"),
+           "gram": ("pipeline.batch", "output.resume", "input.conventions")}
 
 
 def seeded(*what):
@@ -37,10 +39,12 @@ def spread_out(count, dtype):
                            endpoint=True).astype(dtype)
 
 
-def write(array, path, **layout):
-    """Writes an input file and returns FILE:/PATH."""
+def write(array, path, fill=None, **layout):
+    """Writes an input file, with `fill` as its _FillValue, and returns FILE:/PATH."""
     with h5py.File(path, "w") as file:
-        file.create_dataset("group/data", data=array, **layout)
+        data = file.create_dataset("group/data", data=array, **layout)
+        if fill is not None:
+            data.attrs["_FillValue"] = np.asarray(array).dtype.type(fill)
     return f"{path}:/group/data"
 
 
@@ -80,10 +84,10 @@ def same(exact, value):
     return read == value and math.copysign(1, read) == math.copysign(1, value)
 
 
-def check(array, path, finished, chunks=None, nan="propagate", ops=None):
+def check(array, path, finished, chunks=None, policy="auto", ops=None, fill=None):
     """Checks that the file and standard output contain the model's results for `array`, bit for
-    bit."""
-    expected = model.reduce(array, chunks, nan)
+    bit. `policy` is reduce.missing."""
+    expected = model.reduce(array, chunks, policy, fill)
     rows, printed = stored_reduce(path), finished.values
     assert list(rows) == (ops or OPS), list(rows)
     for op, row in rows.items():
@@ -102,3 +106,4 @@ def check(array, path, finished, chunks=None, nan="propagate", ops=None):
         assert printed.get(f"{op}_position", "") == where, said
     assert printed["verified"] == "true", finished
     assert printed.get("nans", "0") == str(expected["nans"]), finished
+    assert printed.get("missing") == (None if fill is None else str(expected["missing"])), finished

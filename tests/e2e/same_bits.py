@@ -74,7 +74,8 @@ def values_of(name, count):
 def test_order_shows():
     """The data would detect a program that adds in another order."""
     values = values_of("f32", 5 * LEAF)
-    folds = [model.fold(order, False) for order in (values, values[::-1], np.roll(values, 1))]
+    folds = [model.fold(order, np.zeros(len(order), bool))
+             for order in (values, values[::-1], np.roll(values, 1))]
     assert len({(fold.total, fold.squares) for fold in folds}) == 3
 
 

@@ -1,7 +1,12 @@
 #include "fuzz/hdf5_seeds.hpp"
 
-#include <functional>
+#include <fmt/format.h>
 
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "io/hdf5/lzf.hpp"
 #include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
@@ -31,7 +36,8 @@ hdf5::File new_file(const char* name, Format format, hsize_t user_block = 0) {
   return hdf5::File(H5Fcreate(name, H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate");
 }
 
-/// The storage of a data set with the numbers 0, 1, 2, ...
+/// The storage of a data set with the numbers 0, 1, 2, ...; other types than numbers have the bytes
+/// 0, 1, 2, ...
 struct Layout {
   Shape shape, chunk = {}, max = {};
   hid_t type = H5T_IEEE_F32LE;
@@ -55,8 +61,12 @@ void put(const hdf5::File& file, const char* name, const Layout& layout) {
                               "H5Dcreate2");
   if (!layout.written) return;
   const auto count = static_cast<std::size_t>(H5Sget_simple_extent_npoints(space.get()));
+  const H5T_class_t kind = H5Tget_class(layout.type);
+  const bool is_number = kind == H5T_INTEGER || kind == H5T_FLOAT;
   const auto values = test::counting<float>(count);
-  check(H5Dwrite(dataset.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+  const auto bytes = test::counting<unsigned char>(count * H5Tget_size(layout.type));
+  check(H5Dwrite(dataset.get(), is_number ? H5T_NATIVE_FLOAT : layout.type, H5S_ALL, H5S_ALL,
+                 H5P_DEFAULT, is_number ? static_cast<const void*>(values.data()) : bytes.data()),
         "H5Dwrite");
 }
 
@@ -162,6 +172,143 @@ void put_groups(const hdf5::File& file) {
         "link");
 }
 
+// ---------------------------------------------------------------- types
+
+hdf5::Type half() {
+  hdf5::Type type(H5Tcopy(H5T_IEEE_F32LE), "type");
+  check(H5Tset_fields(type.get(), 15, 10, 5, 0, 10), "f16");
+  check(H5Tset_size(type.get(), 2), "f16");
+  check(H5Tset_ebias(type.get(), 15), "f16");
+  return type;
+}
+
+hdf5::Type flag(hid_t base) {
+  hdf5::Type type(H5Tenum_create(base), "type");
+  const std::int64_t values[] = {0, 1};
+  check(H5Tenum_insert(type.get(), "FALSE", &values[0]), "enum");
+  check(H5Tenum_insert(type.get(), "TRUE", &values[1]), "enum");
+  return type;
+}
+
+/// Records with padding, nested and big-endian numbers, an enum and a text.
+hdf5::Type record() {
+  hdf5::Type pos(H5Tcreate(H5T_COMPOUND, 6), "type"), record(H5Tcreate(H5T_COMPOUND, 40), "type");
+  check(H5Tinsert(pos.get(), "x", 0, H5T_STD_I16BE), "x");
+  check(H5Tinsert(pos.get(), "y", 2, H5T_IEEE_F32LE), "y");
+  check(H5Tinsert(record.get(), "id", 0, H5T_STD_U32BE), "id");
+  check(H5Tinsert(record.get(), "energy", 5, H5T_IEEE_F64LE), "energy");
+  check(H5Tinsert(record.get(), "pos", 16, pos.get()), "pos");
+  check(H5Tinsert(record.get(), "good", 24, flag(H5T_STD_I8LE).get()), "good");
+  check(H5Tinsert(record.get(), "name", 25, H5T_C_S1), "name");
+  return record;
+}
+
+void lzf(hid_t creation) {
+  const unsigned about[] = {4, 0x105, 64};
+  check(H5Pset_filter(creation, io::lzf_filter, H5Z_FLAG_OPTIONAL, 3, about), "lzf");
+}
+
+/// Two chunks of 64 bytes, encoded as 32 literal bytes and their repetition.
+void put_lzf(const hdf5::File& file) {
+  put(file, "d", {{32}, {16}, {}, H5T_STD_I32LE, false, lzf});
+  const hdf5::Dataset dataset(H5Dopen2(file.get(), "d", H5P_DEFAULT), "d");
+  std::vector<unsigned char> stream = test::counting<unsigned char>(33, 31);
+  stream.insert(stream.end(), {7 << 5, 32 - 9, 31});
+  for (const hsize_t first : {0, 16}) {
+    check(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, 0, &first, stream.size(), stream.data()),
+          "chunk");
+  }
+}
+
+// ---------------------------------------------------------------- conventions
+
+/// An attribute of these numbers, stored as `type`. No number: an attribute without elements.
+struct Numbers {
+  std::string name;
+  hid_t type;
+  std::vector<double> values;
+};
+
+void put_numbers(hid_t object, const Numbers& numbers) {
+  const hsize_t count = numbers.values.size();
+  const hdf5::Space space(count == 0   ? H5Screate(H5S_NULL)
+                          : count == 1 ? H5Screate(H5S_SCALAR)
+                                       : H5Screate_simple(1, &count, nullptr),
+                          "space");
+  const hdf5::Attribute attribute(
+      H5Acreate2(object, numbers.name.c_str(), numbers.type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+      "attribute");
+  if (count == 0) return;
+  check(H5Awrite(attribute.get(), H5T_NATIVE_DOUBLE, numbers.values.data()), "attribute");
+}
+
+/// A data set and its attributes.
+struct Described {
+  Layout layout;
+  std::vector<Numbers> numbers;
+  std::vector<std::pair<std::string, std::string>> texts = {};
+};
+
+/// One data set for every convention, and some with odd attributes.
+std::vector<Described> described() {
+  constexpr auto i16 = [] { return H5T_STD_I16LE; };
+  const Layout packed{{6, 7}, {4, 4}, {}, i16(), true, filters};
+  const std::vector<double> many = test::counting<double>(20);
+  return {
+      {packed,
+       {{"_FillValue", i16(), {3}},
+        {"scale_factor", H5T_IEEE_F64LE, {0.01}},
+        {"add_offset", H5T_IEEE_F64LE, {273.15}},
+        {"valid_range", i16(), {1, 30}}}},
+      {packed,
+       {{"missing_value", H5T_IEEE_F32BE, {3, 4, 5}},
+        {"scale_factor", H5T_IEEE_F32LE, {0.5}},
+        {"add_offset", H5T_STD_I32LE, {2}},
+        {"valid_min", H5T_STD_I64BE, {2}}}},
+      {{{12}, {}, {}, H5T_STD_I8LE},
+       {{"_FillValue", H5T_STD_I8LE, {-1}}, {"valid_max", H5T_STD_I8LE, {-6}}},
+       {{"_Unsigned", "true"}}},
+      {{{12}, {5}, {}, H5T_IEEE_F32BE},
+       {{"_FillValue", H5T_IEEE_F32BE, {NAN}}, {"missing_value", H5T_IEEE_F64LE, {1e20, 7}}}},
+      {{{12}, {}, {}, H5T_STD_U16BE},
+       {{"MissingValue", H5T_STD_U16BE, {11}},
+        {"ScaleFactor", H5T_IEEE_F64BE, {2}},
+        {"Offset", H5T_IEEE_F64LE, {1}}}},
+      {{{2}, {}, {}, H5T_STD_U64LE}, {{"MATLAB_empty", H5T_STD_U8LE, {0}}}},
+      {packed,
+       {{"_FillValue", H5T_STD_U64LE, many},
+        {"missing_value", H5T_STD_I8LE, {}},
+        {"valid_range", H5T_NATIVE_LDOUBLE, {0, 1, 2}},
+        {"add_offset", H5T_IEEE_F64LE, {0}}},
+       {{"scale_factor", "1"}, {"valid_max", "40"}}},
+      {packed, {}, {{"_FillValue", "3"}, {"_Unsigned", "TRUE"}, {"missing_value", ""}}},
+      {{{24}, {6}, {}, i16(), false}, {}},
+  };
+}
+
+void put_described(const hdf5::File& file, const Described& what) {
+  put(file, "d", what.layout);
+  const hdf5::Dataset dataset(H5Dopen2(file.get(), "d", H5P_DEFAULT), "d");
+  for (const Numbers& each : what.numbers) put_numbers(dataset.get(), each);
+  for (const auto& [name, text] : what.texts) {
+    hdf5::write_fixed_attribute(dataset.get(), name, text);
+  }
+  hdf5::write_attribute(file.get(), "_NCProperties", std::string("version=2"));
+}
+
+/// Data and coordinates; the name of the file means the data.
+void put_coordinates(const hdf5::File& file) {
+  for (const char* const name : {"lat", "bounds", "t"}) put(file, name, {{6}});
+  const auto describe = [&](const char* name, const char* key, const std::string& value) {
+    const hdf5::Dataset dataset(H5Dopen2(file.get(), name, H5P_DEFAULT), name);
+    hdf5::write_attribute(dataset.get(), key, value);
+  };
+  describe("lat", "CLASS", "DIMENSION_SCALE");
+  describe("lat", "NAME", "lat");
+  describe("lat", "bounds", "bounds");
+  describe("t", "coordinates", "lat other");
+}
+
 /// All files of the folder.
 Seed take(const std::string& path) {
   Seed seed;
@@ -189,6 +336,27 @@ void add_format(Format format, std::vector<Seed>& seeds) {
   add(put_groups, "external");
   add(put_groups, "soft");
   add(put_groups, "");
+  add(put_coordinates, "");
+  add(put_lzf, "d");
+  for (const Described& what : described()) {
+    add([&](const hdf5::File& file) { put_described(file, what); }, "d");
+  }
+  const hdf5::Type types[] = {half(), flag(H5T_STD_I8LE), flag(H5T_STD_I32BE), record()};
+  const auto add_type = [&](hid_t type, const std::string& path) {
+    for (const Shape& chunk : {Shape{}, Shape{4}}) {
+      const auto more = chunk.empty() ? [](hid_t) {} : filters;
+      add(
+          [&](const hdf5::File& file) {
+            put(file, "d", {{9}, chunk, {}, type, true, more});
+          },
+          path);
+    }
+  };
+  for (const hdf5::Type& type : types) add_type(type.get(), "d");
+  for (const hid_t type : {H5T_STD_B8LE, H5T_STD_B16BE}) add_type(type, "d");
+  for (const char* const member : {"id", "energy", "pos.x", "good"}) {
+    add_type(types[3].get(), fmt::format("d{{{}}}", member));
+  }
 }
 
 }  // namespace

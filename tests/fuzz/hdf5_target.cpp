@@ -25,11 +25,14 @@ void read_elements(io::Source& source) {
   source.access();
   source.stored({0, count});
   source.order().coordinates(all - 1);
+  std::vector<std::byte> elements(count * size_of(source.type()));
+  source.read(0, count, elements.data());
   std::vector<std::byte> slot(source.slot_bytes(count) + 4096);
   auto* const aligned = reinterpret_cast<std::byte*>(
       (reinterpret_cast<std::uintptr_t>(slot.data()) + 4095) / 4096 * 4096);
-  source.read(0, count, aligned);
-  source.read_into(all - count, count, aligned);
+  const std::byte* const stored = source.read_stored(all - count, count, aligned);
+  if (source.conversion() == nullptr) return;
+  source.convert(all - count, count, stored, elements.data());
 }
 
 void read_rectangles(const io::Matrix& matrix) {
@@ -101,11 +104,12 @@ class Hdf5 final : public Target {
   }
 
   static std::string words(const std::string& data, Random& random) {
-    constexpr std::array types = {"auto", "f32", "f64", "i32", "i64", "i8", "u8"};
+    constexpr std::array types = {"auto", "f32", "f64", "i32", "i64", "i8", "u8", "u64"};
     std::string words = random.one_in(3) ? "--input.a " : "--input.data ";
     words += data;
     if (random.one_in(3)) words += std::string(" --input.type ") + random.pick(types);
     if (random.one_in(8)) words += " --input.read direct";
+    if (random.one_in(8)) words += " --input.conventions none";
     return words;
   }
 

@@ -9,6 +9,7 @@
 
 #include "io/source/contiguous_source.hpp"
 #include "io/source/generator_source.hpp"
+#include "support/conversions.hpp"
 #include "support/pipeline_inputs.hpp"
 #include "support/session.hpp"
 #include "support/temporary_folder.hpp"
@@ -47,12 +48,8 @@ class SourceCeilings : public testing::Test {
   io::ContiguousSource open(ReadWay way) const {
     const Descriptor file(path_, O_WRONLY | O_CREAT, 0600);
     EXPECT_TRUE(file.write_at(0, std::vector<std::byte>(2048 + count * 4)));
-    return {"it",
-            ElementType::f32,
-            io::ElementOrder({count}, {count}),
-            Descriptor(path_, O_RDONLY),
-            2048,
-            way};
+    return {"it", test::unchanged(ElementType::f32), {4, 0}, io::ElementOrder({count}, {count}),
+            {},   Descriptor(path_, O_RDONLY),       2048,   way};
   }
 
   test::TemporaryFolder folder_;

@@ -23,8 +23,8 @@ inline constexpr std::array other_rows = {
     OptionRow{"reduce.ops", OptionKind::list, "sum", "sum|min|max|mean",
               "The reductions; all of them are computed in one pass over the data, and each of "
               "them is verified by itself."},
-    OptionRow{"reduce.nan", OptionKind::choice, "propagate", "propagate|ignore|error",
-              "What a NaN does."},
+    OptionRow{"reduce.missing", OptionKind::choice, "auto", "auto|ignore|propagate|error",
+              "Use of NaNs."},
     OptionRow{"device.backend", OptionKind::choice, "auto", "auto|cuda|host", "Where to compute."},
     OptionRow{"output.file", OptionKind::text, "{workload}.h5", "", "The result file."},
     OptionRow{"output.note", OptionKind::text, "", "", "A line for the result file."},

@@ -1,11 +1,14 @@
-// A source for tests of the pipeline: known values, and a read that fails on demand.
+// Sources for tests of the pipeline: known values, a read that fails on demand, and a conversion.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
 
+#include "io/source/dataset_source.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::test {
@@ -40,8 +43,8 @@ class RampSource final : public io::Source {
   std::uint64_t slot_bytes(std::uint64_t count) const override {
     return head_ + count * sizeof(std::int64_t);
   }
-  const std::byte* read_into(std::uint64_t first, std::uint64_t count,
-                             std::byte* slot) const override {
+  const std::byte* read_stored(std::uint64_t first, std::uint64_t count,
+                               std::byte* slot) const override {
     read(first, count, slot + head_);
     return slot + head_;
   }
@@ -50,6 +53,55 @@ class RampSource final : public io::Source {
   std::string name_ = "ramp of the tests";
   io::ElementOrder order_;
   std::uint64_t fails_at_, head_;
+};
+
+/// Packed data: i16, of which every seventh element is missing, unpacked as f64. In a slot the
+/// elements begin `head` bytes behind its start. A type that is not f64 might not have all values.
+class PackedSource final : public io::DatasetSource {
+ public:
+  explicit PackedSource(std::uint64_t count, std::uint64_t head = 0,
+                        ElementType to = ElementType::f64)
+      : DatasetSource("packed data of the tests", how(to), {{count}, {count}}, {"i16"}),
+        head_(head) {}
+
+  static bool is_missing(std::uint64_t index) { return index % 7 == 3; }
+  static std::int16_t stored_value(std::uint64_t index) {
+    return is_missing(index) ? marker : static_cast<std::int16_t>(index % 20'011) - 10'000;
+  }
+  /// NaN for a missing value.
+  static double value(std::uint64_t index) {
+    return is_missing(index) ? std::numeric_limits<double>::quiet_NaN()
+                             : stored_value(index) * 0.5 + 100;
+  }
+
+  std::uint64_t stored_bytes() const override { return 0; }
+  std::uint64_t slot_bytes(std::uint64_t count) const override {
+    return head_ + count * sizeof(std::int16_t);
+  }
+  const std::byte* read_stored(std::uint64_t first, std::uint64_t count,
+                               std::byte* slot) const override {
+    fetch(first, count, slot + head_);
+    return slot + head_;
+  }
+
+ protected:
+  void fetch(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::int16_t stored = stored_value(first + i);
+      std::memcpy(out + i * sizeof stored, &stored, sizeof stored);
+    }
+  }
+
+ private:
+  static constexpr std::int16_t marker = -32767;
+  static Conversion how(ElementType to) {
+    return {.from = StoredType::i16,
+            .to = to,
+            .missing = {.value = {static_cast<std::uint16_t>(marker)}, .count = 1},
+            .unpacking = {.scale = 0.5, .offset = 100, .multiplies = true, .adds = true}};
+  }
+
+  std::uint64_t head_;
 };
 
 }  // namespace shardstream::test

@@ -54,7 +54,8 @@ const std::map<std::string, Filters> all_filters = {
 std::unique_ptr<Source> open(const std::string& file, ReadWay way,
                              std::optional<ElementType> type = {}, ReadOrder order = {},
                              const std::string& path = "x", std::uint64_t rows = 0) {
-  return open_hdf5_source(file, "/" + path, type, way, order, Unwritten::fill, {}, rows);
+  return open_hdf5_source(file, "/" + path,
+                          {.type = type, .way = way, .order = order, .rows = rows});
 }
 
 /// Reads to memory with another pattern at each call, so that a test fails if read() leaves bytes
@@ -387,23 +388,15 @@ TEST_F(ChunkedSources, ValuesThatDoNotFitAreNamed) {
   make_dataset(make_file(file_), "x", H5T_IEEE_F64BE, {{1000}, {64}, all_filters.at("deflate")},
                H5T_NATIVE_DOUBLE, values.data());
   auto as_bytes = open(file_, ReadWay::automatic, ElementType::u8);
-  EXPECT_TRUE(names(error_of(
-                        [&] {
-                          read(*as_bytes, {0, 1000});
-                        },
-                        ExitCode::failed),
-                    "element 700", "1000000", "u8"));
+  const auto too_large = error_of([&] { read(*as_bytes, {0, 1000}); }, ExitCode::failed);
+  EXPECT_TRUE(names(too_large, "element 700", "1e+06", "u8"));
   as_bytes.reset();  // before its file is made anew
   values[700] = 1e300;
   make_dataset(make_file(file_), "x", H5T_IEEE_F64BE, {{1000}, {64}, all_filters.at("deflate")},
                H5T_NATIVE_DOUBLE, values.data());
   const auto as_floats = open(file_, ReadWay::automatic, ElementType::f32);
-  EXPECT_TRUE(names(error_of(
-                        [&] {
-                          read(*as_floats, {640, 64});
-                        },
-                        ExitCode::failed),
-                    "elements 640 to 703", "too large", "f32"));
+  const auto infinite = error_of([&] { read(*as_floats, {640, 64}); }, ExitCode::failed);
+  EXPECT_TRUE(names(infinite, "element 700", "1e+300", "f32"));
 }
 
 // ---------------------------------------------------------------- threads

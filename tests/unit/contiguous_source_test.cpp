@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "io/source/direct_file.hpp"
 #include "kernels/data/generate.hpp"
+#include "support/conversions.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -40,7 +41,14 @@ class ContiguousSources : public testing::Test {
   /// All of the file from `offset` on, to the last whole element.
   ContiguousSource open(ElementType type, std::uint64_t offset, ReadWay way) const {
     const std::uint64_t count = (bytes_.size() - offset) / size_of(type);
-    return {"it", type, ElementOrder({count}, {count}), Descriptor(path_, O_RDONLY), offset, way};
+    return {"it",
+            test::unchanged(type),
+            {size_of(type), 0},
+            ElementOrder({count}, {count}),
+            {},
+            Descriptor(path_, O_RDONLY),
+            offset,
+            way};
   }
 
   /// Drops the file from the page cache; false where it stays.
@@ -62,10 +70,10 @@ class ContiguousSources : public testing::Test {
     const std::uint64_t slot_bytes = source.slot_bytes(elements.count), page = DirectFile::block();
     const AlignedBytes slot(page, DirectFile::room(slot_bytes));
     slot.data()[slot_bytes] = std::byte{42};
-    const std::byte* const data = source.read_into(elements.first, elements.count, slot.data());
+    const std::byte* const data = source.read_stored(elements.first, elements.count, slot.data());
     EXPECT_GE(data, slot.data());
     EXPECT_LE(data + out.size(), slot.data() + slot_bytes);
-    EXPECT_EQ(std::memcmp(data, wanted, out.size()), 0) << "read_into";
+    EXPECT_EQ(std::memcmp(data, wanted, out.size()), 0) << "read_stored";
     EXPECT_EQ(slot.data()[slot_bytes], std::byte{42});
   }
 
@@ -124,7 +132,7 @@ TEST_F(ContiguousSources, ATruncatedFileIsReportedInBothWays) {
       std::vector<std::byte> out(50'000);
       expect_truncated([&] { source.read(1000, 50'000, out.data()); });
       const AlignedBytes slot(DirectFile::block(), DirectFile::room(50'000));
-      expect_truncated([&] { source.read_into(1000, 50'000, slot.data()); });
+      expect_truncated([&] { source.read_stored(1000, 50'000, slot.data()); });
     }
     std::filesystem::resize_file(path_, bytes_.size());
   }
@@ -168,10 +176,13 @@ TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
   const ElementOrder order({10}, {10});
   const auto proc = [] { return Descriptor("/proc/self/status", O_RDONLY); };
   ASSERT_FALSE(DirectFile(proc()).valid());
-  const std::string message =
-      error_of([&] { ContiguousSource("it", ElementType::u8, order, proc(), 0, ReadWay::direct); });
+  const auto open_proc = [&](ReadWay way) {
+    const Conversion bytes = test::unchanged(ElementType::u8);
+    return ContiguousSource("it", bytes, {1, 0}, order, {}, proc(), 0, way);
+  };
+  const std::string message = error_of([&] { open_proc(ReadWay::direct); });
   EXPECT_TRUE(names(message, "--input.read", "auto", "cached"));
-  ContiguousSource source("it", ElementType::u8, order, proc(), 0, ReadWay::automatic);
+  ContiguousSource source = open_proc(ReadWay::automatic);
   source.prepare({0, 10});
   EXPECT_EQ(source.access().find(cached_access), 0U) << source.access();
   std::vector<std::byte> out(5);
@@ -182,7 +193,7 @@ TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
 TEST_F(ContiguousSources, RangesEndInsideTheSource) {
   const auto source = open(ElementType::u8, 0, ReadWay::cached);
   EXPECT_THROW(source.stored({bytes_.size(), 1}), ContractError);
-  EXPECT_THROW(source.read_into(0, bytes_.size() + 1, nullptr), ContractError);
+  EXPECT_THROW(source.read_stored(0, bytes_.size() + 1, nullptr), ContractError);
 }
 
 }  // namespace

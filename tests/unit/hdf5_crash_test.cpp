@@ -139,8 +139,7 @@ TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
   fuzz::write_file(path, bytes);
   const End end = in_child([&] {
     try {
-      open_hdf5_source(path, "/x", {}, ReadWay::automatic, ReadOrder::elements, Unwritten::fill,
-                       "");
+      open_hdf5_source(path, "/x", {});
     } catch (const UsageError&) {
       ::_exit(static_cast<int>(ExitCode::usage));
     }

@@ -48,7 +48,7 @@ TEST(Ini, ReadsCommentsQuotesAndByteOrderMarks) {
       "  ; indented\n"
       "[reduce]   # behind a section\r\n"
       "ops = sum, min ; behind a value\r\n"
-      "nan=error\t# behind a tab\n"
+      "missing=error\t# behind a tab\n"
       "\n"
       "[ output ]\n"
       "file = data#1;v2.h5\n"
@@ -56,7 +56,7 @@ TEST(Ini, ReadsCommentsQuotesAndByteOrderMarks) {
   const Options options = resolve({}, {}, ini.path());
   EXPECT_EQ(options.list("reduce.ops"), (Words{"sum", "min"}));
   EXPECT_EQ(options.all().at("reduce.ops").origin, ini.at(5));
-  EXPECT_EQ(options.text("reduce.nan"), "error");
+  EXPECT_EQ(options.text("reduce.missing"), "error");
   EXPECT_EQ(options.text("output.file"), "data#1;v2.h5");
   EXPECT_EQ(options.text("output.note"), "a # b ; c");
 }
@@ -89,8 +89,8 @@ TEST(Ini, AcceptsWholeKeysBeforeAnySection) {
 }
 
 TEST(Ini, AcceptsASectionInTwoPieces) {
-  const IniFile ini("[reduce]\nops = max\n[output]\n[reduce]\nnan = error\n");
-  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.nan"), "error");
+  const IniFile ini("[reduce]\nops = max\n[output]\n[reduce]\nmissing = error\n");
+  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.missing"), "error");
 }
 
 TEST(Ini, ErrorsNameFileAndLine) {
@@ -117,7 +117,7 @@ TEST(Ini, ErrorsNameFileAndLine) {
            {"[reduce]\nops = sum,\n", 2, {"reduce.ops", "'sum,'"}},
            {"\xff\x9b[31m\n", 1, {R"('\xff\x9b[31m')"}},
            {"[\xc2\x9b]\nops = sum\n", 2, {R"('\xc2\x9b.ops')"}},
-           {"[reduce]\nnan = \xfe\n", 2, {"reduce.nan", R"('\xfe')"}},
+           {"[reduce]\nmissing = \xfe\n", 2, {"reduce.missing", R"('\xfe')"}},
            {std::string(100, '\xfe') + "\n", 1, {"100 bytes"}},
        }) {
     const IniFile ini(bad.text);

@@ -83,14 +83,14 @@ TEST(CommandLine, SuggestsOnlySimilarOptions) {
 // ---------------------------------------------------------------- precedence and readers
 
 TEST(Resolve, UsesTheSourceWithPrecedence) {
-  const IniFile ini("[reduce]\nops = max\nnan = ignore\n[verify]\nsamples = 3\n");
+  const IniFile ini("[reduce]\nops = max\nmissing = ignore\n[verify]\nsamples = 3\n");
   const Options options =
       resolve({"--reduce.ops", "sum"},
-              {"SHARDSTREAM_REDUCE_OPS=min", "SHARDSTREAM_REDUCE_NAN=error"}, ini.path());
+              {"SHARDSTREAM_REDUCE_OPS=min", "SHARDSTREAM_REDUCE_MISSING=error"}, ini.path());
   EXPECT_EQ(options.text("reduce.ops"), "sum");
   EXPECT_EQ(options.all().at("reduce.ops").origin, "command line");
-  EXPECT_EQ(options.text("reduce.nan"), "error");
-  EXPECT_EQ(options.all().at("reduce.nan").origin, "environment");
+  EXPECT_EQ(options.text("reduce.missing"), "error");
+  EXPECT_EQ(options.all().at("reduce.missing").origin, "environment");
   EXPECT_EQ(options.count("verify.samples"), 3u);
   EXPECT_EQ(options.all().at("verify.samples").origin, ini.at(5));
   EXPECT_FALSE(options.is_default("verify.samples"));
@@ -187,7 +187,7 @@ TEST(Resolve, ErrorsNameKeyValueAndRange) {
            {"device.backend", "CUDA", {"'CUDA'", "cuda", "host", "auto"}},
            {"device.backend", "aut", {"'aut'", "auto"}},
            {"device.backend", "tpu-v4", {"'tpu-v4'", "cuda", "host", "auto"}},
-           {"reduce.nan", "auto", {"'auto'", "propagate", "ignore", "error"}},
+           {"reduce.missing", "none", {"'none'", "propagate", "ignore", "error"}},
            {"reduce.ops", "sum,mx", {"'mx'", "max"}},
            {"reduce.ops", "", {"empty"}},
            {"reduce.ops", " ", {"empty"}},
@@ -302,7 +302,7 @@ TEST(OptionTable, MayDifferForOneCommand) {
   const Options options = table.resolve({}, nullptr, {});
   EXPECT_EQ(options.text("reduce.ops"), "max");
   EXPECT_EQ(options.text("output.file"), "");
-  EXPECT_EQ(options.text("reduce.nan"), "propagate");
+  EXPECT_EQ(options.text("reduce.missing"), "auto");
   EXPECT_TRUE(names(error_of([&] {
                       table.resolve(table.parse_command_line({"--reduce.ops", "sum"}), nullptr, {});
                     }),
@@ -338,14 +338,14 @@ TEST(Help, WritesOneSection) {
       "                              and each of them is verified by itself. (default: sum; one"
       " or more of\n"
       "                              sum, min, max, mean)\n"
-      "  --reduce.nan CHOICE         What a NaN does. (default: propagate; one of propagate,"
-      " ignore, error)\n");
+      "  --reduce.missing CHOICE     Use of NaNs. (default: auto; one of ignore, propagate, error,"
+      " or auto)\n");
 }
 
 TEST(Help, WritesSingleOptionsToo) {
-  constexpr std::array<std::string_view, 2> wanted = {"reduce.nan", "output"};
+  constexpr std::array<std::string_view, 2> wanted = {"reduce.missing", "output"};
   const std::string help = option_table().help(wanted);
-  EXPECT_TRUE(names(help, "--reduce.nan "));
+  EXPECT_TRUE(names(help, "--reduce.missing "));
   EXPECT_FALSE(names(help, "--reduce.ops "));
   EXPECT_TRUE(names(help, "--output.file "));
   EXPECT_TRUE(names(help, "--output.note "));

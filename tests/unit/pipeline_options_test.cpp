@@ -9,6 +9,7 @@
 #include "pipeline/options.hpp"
 #include "pipeline/stream_limits.hpp"
 #include "support/errors.hpp"
+#include "support/pipeline_inputs.hpp"
 
 namespace shardstream::pipeline {
 namespace {
@@ -18,6 +19,11 @@ using test::names;
 
 constexpr std::uint64_t MiB = std::uint64_t{1} << 20, GiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t leaf = 65536, f32 = 4;
+constexpr ElementSize elements{.stored = f32, .element = f32};
+/// Packed i16 of f64, which readers or a device convert.
+constexpr ElementSize packed(Converter converter) {
+  return {.converter = converter, .stored = 2, .element = 8};
+}
 
 runtime::Resources machine() {
   return {.threads = 16,
@@ -35,12 +41,27 @@ Options options_of(const std::vector<std::string>& arguments) {
 
 Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
                const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
-  return choose_sizes(options_of(arguments), resources, {shard, f32, {}},
+  return choose_sizes(options_of(arguments), resources, {shard, elements, {}},
                       {.unit = leaf, .per_unit = 80, .fixed = extra});
+}
+
+Sizes packed_sizes(Converter converter, const std::vector<std::string>& arguments,
+                   std::uint64_t shard, const runtime::Resources& resources = machine()) {
+  return choose_sizes(options_of(arguments), resources, {shard, packed(converter), {}},
+                      {.unit = leaf, .per_unit = 80});
 }
 
 std::string refusal(const std::vector<std::string>& arguments, std::uint64_t shard) {
   return error_of([&] { plan_for(arguments, shard); });
+}
+
+/// The size after "--pipeline.batch" in a message; empty if there is none.
+std::string suggested_batch(const std::string& message) {
+  const std::string option = "--pipeline.batch ";
+  const auto at = message.find(option);
+  if (at == message.npos) return {};
+  const auto begin = at + option.size();
+  return message.substr(begin, message.find(' ', begin) - begin);
 }
 
 TEST(Plan, DefaultsFitTheMachine) {
@@ -93,7 +114,8 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
 TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {
   runtime::Resources one = machine();
   const auto plan_with = [&](const std::optional<io::Decoding>& decoding) {
-    return choose_sizes(options_of({}), one, {GiB, f32, decoding}, {.unit = leaf, .per_unit = 80});
+    return choose_sizes(options_of({}), one, {GiB, elements, decoding},
+                        {.unit = leaf, .per_unit = 80});
   };
   EXPECT_EQ(plan_with({}).readers, 8U);
   EXPECT_EQ(plan_with(io::Decoding{.shared = 256 * MiB, .per_reader = 4 * MiB}).readers, 14U);
@@ -130,17 +152,15 @@ TEST(Plan, InLittleMemoryABatchThatFitsIsNamed) {
   host.process_memory = 192 * MiB;
   const auto sizes_in = [&](std::uint64_t memory, const std::vector<std::string>& words = {}) {
     host.host_memory = host.device_memory = memory;
-    return choose_sizes(options_of(words), host, {GiB, f32, {}}, {.unit = leaf, .per_unit = 80});
+    return choose_sizes(options_of(words), host, {GiB, elements, {}},
+                        {.unit = leaf, .per_unit = 80});
   };
   EXPECT_EQ(sizes_in(500 * MiB).batch * f32, 64 * MiB);
   const std::string message = error_of([&] { sizes_in(260 * MiB); });
-  const std::string option = "--pipeline.batch ";
-  const auto at = message.find(option);
-  ASSERT_NE(at, message.npos) << message;
-  const std::string fits =
-      message.substr(at + option.size(), message.find('B', at) + 1 - at - option.size());
+  const std::string fits = suggested_batch(message);
+  ASSERT_FALSE(fits.empty()) << message;
   const Sizes sizes = sizes_in(260 * MiB, {"--pipeline.batch", fits});
-  EXPECT_LE(sizes.device_bytes(f32) + sizes.host_bytes(GiB, f32) + host.process_memory, 260 * MiB);
+  EXPECT_LE(sizes.device_bytes() + sizes.host_bytes(GiB) + host.process_memory, 260 * MiB);
   EXPECT_TRUE(names(error_of([&] { sizes_in(200 * MiB); }), "memory"));
 }
 
@@ -169,16 +189,74 @@ TEST(Plan, AResidentShardHoldsAllBatches) {
 
 TEST(Plan, ErrorsNameTheSizeThatFits) {
   const auto too_large = refusal({"--pipeline.batch", "64GiB"}, 400 * GiB);
-  const std::string option = "--pipeline.batch ";
-  ASSERT_TRUE(names(too_large, option)) << too_large;
-  const auto at = too_large.find(option) + option.size();
-  const std::string size = too_large.substr(at, too_large.find(' ', at) - at);
+  const std::string size = suggested_batch(too_large);
+  ASSERT_FALSE(size.empty()) << too_large;
   EXPECT_NO_THROW(plan_for({"--pipeline.batch", size}, 400 * GiB)) << size;
 
   const auto resident = refusal({"--pipeline.mode", "resident"}, 40 * GiB);
   EXPECT_TRUE(names(resident, "--pipeline.mode stream"));
   EXPECT_TRUE(names(refusal({"--pipeline.mode", "pinned"}, 40 * GiB), "host memory"));
   EXPECT_TRUE(names(refusal({"--pipeline.gpu-memory", "100kB"}, GiB), "--pipeline.gpu-memory"));
+}
+
+TEST(Plan, ADeviceConvertsValuesThatAlwaysFit) {
+  const test::PackedSource source(10), may_not_fit(10, 0, ElementType::f32);
+  EXPECT_EQ(element_size(test::RampSource(10), Backend::cuda).converter, Converter::none);
+  EXPECT_EQ(element_size(source, Backend::cuda).converter, Converter::device);
+  EXPECT_EQ(element_size(source, Backend::cuda).moved(), 2U);
+  EXPECT_EQ(element_size(source, Backend::host).converter, Converter::readers);
+  EXPECT_EQ(element_size(source, Backend::host).moved(), 8U);
+  EXPECT_EQ(element_size(may_not_fit, Backend::cuda).converter, Converter::readers);
+  EXPECT_EQ(element_size(may_not_fit, Backend::cuda).moved(), 4U);
+}
+
+TEST(Plan, ADeviceThatConvertsHasMemoryForOneBatch) {
+  const Sizes sizes = packed_sizes(Converter::device, {}, 4 * GiB);
+  EXPECT_EQ(sizes.batch * 2, 64 * MiB);
+  EXPECT_EQ(sizes.slot * 2, 4 * MiB);
+  EXPECT_EQ(sizes.converted, sizes.batch);
+  EXPECT_EQ(sizes.device_bytes(), 3 * 64 * MiB + 4 * 64 * MiB);
+  EXPECT_EQ(sizes.host_bytes(4 * GiB), sizes.slots * 4 * MiB);
+  EXPECT_EQ(sizes.bytes_of_pass(), 2U);
+  const Sizes mapped = packed_sizes(Converter::device, {"--pipeline.mode", "mapped"}, GiB);
+  EXPECT_EQ(mapped.device_bytes(), 4 * 64 * MiB);
+  EXPECT_GE(mapped.host_bytes(GiB), 2 * GiB);
+  EXPECT_EQ(mapped.bytes_of_pass(), 2U);
+}
+
+TEST(Plan, AResidentShardIsConvertedWhenItIsLoaded) {
+  const std::vector<std::string> resident = {"--pipeline.mode", "resident"};
+  const Sizes sizes = packed_sizes(Converter::device, resident, GiB);
+  EXPECT_EQ(sizes.converted, GiB);
+  EXPECT_EQ(sizes.device_bytes(), 3 * 64 * MiB + 8 * GiB);
+  EXPECT_EQ(sizes.bytes_of_pass(), 8U);
+  const Sizes by_readers = packed_sizes(Converter::readers, resident, GiB);
+  EXPECT_EQ(by_readers.converted, 0U);
+  EXPECT_EQ(by_readers.device_bytes(), 8 * GiB);
+  const std::string message =
+      error_of([&] { packed_sizes(Converter::device, resident, 12 * GiB); });
+  EXPECT_TRUE(names(message, "--pipeline.mode stream")) << message;
+}
+
+TEST(Plan, ReadersThatConvertHaveStoredElementsToo) {
+  const Sizes sizes = packed_sizes(Converter::readers, {}, 4 * GiB);
+  EXPECT_EQ(sizes.slot * 8, 4 * MiB);
+  EXPECT_EQ(sizes.device_bytes(), 3 * 64 * MiB);
+  EXPECT_EQ(sizes.host_bytes(4 * GiB), sizes.slots * 5 * MiB);
+  EXPECT_EQ(sizes.bytes_of_pass(), 2U);
+  const Sizes pinned = packed_sizes(Converter::readers, {"--pipeline.mode", "pinned"}, GiB);
+  EXPECT_EQ(pinned.host_bytes(GiB), 8 * GiB + pinned.readers * MiB);
+  EXPECT_EQ(pinned.bytes_of_pass(), 8U);
+}
+
+TEST(Plan, ErrorsNameABatchThatFitsWithItsConversion) {
+  const std::vector<std::string> much = {"--pipeline.batch", "64GiB"};
+  for (const Converter converter : {Converter::readers, Converter::device}) {
+    const std::string message = error_of([&] { packed_sizes(converter, much, 400 * GiB); });
+    const std::string size = suggested_batch(message);
+    ASSERT_FALSE(size.empty()) << message;
+    EXPECT_NO_THROW(packed_sizes(converter, {"--pipeline.batch", size}, 400 * GiB)) << size;
+  }
 }
 
 }  // namespace

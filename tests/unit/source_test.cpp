@@ -153,7 +153,7 @@ TEST_F(Sources, ChunkedDataIsReadChunkByChunk) {
   EXPECT_EQ(plain->access(), "chunks 3x4, parallel pread");
   EXPECT_EQ(read<float>(*plain), chunk_by_chunk(plain->order()));
   const auto packed = open(file_ + ":/packed", "f32");
-  EXPECT_EQ(packed->access(), "chunks 3x4, filtered, parallel decoding, f64 (big-endian) to f32");
+  EXPECT_EQ(packed->access(), "chunks 3x4, filtered, parallel decoding");
   const auto expected = chunk_by_chunk(packed->order());
   for (std::uint64_t first = 0; first < 70; ++first) {
     for (std::uint64_t count = 0; first + count <= 70; ++count) {
@@ -229,7 +229,7 @@ TEST_F(Sources, EveryStoredTypeHasAnElementType) {
       {"u8be", {H5T_STD_U8BE, ElementType::u8}},
       {"u16be", {H5T_STD_U16BE, ElementType::i32}},
       {"u32", {H5T_STD_U32LE, ElementType::i64}},
-      {"u64", {H5T_STD_U64LE, ElementType::i64}}};
+      {"u64", {H5T_STD_U64LE, ElementType::u64}}};
   const auto values = counting<std::int32_t>(100);
   {
     const auto file = make_file(file_);
@@ -241,7 +241,7 @@ TEST_F(Sources, EveryStoredTypeHasAnElementType) {
     const auto source = open(file_ + ":/" + name);
     EXPECT_EQ(source->type(), type.second) << name;
     // Each can be read as any other type, since all types can hold these values.
-    for (const auto* wanted : {"auto", "f32", "f64", "i32", "i64", "i8", "u8"}) {
+    for (const auto* wanted : {"auto", "f32", "f64", "i32", "i64", "i8", "u8", "u64"}) {
       const auto converted = open(file_ + ":/" + name, wanted);
       with_element_type(converted->type(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -289,33 +289,36 @@ struct Misfit {
 
 TEST_F(Sources, AValueThatDoesNotFitIsAnError) {
   const long double inf = std::numeric_limits<long double>::infinity();
-  const Misfit misfits[] = {{"u64", H5T_STD_U64LE, 18446744073709551615.0L, "auto", "i64", "f64"},
-                            {"u64be", H5T_STD_U64BE, 18446744073709551615.0L, "auto", "i64", "f64"},
-                            {"i32", H5T_STD_I32LE, 256, "u8", "u8", "i32"},
-                            {"i16be", H5T_STD_I16BE, -1, "u8", "u8", "i32"},
-                            {"u32be", H5T_STD_U32BE, 3e9L, "i32", "i32", "i64"},
-                            {"i8", H5T_STD_I8LE, -1, "u8", "u8", "i8"},
-                            {"i8be", H5T_STD_I8BE, -1, "u8", "u8", "i8"},
-                            {"u8", H5T_STD_U8LE, 200, "i8", "i8", "u8"},
-                            {"u8be", H5T_STD_U8BE, 128, "i8", "i8", "u8"},
-                            {"i32low", H5T_STD_I32LE, -129, "i8", "i8", "i32"},
-                            {"i16", H5T_STD_I16LE, 128, "i8", "i8", "i32"},
-                            {"128", H5T_IEEE_F32LE, 128, "i8", "128", "f32"},
-                            {"-129", H5T_IEEE_F64BE, -129, "i8", "-129", "f64"},
-                            {"f64", H5T_IEEE_F64LE, 1e300L, "f32", "f32", "f64"},
-                            {"f64low", H5T_IEEE_F64LE, -1e300L, "f32", "f32", "f64"},
-                            {"f64be", H5T_IEEE_F64BE, 1e300L, "f32", "f32", "f64"},
-                            {"half", H5T_IEEE_F32LE, 0.5L, "i32", "0.5", "f32"},
-                            {"halfbe", H5T_IEEE_F32BE, 1.5L, "i64", "1.5", "f32"},
-                            {"3e9", H5T_IEEE_F64LE, 3e9L, "i32", "3000000000", "f64"},
-                            {"2^63", H5T_IEEE_F64LE, 9223372036854775808.0L, "i64", "9", "f64"},
-                            {"2^31be", H5T_IEEE_F32BE, 2147483648.0L, "i32", "2", "f32"},
-                            {"-1", H5T_IEEE_F32BE, -1, "u8", "-1", "f32"},
-                            {"inf", H5T_IEEE_F64LE, inf, "i64", "inf", "f64"},
-                            {"infbe", H5T_IEEE_F64BE, -inf, "i64", "-inf", "f64"},
-                            {"nan", H5T_IEEE_F32LE, std::nan(""), "i32", "nan", "f32"},
-                            {"nanbe", H5T_IEEE_F32BE, std::nan(""), "i32", "nan", "f32"},
-                            {"f80", H5T_NATIVE_LDOUBLE, 1e4000L, "auto", "f64", "input.type"}};
+  const Misfit misfits[] = {
+      {"u64", H5T_STD_U64LE, 18446744073709551615.0L, "i64", "i64", "u64"},
+      {"u64be", H5T_STD_U64BE, 18446744073709551615.0L, "i64", "i64", "u64"},
+      {"i32", H5T_STD_I32LE, 256, "u8", "u8", "i32"},
+      {"i16be", H5T_STD_I16BE, -1, "u8", "u8", "i32"},
+      {"u32be", H5T_STD_U32BE, 3e9L, "i32", "i32", "i64"},
+      {"i8", H5T_STD_I8LE, -1, "u8", "u8", "i8"},
+      {"i8be", H5T_STD_I8BE, -1, "u8", "u8", "i8"},
+      {"u8", H5T_STD_U8LE, 200, "i8", "i8", "u8"},
+      {"u8be", H5T_STD_U8BE, 128, "i8", "i8", "u8"},
+      {"i32low", H5T_STD_I32LE, -129, "i8", "i8", "i32"},
+      {"i16", H5T_STD_I16LE, 128, "i8", "i8", "i32"},
+      {"128", H5T_IEEE_F32LE, 128, "i8", "128", "f32"},
+      {"-129", H5T_IEEE_F64BE, -129, "i8", "-129", "f64"},
+      {"f64", H5T_IEEE_F64LE, 1e300L, "f32", "f32", "f64"},
+      {"f64low", H5T_IEEE_F64LE, -1e300L, "f32", "f32", "f64"},
+      {"f64be", H5T_IEEE_F64BE, 1e300L, "f32", "f32", "f64"},
+      {"half", H5T_IEEE_F32LE, 0.5L, "i32", "0.5", "f32"},
+      {"halfbe", H5T_IEEE_F32BE, 1.5L, "i64", "1.5", "f32"},
+      {"3e9", H5T_IEEE_F64LE, 3e9L, "i32", "3e+09", "f64"},
+      {"2^63", H5T_IEEE_F64LE, 9223372036854775808.0L, "i64", "9223372036854775808", "f64"},
+      {"2^31be", H5T_IEEE_F32BE, 2147483648.0L, "i32", "2", "f32"},
+      {"-1", H5T_IEEE_F32BE, -1, "u8", "-1", "f32"},
+      {"i64", H5T_STD_I64BE, -1, "u64", "-1", "i64"},
+      {"2^64", H5T_IEEE_F64LE, 18446744073709551616.0L, "u64", "18446744073709551616", "f64"},
+      {"inf", H5T_IEEE_F64LE, inf, "i64", "inf", "f64"},
+      {"infbe", H5T_IEEE_F64BE, -inf, "i64", "-inf", "f64"},
+      {"nan", H5T_IEEE_F32LE, std::nan(""), "i32", "NaN", "f32"},
+      {"nanbe", H5T_IEEE_F32BE, std::nan(""), "i32", "NaN", "f32"},
+      {"f80", H5T_NATIVE_LDOUBLE, 1e4000L, "auto", "f64", "input.type"}};
   {
     const auto file = make_file(file_);
     for (const auto& misfit : misfits) {
@@ -332,7 +335,7 @@ TEST_F(Sources, AValueThatDoesNotFitIsAnError) {
     std::vector<std::byte> out(100);
     const auto message = error_of([&] { source->read(5, 4, out.data()); }, ExitCode::failed);
     EXPECT_TRUE(names(message, misfit.named, "input.type", misfit.remedy));
-    EXPECT_TRUE(names(message, "elements 5 to 8", source->name()));
+    EXPECT_TRUE(names(message, source->name()));
   }
 }
 

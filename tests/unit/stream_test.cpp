@@ -54,6 +54,36 @@ TEST(SampledRanges, KeepTheirElementsFromPiecesOfAnySize) {
   EXPECT_EQ(visited, 0U);
 }
 
+TEST(SampledRanges, ConvertTheirElements) {
+  const Range shard{1000, 20 * 65536 + 17};
+  SampledRanges samples(shard, 1, sizeof(std::int16_t));
+  std::vector<std::int16_t> data;
+  for (std::uint64_t i = shard.first; i < shard.end(); ++i) {
+    data.push_back(static_cast<std::int16_t>(i % 10'007));
+  }
+  samples.keep(shard, reinterpret_cast<const std::byte*>(data.data()));
+  const Conversion how{.from = StoredType::i16,
+                       .to = ElementType::f64,
+                       .missing = {.value = {77}, .count = 1},
+                       .unpacking = {.scale = 0.5, .multiplies = true}};
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    samples.convert(how);
+    ASSERT_EQ(samples.ranges().size(), SampledRanges::max);
+    for (std::size_t sample = 0; sample < samples.ranges().size(); ++sample) {
+      const Range range = samples.ranges()[sample];
+      const auto* const elements = reinterpret_cast<const double*>(samples.data(sample));
+      for (std::uint64_t i = 0; i < range.count; ++i) {
+        const std::uint64_t stored = (range.first + i) % 10'007;
+        if (stored == 77) {
+          ASSERT_TRUE(std::isnan(elements[i]));
+        } else {
+          ASSERT_EQ(elements[i], 0.5 * static_cast<double>(stored));
+        }
+      }
+    }
+  }
+}
+
 TEST(Digest, DiffersByBitsButNotByKindsOfNaN) {
   const auto digest_of = [](const std::vector<double>& values) {
     Digest digest;

@@ -69,28 +69,5 @@ TEST(UnreadableFiles, ErrorsNameZarrFolders) {
   EXPECT_FALSE(names(refusal(folder.path().string()), "Zarr"));
 }
 
-TEST(DatasetNames, AreSplitAfterTheNameOfAFile) {
-  const test::TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "odd:");
-  const std::string file = folder / "in.h5", odd = folder / "odd:/in.h5";
-  for (const auto& each : {file, odd}) std::ofstream(each) << "x";
-  const auto expect = [](const std::string& text, const std::string& name,
-                         const std::string& path) {
-    const DatasetName split = dataset_name(text);
-    EXPECT_EQ(split.file, name) << text;
-    EXPECT_EQ(split.path, path) << text;
-  };
-  expect(file, file, "");
-  expect(file + ":/x", file, "/x");
-  expect(file + ":/a:/b", file, "/a:/b");
-  expect(file + ":/a:/b:/c", file, "/a:/b:/c");
-  expect(odd, odd, "");
-  expect(odd + ":/x", odd, "/x");
-  expect(odd + ":/a:/b", odd, "/a:/b");
-  expect("none.h5:/a:/b", "none.h5:/a", "/b");
-  expect("none.h5", "none.h5", "");
-  expect(":/x", "", "/x");
-}
-
 }  // namespace
 }  // namespace shardstream::io

@@ -34,7 +34,7 @@ constexpr std::uint64_t count = height * width;
 std::unique_ptr<Source> open(const std::string& file, std::optional<ElementType> type = {},
                              ReadOrder order = ReadOrder::elements, const std::string& path = "x",
                              ReadWay way = ReadWay::automatic) {
-  return open_hdf5_source(file, "/" + path, type, way, order, Unwritten::fill, {});
+  return open_hdf5_source(file, "/" + path, {.type = type, .way = way, .order = order});
 }
 
 /// The value that the element of a row and a column must have.
@@ -273,7 +273,7 @@ TEST_F(UnwrittenElements, WhoseFillValueDoesNotFitAreAnError) {
     std::vector<std::byte> bytes(count);
     const std::string message =
         error_of([&] { source->read(0, count, bytes.data()); }, ExitCode::failed);
-    EXPECT_TRUE(names(message, file_ + ":/x", "u8", "small", "input.type"));
+    EXPECT_TRUE(names(message, file_ + ":/x", "u8", "-1", "input.type"));
   }
   // The fill value does not matter if no element has it.
   {

@@ -1,0 +1,16 @@
+// Conversions for tests.
+#pragma once
+
+#include "kernels/data/stored.hpp"
+
+namespace shardstream::test {
+
+/// The conversion that leaves elements of a type as they are.
+inline Conversion unchanged(ElementType type) {
+  for (const StoredType stored : all_stored_types) {
+    if (name_of(stored) == name_of(type)) return {.from = stored, .to = type};
+  }
+  return {};
+}
+
+}  // namespace shardstream::test
