@@ -9,12 +9,11 @@ import numpy as np
 import model
 from harness import OPS
 
-# Options that the workload does not resolve. `auto` of output.resume, reduce.missing and
-# input.conventions is never replaced by a value.
-NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume", "reduce.missing",
-                      "input.conventions"),
-           "gemm": ("gram.", "pipeline.batch", "output.resume", "input.rows", "input.conventions"),
-           "gram": ("pipeline.batch", "output.resume", "input.conventions")}
+# Options whose `auto` is never replaced by a value, and those that a workload does not resolve.
+STAY_AUTO = ("output.resume", "reduce.missing", "input.conventions")
+NOT_FOR = {"reduce": (*STAY_AUTO, "product.", "gemm.", "gram."),
+           "gemm": (*STAY_AUTO, "gram.", "pipeline.batch", "input.rows"),
+           "gram": (*STAY_AUTO, "pipeline.batch")}
 
 
 def seeded(*what):
