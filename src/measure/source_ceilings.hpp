@@ -34,8 +34,8 @@ struct Readers {
 };
 
 /// The rate of direct reads, which bypass the page cache and do not change its state. The pieces
-/// that are read are spread over the shard. Returns nothing if a rank's file does not contain the
-/// elements in the requested form, or if its file system does not support direct reads.
+/// that are read are spread over the shard. Returns nothing if the stored elements are not
+/// adjacent in a rank's file, or if its file system does not support direct reads.
 std::optional<Ceiling> storage_read(const ranks::Session& session, const io::Source& source,
                                     Range shard, Readers readers);
 

@@ -9,7 +9,7 @@
 namespace shardstream::pipeline {
 namespace {
 
-/// Bytes at the begin of a slot for elements that a reader converts.
+/// Bytes at the beginning of a slot for elements that a reader converts.
 std::uint64_t converted_in_slot(const Sizes& sizes) {
   return sizes.of.converter == Converter::readers
              ? io::DirectFile::room(sizes.slot * sizes.of.element)
@@ -210,7 +210,9 @@ void Feed::run_in_place(const UploadRing::OnBatch& on_batch) {
   for (std::uint64_t number = 0; number < batches(); ++number) {
     report_step("batch", number);
     const Range elements = batch(number);
-    ring_.run_kernels(number, data_in_place(number), elements.count * moved_, on_batch);
+    const bool is_converted = sizes_.mode == Mode::resident;
+    ring_.run_kernels(number, data_in_place(number),
+                      elements.count * (is_converted ? sizes_.of.element : moved_), on_batch);
   }
 }
 

@@ -101,6 +101,11 @@ std::uint64_t Sizes::bytes_of_pass() const {
   return mode == Mode::resident ? of.element : of.moved();
 }
 
+std::uint64_t Sizes::device_bytes_of_pass() const {
+  if (of.converter != Converter::device || mode == Mode::resident) return of.element;
+  return of.stored + 2 * of.element;
+}
+
 ShardSize size_of_shard(const io::Source& source, Range shard, Backend backend) {
   return {shard.count, element_size(source, backend), source.decoding()};
 }

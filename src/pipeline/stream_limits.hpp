@@ -52,8 +52,12 @@ struct Sizes {
   std::uint64_t device_bytes() const;
   /// The bytes of host memory that a Feed of a shard of `shard` elements needs.
   std::uint64_t host_bytes(std::uint64_t shard) const;
-  /// The bytes that a timed pass moves for an element: as it is when timing begins.
+  /// The bytes of an element in the place of the data when timing begins: in the source for mode
+  /// stream, in device memory for mode resident, else in host memory.
   std::uint64_t bytes_of_pass() const;
+  /// The bytes for each element that a pass reads and writes in device memory, after the upload. A
+  /// device that converts reads it as stored, writes it, and reads it again.
+  std::uint64_t device_bytes_of_pass() const;
 };
 
 /// A rank's part of a source, as far as sizes depend on it.

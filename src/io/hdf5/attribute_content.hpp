@@ -17,6 +17,8 @@ struct AttributeContent {
   std::vector<Number> numbers = {};
   bool is_f32 = false;              ///< the type of `numbers`
   std::optional<std::string> text;  ///< of a string; empty if it is too long or one of several
+
+  bool operator==(const AttributeContent&) const = default;
 };
 
 /// Reads an attribute of at most 4 KiB. Its content is empty if the attribute does not exist or

@@ -365,7 +365,7 @@ Conventions read_conventions(const hdf5::Dataset& dataset, StoredType stored,
 
 std::optional<ElementType> unpacked_type(const Unpacking& unpacking) {
   if (!unpacking.any()) return std::nullopt;
-  return unpacking.sum_is_f32 ? ElementType::f32 : ElementType::f64;
+  return unpacking.gives_f32() ? ElementType::f32 : ElementType::f64;
 }
 
 }  // namespace shardstream::io

@@ -105,9 +105,9 @@ std::uint64_t DatasetSource::convert_elements(std::uint64_t count, const std::by
 
 /// `stored` is the element that does not fit.
 void DatasetSource::fail_to_convert(const std::string& what, const std::byte* stored) const {
-  // If even the natural type is too small (f80), f64 has the range, though not the precision.
-  const auto natural = natural_type(conversion_.from);
-  const bool needs_f64 = conversion_.to == natural || conversion_.unpacking.any();
+  // The natural type holds every stored value, but not every unpacked one.
+  const ElementType natural = natural_type(conversion_.from);
+  const bool needs_f64 = conversion_.unpacking.any();
   const auto remedy =
       !misfit_.remedy.empty()
           ? misfit_.remedy

@@ -90,7 +90,7 @@ Member element_of(hid_t stored, const std::string& member, const std::string& na
 }
 
 DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
-                            const std::string& member, std::optional<ElementType> requested) {
+                            const std::string& member) {
   const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + name);
@@ -103,7 +103,6 @@ DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& nam
   about.form = form_of(element.type.get(), name);
   about.conversion.from = about.form.type;
   about.conversion.is_reversed = about.form.is_reversed;
-  about.conversion.to = requested.value_or(natural_type(about.form.type));
   about.stored_as = describe_type(element.type.get());
   about.shape = shape_of(dataset, name);
   about.scalar = about.shape.empty();

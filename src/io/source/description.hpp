@@ -25,7 +25,7 @@ struct DatasetDescription {
   std::string member;  ///< of a compound type; may be empty
   std::string stored_as;
   StoredForm form;        ///< how stored elements are read
-  Conversion conversion;  ///< from form.type to the elements that are wanted
+  Conversion conversion;  ///< from form.type; describe() leaves its elements to the caller
   Extents shape, box;
   std::uint64_t stored_rows;  ///< of the first dimension; `shape` may have fewer
   bool scalar;
@@ -40,11 +40,10 @@ struct DatasetDescription {
   bool may_have_gaps = true;  ///< whether elements may have the fill value; see Origin
 };
 
-/// Describes a data set, or a member of its compound type unless `member` is empty, whose elements
-/// are wanted as `requested`, or as the type that fits. Throws UsageError if it has no elements or
-/// too many, no numbers, an unknown filter, or is damaged.
+/// Describes a data set, or a member of its compound type unless `member` is empty. Throws
+/// UsageError if it has no elements or too many, no numbers, an unknown filter, or is damaged.
 DatasetDescription describe(const hdf5::Dataset& dataset, const std::string& name,
-                            const std::string& member, std::optional<ElementType> requested);
+                            const std::string& member);
 
 /// The elements that DatasetDescription::member names in the stored type, or all of it.
 Member element_of(hid_t stored, const std::string& member, const std::string& name);

@@ -331,38 +331,39 @@ ElementType element_type(const Conversion& conversion, bool missing_as_nan) {
   return natural_type(conversion.from);
 }
 
-/// Sets the element that stands for missing values of an integer type.
-void set_missing_element(DatasetDescription& about) {
+/// Sets the type of the elements and, if it is a type of integers, the one that stands for missing
+/// values.
+void choose_elements(const DatasetRequest& request, DatasetDescription& about) {
   Conversion& conversion = about.conversion;
+  conversion.to = request.type.value_or(element_type(conversion, request.missing_as_nan));
   const bool is_integer = conversion.to != ElementType::f32 && conversion.to != ElementType::f64;
   if (!is_integer || !conversion.missing.any()) return;
+  if (request.missing_as_nan) {
+    throw UsageError(fmt::format(
+        "{} has missing values, which become NaN here, and {} has none: choose input.type = f64 or "
+        "f32, or take values as they are stored with input.conventions = none",
+        about.name, name_of(conversion.to)));
+  }
   if (!always_fits(conversion)) {
     throw UsageError(
         fmt::format("{} has missing values, for which {} has no room: choose input.type = {}",
                     about.name, name_of(conversion.to), name_of(element_type(conversion, false))));
   }
-  conversion.missing_element = missing_element(conversion.missing, conversion.from).value();
-  Conversion marker = conversion;  // the stored marker as an element
-  marker.missing = {};
-  marker.is_reversed = false;
-  std::uint64_t element = 0;
-  convert(marker, reinterpret_cast<const std::byte*>(&conversion.missing_element), 1,
-          reinterpret_cast<std::byte*>(&element));
-  conversion.missing_element = element;
+  const std::uint64_t stored = missing_element(conversion.missing, conversion.from).value();
+  const Conversion plain{.from = conversion.from, .to = conversion.to};
+  convert(plain, reinterpret_cast<const std::byte*>(&stored), 1,
+          reinterpret_cast<std::byte*>(&conversion.missing_element));
 }
 
-/// Completes about.conversion by the attributes of the data set. Returns the names of those that
-/// are applied.
-std::vector<std::string> apply_conventions(const hdf5::Dataset& dataset,
-                                           const DatasetRequest& request, DatasetDescription& about,
+/// Completes about.conversion, besides its elements, by the attributes of the data set. Returns the
+/// names of those that are applied.
+std::vector<std::string> apply_conventions(const hdf5::Dataset& dataset, DatasetDescription& about,
                                            Origin& origin) {
   Conventions found = read_conventions(dataset, about.form.type, about.name);
   Conversion& conversion = about.conversion;
   conversion.from = found.type;
   conversion.missing = found.missing;
   conversion.unpacking = found.unpacking;
-  conversion.to = request.type.value_or(element_type(conversion, request.missing_as_nan));
-  set_missing_element(about);
   std::ranges::move(found.warnings, std::back_inserter(origin.warnings));
   return std::move(found.applied);
 }
@@ -380,11 +381,11 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   // This comes first, since HDF5 opens all files that a data set refers to.
   Origin origin = trace_origin(file, path, request.unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
-  auto about =
-      describe(dataset, file.string() + ":" + name.path_and_member(), name.member, request.type);
+  auto about = describe(dataset, file.string() + ":" + name.path_and_member(), name.member);
   if (request.conventions) {
-    apply_attributes(origin, apply_conventions(dataset, request, about, origin), about.name);
+    apply_attributes(origin, apply_conventions(dataset, about, origin), about.name);
   }
+  choose_elements(request, about);
   about.may_have_gaps = origin.may_have_gaps;
   if (request.rows > 0) take_rows(about, request.rows);
   std::unique_ptr<Source> source;

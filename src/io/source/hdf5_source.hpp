@@ -1,5 +1,5 @@
-// Data sets of HDF5 files. ContiguousSource reads data sets whose bytes in the file are the same as
-// in memory, the readers of chunks/ most chunked ones, and HDF5 the rest, in one thread at a time.
+// Data sets of HDF5 files. ContiguousSource reads data sets whose elements are adjacent in the
+// file, the readers of chunks/ most chunked ones, and HDF5 the rest, in one thread at a time.
 #pragma once
 
 #include <filesystem>

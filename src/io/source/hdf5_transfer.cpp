@@ -51,6 +51,7 @@ Hdf5Transfer::Hdf5Transfer(const hdf5::Dataset& dataset, const DatasetDescriptio
       in_memory_(H5Tcopy(about.form.by_hdf5 && about.member.empty() ? native_type(about.form.type)
                                                                     : stored_.get()),
                  "cannot copy the type of " + about.name),
+      number_size_(H5Tget_size(number_.get())),
       in_file_(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
       conversion_(number_.get(), about.form.type) {}
 

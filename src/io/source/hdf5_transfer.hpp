@@ -37,12 +37,13 @@ class Hdf5Transfer {
                                      const What& what) const;
 
   /// The size of an element in the file in bytes, without the rest of its record.
-  std::uint64_t number_size() const { return H5Tget_size(number_.get()); }
+  std::uint64_t number_size() const { return number_size_; }
 
  private:
   const hdf5::Dataset& dataset_;
   const DatasetDescription& about_;
   hdf5::Type stored_, number_, in_memory_;
+  std::uint64_t number_size_;
   hdf5::Space in_file_;
   CheckedConversion conversion_;
 };

@@ -18,6 +18,7 @@
 #include "core/limits.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/attribute_content.hpp"
 #include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/lookup.hpp"
@@ -98,7 +99,8 @@ class Tracer {
 
   Origin origin_;
   std::vector<std::string> path_;  // FILE:/PATH of the data sets that are being visited
-  std::map<std::string, Hdf5Extents> visited_;  // many mappings can share a source
+  std::map<std::string, Hdf5Extents> visited_;              // many mappings can share a source
+  std::map<std::string, AttributeContent> own_attributes_;  // of the data set that is traced
   std::set<std::string> not_applied_;
   std::vector<std::string> gaps_;  // descriptions of elements that were never written
   std::optional<Number> fill_;     // the fill value of the data set whose files are traced
@@ -145,7 +147,17 @@ Hdf5Extents Tracer::visit(const fs::path& file, const std::string& path) {
 
 void Tracer::visit_attributes(const hdf5::Dataset& dataset, const std::string& name) {
   try {
-    for (auto& attribute : value_attributes(dataset)) not_applied_.insert(std::move(attribute));
+    for (auto& attribute : value_attributes(dataset)) {
+      AttributeContent content = attribute_content(dataset.get(), attribute);
+      if (path_.size() == 1) {
+        own_attributes_[attribute] = std::move(content);
+      } else {
+        const auto own = own_attributes_.find(attribute);
+        if (own != own_attributes_.end() && own->second == content) continue;
+        origin_.of_sources.push_back(attribute);
+      }
+      not_applied_.insert(std::move(attribute));
+    }
   } catch (const Error& error) {
     origin_.warnings.push_back(
         fmt::format("the values of {} are taken as stored, since its attributes, which may change "
@@ -332,7 +344,11 @@ Origin Tracer::finish(Unwritten unwritten) && {
 }  // namespace
 
 void apply_attributes(Origin& origin, std::vector<std::string> applied, const std::string& name) {
-  for (const std::string& each : applied) std::erase(origin.not_applied, each);
+  for (const std::string& each : applied) {
+    if (std::ranges::find(origin.of_sources, each) == origin.of_sources.end()) {
+      std::erase(origin.not_applied, each);
+    }
+  }
   origin.applied = std::move(applied);
   if (origin.not_applied.empty()) return;
   origin.warnings.push_back(fmt::format(

@@ -29,6 +29,9 @@ struct Origin {
   std::vector<std::string> warnings;  ///< sentences for the user
   /// The attributes that change what the values mean: those that are applied, and the others.
   std::vector<std::string> applied, not_applied;
+  /// Attributes that sources of a virtual data set have with other contents than the data set
+  /// itself. They never apply.
+  std::vector<std::string> of_sources;
   /// Whether there are elements that were never written, or this is only known after reading.
   bool may_have_gaps = false;
 };

@@ -41,7 +41,8 @@ constexpr OptionRow rows[] = {
      "The shape of the generated data, with elements numbered row by row; instead of "
      "input.count."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8|u64",
-     "Convert elements to this type; auto keeps the type of the file. For generated data, auto is "
+     "Convert elements to this type; auto is the narrowest type that "
+     "holds the values of the file. For generated data, auto is "
      "f32, or the type of product.precision (f64 for fp64, i8 for int8)."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };

@@ -136,7 +136,8 @@ class Reduction : public stream::Computation {
   void find_overflow([[maybe_unused]] const stream::ExtraPass& extra_pass) {
     if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(total_.sum) && std::isfinite(total_.m2)) return;
-      if (total_.missing > 0 && !want_.skip_missing) return;
+      const bool is_nan = !want_.skip_missing || request_.missing == "propagate";
+      if (total_.missing > 0 && is_nan) return;
       const Partial<Wide> total = total_;
       if (!want_.extremes) {
         shard_reduction_->add_extremes();

@@ -31,8 +31,12 @@ void SampledRanges::keep(Range elements, const std::byte* data) {
 }
 
 void SampledRanges::convert(const Conversion& conversion) {
-  converted_.resize(kept_.size() / stored_ * size_of(conversion.to));
-  convert_simply(conversion, kept_.data(), kept_.size() / stored_, converted_.data());
+  const std::uint64_t each = bytes_ / stored_ * size_of(conversion.to);
+  converted_.resize(ranges_.size() * each);
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    convert_simply(conversion, kept_.data() + i * bytes_, ranges_[i].count,
+                   converted_.data() + i * each);
+  }
 }
 
 }  // namespace shardstream::workloads::stream

@@ -113,7 +113,8 @@ class Run {
     outcome_.ceilings = pipeline::memory_ceilings(runtime_, sizes_, mine_.count);
     for (auto& ceiling : outcome_.ceilings) {
       ceiling.on_path = true;
-      ceiling.load = gigabytes(sizes_.of.moved());
+      const bool is_read = ceiling.name == "device_read" || ceiling.name == "host_memory_read";
+      ceiling.load = gigabytes(is_read ? sizes_.device_bytes_of_pass() : sizes_.of.moved());
     }
   }
 
@@ -192,6 +193,7 @@ class Run {
   void compare_repetitions() {
     Digest digest;
     computation_->add_result(digest);
+    digest.add(feed_->missing());
     repeatable_ = repeatable_ && digest == digest_.value_or(digest);
     digest_ = digest;
   }
