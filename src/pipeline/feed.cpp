@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "io/source/direct_file.hpp"
 #include "kernels/data/convert.hpp"
@@ -48,6 +49,8 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
       loaded_(host_buffer(device, sizes.mode, shard.count * moved_)),
       converted_(device, device::Memory::device, sizes.converted * sizes.of.element),
       ring_(device, recorder, ring_sizes(sizes, source, shard), heartbeat) {
+  expect(sizes.of.stored == source.stored_size() && sizes.of.element == size_of(source.type()),
+         "the sizes of a feed are those of its source");
   if (!converts_on_device()) return;
   missing_on_device_ = {device, device::Memory::device, 1};
   downloaded_missing_ = {device, device::Memory::pinned, 1};

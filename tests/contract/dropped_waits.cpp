@@ -85,12 +85,14 @@ template <pipeline::Mode mode>
 bool feeds(device::Device& device, test::Plan& plan) {
   constexpr std::uint64_t count = slot * 14 + 100;
   constexpr std::uint64_t rounds = 2;
-  const pipeline::Sizes sizes{.mode = mode,
-                              .slot = slot,
-                              .slots = 3,
-                              .batch = 4 * slot,
-                              .batches = mode == pipeline::Mode::resident ? 4U : 2U,
-                              .readers = 2};
+  const pipeline::Sizes sizes{
+      .mode = mode,
+      .of = {.stored = sizeof(std::int64_t), .element = sizeof(std::int64_t)},
+      .slot = slot,
+      .slots = 3,
+      .batch = 4 * slot,
+      .batches = mode == pipeline::Mode::resident ? 4U : 2U,
+      .readers = 2};
   const test::RampSource source(count);
   measure::Recorder recorder;
   pipeline::Feed feed(device, recorder, source, {0, count}, sizes);
