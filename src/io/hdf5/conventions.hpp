@@ -12,7 +12,7 @@
 
 namespace shardstream::io {
 
-/// What the attributes of a data set say about its values.
+/// The rules for the values of a data set, from its attributes.
 struct Conventions {
   StoredType type = StoredType::f32;  ///< `_Unsigned` may have made it unsigned
   MissingValues missing;              ///< in bits of `type`
