@@ -84,6 +84,7 @@ struct MissingValues {
   std::uint64_t min = 0, max = 0;
 
   constexpr bool any() const { return count > 0 || nan || has_min || has_max; }
+  bool operator==(const MissingValues&) const = default;
 };
 
 /// value = stored * scale + offset. The product is rounded to f32 or f64, and then the sum. They
@@ -94,6 +95,7 @@ struct Unpacking {
   bool product_is_f32 = false, sum_is_f32 = false;  ///< otherwise they are f64
 
   constexpr bool any() const { return multiplies || adds; }
+  bool operator==(const Unpacking&) const = default;
   /// Whether the result is f32.
   constexpr bool gives_f32() const { return adds ? sum_is_f32 : product_is_f32; }
 };
@@ -108,6 +110,8 @@ struct Conversion {
   /// The bits of the element that stands for a missing value. No other element has these bits, if
   /// `to` is a type of integers. A float is NaN.
   std::uint64_t missing_element = 0;
+
+  bool operator==(const Conversion&) const = default;
 };
 
 }  // namespace shardstream

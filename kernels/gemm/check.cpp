@@ -232,7 +232,8 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
                  found[row].squares += some.squares;
                });
   });
-  const auto parameters = detail::error_parameters(args.precision, args.k);
+  const auto parameters =
+      detail::error_parameters(args.precision, args.k, args.counts, args.drifts);
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
     const auto model =
         detail::error_model(parameters, static_cast<double>(args.columns), found[row].squares,
@@ -250,7 +251,7 @@ void verdict(const CheckTileArgs& args, unsigned part, unsigned) {
   for (std::uint64_t row = 0; row < args.rows; ++row) {
     detail::take(all, args.row_verdicts[row], row);
   }
-  *args.verdict = all;
+  *args.verdict = args.joins ? detail::joined(*args.verdict, all, args.counts) : all;
 }
 
 }  // namespace

@@ -126,7 +126,8 @@ __global__ void __launch_bounds__(threads_of_verdict) join_rows(CheckTileArgs ar
     __syncthreads();
     if (t < width) join(found[t], found[t + width]);
   }
-  if (t == 0) *args.verdict = found[0];
+  if (t != 0) return;
+  *args.verdict = args.joins ? detail::joined(*args.verdict, found[0], args.counts) : found[0];
 }
 
 }  // namespace
@@ -143,7 +144,8 @@ void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
 
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
-  const auto parameters = detail::error_parameters(args.precision, args.k);
+  const auto parameters =
+      detail::error_parameters(args.precision, args.k, args.counts, args.drifts);
   with_accumulator_type(args.precision, [&](auto of) {
     using T = typename decltype(of)::type;
     const bool packs = in_packs<T>(args.tile, args.ld);

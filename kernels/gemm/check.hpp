@@ -109,6 +109,14 @@ struct CheckTileArgs {
   const double* column_squares;  ///< address of the value for the tile's column tile
   RowVerdict* row_verdicts;      ///< scratch memory for `rows` verdicts
   TileVerdict* verdict;
+  /// Whether the sums are exact in any precision, since they are counts. A deviation of 1 is wrong.
+  bool counts = false;
+  /// Whether one factor is a mask of zeros and ones. Partial sums may then drift far beyond the
+  /// result, for example of a variable with a trend, and all errors may have the same sign.
+  bool drifts = false;
+  /// Whether the verdict is added to that on other elements of the tile, which have the same rows
+  /// (moments.hpp). Counts do not change its threshold then.
+  bool joins = false;
 };
 Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
@@ -149,21 +157,33 @@ struct ErrorParameters {
   double steps;        ///< in which tensor cores add a sum; 0: they do not
   double terms;        ///< products of factors in a sum
   double split_depth;  ///< if elements are split, the depth of a call, else 0
+  double drift;        ///< additions whose errors may have the same sign; 0: errors are random
   double smallest;     ///< positive number of C's type
   bool may_overflow;   ///< whether C's type is smaller than double
 };
 
-inline ErrorParameters error_parameters(Precision precision, std::uint64_t k) {
+/// The maximum number of additions one after another in a sum of k products: those of a call, and
+/// those of the calls.
+inline double additions_of_sum(Precision precision, std::uint64_t k) {
+  const auto terms = static_cast<double>(k);
+  const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
+  return std::min(terms, block + terms / block);
+}
+
+/// `exact`: whether sums are exact in any precision. `drifts` is CheckTileArgs::drifts.
+inline ErrorParameters error_parameters(Precision precision, std::uint64_t k, bool exact = false,
+                                        bool drifts = false) {
   const PrecisionTraits& row = traits_of(precision);
   const auto terms = static_cast<double>(k);
   const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
   const bool tensor_cores = row.rounding.products_a_step > 0;
   const bool wide = row.accumulator == ElementType::f64;
   return {.k = terms,
-          .unit = row.rounding.unit,
+          .unit = exact ? 0 : row.rounding.unit,
           .steps = tensor_cores ? terms / row.rounding.products_a_step : 0,
           .terms = row.products * terms,
           .split_depth = row.products > 1 ? std::min(block, terms) : 0,
+          .drift = drifts ? additions_of_sum(precision, k) : 0,
           .smallest = wide ? 0x1p-1074 : 0x1p-149,
           .may_overflow = !wide};
 }
@@ -187,8 +207,9 @@ constexpr ErrorModel error_model(const ErrorParameters& of, double columns, doub
   const double v = 0x1p-53, k = of.k;
   const double max_square = row_squares * column_squares;
   // Correct elements are no larger (Cauchy and Schwarz). A wrong one must not widen its own bound.
-  const double c = tile_squares < max_square ? tile_squares : max_square;
-  const double bias = of.steps > 0 ? of.steps * of.steps / 16 * c : 0;
+  const double c = of.drift == 0 && tile_squares < max_square ? tile_squares : max_square;
+  const double steps = of.steps > of.drift ? of.steps : of.drift;
+  const double bias = steps * steps / 16 * c;
   const double walk = k / 9 * c + max_square / 6;
   const double product =
       of.split_depth > 0
@@ -225,6 +246,21 @@ constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t
   if (found.ratio > 1) verdict.failures += 1;
   if (2 * found.bound > verdict.detection_threshold) verdict.detection_threshold = 2 * found.bound;
   if (found.ratio > verdict.worst) verdict.worst = found.ratio, verdict.worst_row = row;
+}
+
+/// Adds the verdict on other elements of the same tile, and returns the sum: CheckTileArgs::joins.
+constexpr TileVerdict joined(TileVerdict verdict, const TileVerdict& other, bool counts) {
+  if (other.worst > verdict.worst) {
+    verdict.worst = other.worst;
+    verdict.worst_row = other.worst_row;
+  }
+  verdict.failures += other.failures;
+  verdict.unchecked += other.unchecked;
+  verdict.overflowed += other.overflowed;
+  if (!counts && other.detection_threshold > verdict.detection_threshold) {
+    verdict.detection_threshold = other.detection_threshold;
+  }
+  return verdict;
 }
 
 }  // namespace detail

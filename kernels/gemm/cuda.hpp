@@ -5,6 +5,7 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/narrow.hpp"
+#include "kernels/gemm/panel/pairwise.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
 
@@ -24,6 +25,7 @@ void add(const AddArgs& args, CudaStream stream);
 void variable_sums(const VariableSumsArgs& args, CudaStream stream);
 void settle(const SettleArgs& args, CudaStream stream);
 void covariance(const CovarianceArgs& args, CudaStream stream);
+void pairwise(const PairwiseArgs& args, CudaStream stream);
 
 /// make_multiply_plan() for the current GPU of the calling thread.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile);

@@ -201,9 +201,9 @@ constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
 /// The tile for a C of m x n elements and sums over k, all at least 1. On a GPU the edges fit the
 /// tiles of tensor cores and keep rows aligned to 32 bytes; those of a narrow product keep folded
 /// rows aligned. The bytes of a row of C, and of its mirror, are a multiple of 8. Tiles of a
-/// symmetric C are square.
+/// symmetric C are square. A symmetric product is narrow only if it `may_be_narrow`.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
-                        Backend backend, bool symmetric = false) {
+                        Backend backend, bool symmetric = false, bool may_be_narrow = true) {
   const CallTraits& calls = calls_of(precision, backend);
   if (backend == Backend::host) {
     const std::uint64_t max_edge = traits_of(precision).max_host_edge;
@@ -217,7 +217,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
     return tile;
   }
-  if (symmetric && is_narrow(n, k, precision)) return narrow_tile(n, k);
+  if (symmetric && may_be_narrow && is_narrow(n, k, precision)) return narrow_tile(n, k);
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
             equal_edge(k, calls.max_k, 64, 16)};
   tile.lanes = lanes_for(m, n, k, tile, calls, backend);

@@ -89,11 +89,11 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
     remove.emplace(std::vector{io::part_path_of(to.file, uuid)});
     if (session.rank() != 0) return;
     file.emplace(to.file, io::overwrite_of(options), uuid, to.path, source->type(),
-                 source->order().shape());
+                 source->shape());
   });
   const std::string part = session.broadcast(file ? file->part_path().string() : "");
   const std::string offset = session.broadcast(file ? fmt::format("{}", file->offset()) : "");
-  const std::uint64_t elements = source->order().count();
+  const std::uint64_t elements = source->count();
   const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
   const ranks::Placement plan = ranks::take_places(

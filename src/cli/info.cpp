@@ -55,7 +55,7 @@ struct ReadingPlan {
 /// Throws AgreedError if there is not enough memory. Collective.
 ReadingPlan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
   const ranks::Session& session = runtime.session;
-  ReadingPlan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
+  ReadingPlan plan{.mine = share(source.count(), static_cast<std::uint64_t>(session.rank()),
                                  static_cast<std::uint64_t>(session.size())),
                    .sizes = {}};
   session.collectively([&] {
@@ -182,6 +182,7 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   attempt([&] { session.collectively([&] { ranks::check_expected_ranks(session, options); }); });
   attempt([&] { open_input(session, options, source); });
   if (source && session.rank() == 0) {
+    for (const std::string& note : source->origin().notes) log.info(note);
     for (const std::string& warning : source->origin().warnings) log.warn(warning);
   }
   attempt([&] { runtime.emplace(session, options, log); });

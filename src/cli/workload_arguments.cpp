@@ -33,6 +33,15 @@ void expect_workload(std::string_view command, const std::string& name) {
                   command, excerpt(name), did_you_mean(nearest(name, names)), join_or(names)));
 }
 
+/// The remedy for a word that no option takes. Without quotes, a shell replaces a pattern by all
+/// files that match, and divides a selection at its blanks.
+std::string remedy_for_extra(const std::string& word) {
+  std::error_code unreadable;  // ignored: then it is no file
+  const bool is_of_data = word.ends_with(']') || fs::exists(word, unreadable);
+  return is_of_data ? "put a pattern or a selection in quotes ('sst_*.nc', 'x.h5:/T[0:3, 5]')"
+                    : "check the spelling of the options";
+}
+
 }  // namespace
 
 Options resolve_workload(std::string_view command, const OptionTable& table, CommandLine line,
@@ -50,8 +59,9 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                           "shardstream {} --help",
                           command, join_or(names_of_workloads()), command)
             : fmt::format("{} takes one workload or configuration file, but {} "
-                          "follows {}: check the spelling of the options",
-                          command, excerpt(line.words[1]), excerpt(line.words[0])));
+                          "follows {}: {}",
+                          command, excerpt(line.words[1]), excerpt(line.words[0]),
+                          remedy_for_extra(line.words[1])));
   }
   if (!line.words[0].ends_with(".ini")) {
     std::error_code unreadable;  // ignored: the word is then checked as the name of a workload

@@ -22,25 +22,34 @@ namespace {
 namespace fs = std::filesystem;
 using Checkpoints = workloads::Prediction::Checkpoints;
 
-std::uint64_t bytes_of(const std::optional<workloads::OutputMatrix>& output) {
-  return output ? output->rows * output->columns * size_of(output->type) : 0;
+using Outputs = std::vector<workloads::OutputMatrix>;
+
+std::uint64_t bytes_of(const Outputs& outputs) {
+  std::uint64_t bytes = 0;
+  for (const workloads::OutputMatrix& each : outputs) bytes += each.bytes();
+  return bytes;
+}
+
+/// "C", or "C and N".
+std::string names_of(const Outputs& outputs) {
+  return join(outputs, " and ", [](const auto& each) { return each.name; });
 }
 
 /// Describes when a run that does not repeat writes checkpoints, and their size.
-std::string checkpoint(const fs::path& result, const std::optional<workloads::OutputMatrix>& output,
+std::string checkpoint(const fs::path& result, const Outputs& outputs,
                        const Checkpoints& checkpoints) {
   if (checkpoints.units == 1) {
     return fmt::format(
         "none before the end, since {} is a single {}: a smaller --pipeline.gpu-memory makes more",
-        output ? output->name : "the result", checkpoints.unit);
+        outputs.empty() ? "the result" : names_of(outputs), checkpoints.unit);
   }
   return fmt::format(
       "after each of {} {}s, in '{}'{} and '{}', one journal per rank, about {} in "
       "total",
       checkpoints.units, checkpoints.unit, io::part_path_of(result, "UUID").string(),
-      output
-          ? fmt::format(" with {} ({} from the start)", output->name, format_size(bytes_of(output)))
-          : " (the unfinished result)",
+      outputs.empty() ? " (the unfinished result)"
+                      : fmt::format(" with {} ({} from the start)", names_of(outputs),
+                                    format_size(bytes_of(outputs))),
       io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
       format_size(checkpoints.journal_bytes));
 }
@@ -77,11 +86,11 @@ std::string resuming(const Options& options, const fs::path& result, const Check
 
 /// The lines on checkpoints and on resuming: none if the run does neither.
 std::vector<std::string> of_checkpoints(const Options& options, const fs::path& result,
-                                        const std::optional<workloads::OutputMatrix>& output,
-                                        const Checkpoints& checkpoints, Log& log) {
+                                        const Outputs& outputs, const Checkpoints& checkpoints,
+                                        Log& log) {
   const bool repeats = !measure::sampling(options).is_single();  // and so starts over
   std::vector<std::string> lines;
-  if (!repeats) lines.push_back("checkpoint: " + checkpoint(result, output, checkpoints));
+  if (!repeats) lines.push_back("checkpoint: " + checkpoint(result, outputs, checkpoints));
   const bool writes = !repeats && checkpoints.units > 1;
   const std::string found = resuming(options, result, checkpoints, writes, log);
   if (!found.empty()) lines.push_back("resuming: " + found);
@@ -103,9 +112,10 @@ DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log
   measure::Machine machine(options, planned);
   const std::unique_ptr<workloads::Task> task = workloads::open(options);
   const io::Origin inputs = task->inputs();
+  for (const std::string& note : inputs.notes) log.info(note);
   for (const std::string& warning : inputs.warnings) log.warn(warning);
-  const auto output = task->output();
-  check_output(options, planned.ranks, bytes_of(output), inputs.files);
+  const Outputs outputs = task->outputs();
+  check_output(options, planned.ranks, bytes_of(outputs), inputs.files);
   const workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
@@ -118,12 +128,13 @@ DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log
   for (const auto& part : {prediction.answer, machine.lines(), prediction.plan}) {
     run.lines.insert(run.lines.end(), part.begin(), part.end());
   }
-  if (output) {
-    run.lines.push_back(
-        fmt::format("result: {} takes {} of disk", output->name, format_size(bytes_of(output))));
+  if (!outputs.empty()) {
+    run.lines.push_back(fmt::format("result: {} {} {} of disk", names_of(outputs),
+                                    outputs.size() == 1 ? "takes" : "take",
+                                    format_size(bytes_of(outputs))));
   }
   if (prediction.checkpoints) {
-    const auto found = of_checkpoints(options, result_path(options, planned.ranks), output,
+    const auto found = of_checkpoints(options, result_path(options, planned.ranks), outputs,
                                       *prediction.checkpoints, log);
     run.lines.insert(run.lines.end(), found.begin(), found.end());
   }

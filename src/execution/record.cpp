@@ -284,6 +284,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/", record.summary);
   file.table("/", metrics_table(outcome));
   file.table("/", measure::ceilings_table(outcome.ceilings));
+  file.labelled("/results", outcome.labelled);
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
   file.attribute("/results", "verified",

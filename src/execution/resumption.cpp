@@ -30,10 +30,10 @@ Resumption::Resumption(const ranks::Session& session, const Options& options, co
 }
 
 workloads::Resume Resumption::begin(Output& output, const std::string& uuid,
-                                    const io::RangeWriter* matrix) {
-  matrix_ = matrix;
+                                    std::span<const io::RangeWriter> matrices) {
+  matrices_ = matrices;
   if (earlier_) output.keep_earlier(earlier_->runs.front().part);
-  journal_.emplace(path_, uuid, session_.rank(), session_.size(), matrix, log_,
+  journal_.emplace(path_, uuid, session_.rank(), session_.size(), matrices, log_,
                    [&] { output.keep(); });
   return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
 }
@@ -49,7 +49,7 @@ void Resumption::remove_earlier() {
 void Resumption::take_over() {
   bool written = false;
   session_.collectively([&] {
-    if (matrix_ != nullptr) matrix_->sync();
+    for (const io::RangeWriter& matrix : matrices_) matrix.sync();
     written = journal_->sync();
   });
   if (session_.max(written ? 0 : 1) > 0) return;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/log.hpp"
@@ -24,10 +25,10 @@ class Resumption {
   Resumption(const ranks::Session& session, const Options& options,
              const std::filesystem::path& path, Log& log);
 
-  /// Begins this run's journal and returns the argument for the workload. `matrix` is the writer of
-  /// its output, or null if it is not stored. `matrix` and `output` must outlive the run. Call it
-  /// once.
-  workloads::Resume begin(Output& output, const std::string& uuid, const io::RangeWriter* matrix);
+  /// Begins this run's journal and returns the argument for the workload. `matrices` are the
+  /// writers of its outputs. `matrices` and `output` must outlive the run. Call it once.
+  workloads::Resume begin(Output& output, const std::string& uuid,
+                          std::span<const io::RangeWriter> matrices);
 
   /// The number of runs in the chain of which this run is the next one. Call it after begin().
   std::uint64_t restarts() const { return journal_->restarts(); }
@@ -43,7 +44,7 @@ class Resumption {
   const ranks::Session& session_;
   std::filesystem::path path_;
   Log& log_;
-  const io::RangeWriter* matrix_ = nullptr;
+  std::span<const io::RangeWriter> matrices_;
   std::optional<io::EarlierRuns> earlier_runs_;  // on rank 0
   std::optional<io::Checkpoint> earlier_;
   std::optional<io::Journal> journal_;

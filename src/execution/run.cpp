@@ -99,25 +99,26 @@ std::string names_of_inputs(const workloads::Outcome& outcome) {
   return names;
 }
 
-/// Allocates the matrix in the result file and opens it on every rank. Collective.
-std::optional<io::RangeWriter> open_matrix(const ranks::Session& session,
+/// Allocates the matrices in the result file and opens them on every rank. Collective.
+std::vector<io::RangeWriter> open_matrices(const ranks::Session& session,
                                            const workloads::Task& task, io::ResultFile* file) {
-  const auto output = task.output();
-  if (!output) return std::nullopt;
-  const auto& [name, type, rows, columns] = *output;
-  std::string place;  // offset of the matrix, and the path of the file
-  session.collectively([&] {
-    if (file == nullptr) return;
-    place = fmt::format("{} {}", file->dataset("/results", name, type, rows, columns),
-                        file->part_path().string());
-  });
-  place = session.broadcast(place);
-  const auto space = place.find(' ');
-  std::optional<io::RangeWriter> writer;
-  session.collectively([&] {
-    writer.emplace(place.substr(space + 1), std::stoull(place.substr(0, space)), type, columns);
-  });
-  return writer;
+  std::vector<io::RangeWriter> writers;
+  for (const auto& [name, type, rows, columns, labelled_bytes] : task.outputs()) {
+    std::string place;  // offset of the matrix, and the path of the file
+    session.collectively([&] {
+      if (file == nullptr) return;
+      const std::uint64_t offset =
+          file->dataset("/results", name, type, rows, columns, labelled_bytes);
+      place = fmt::format("{} {}", offset, file->part_path().string());
+    });
+    place = session.broadcast(place);
+    const auto space = place.find(' ');
+    session.collectively([&] {
+      writers.emplace_back(place.substr(space + 1), std::stoull(place.substr(0, space)), type,
+                           columns);
+    });
+  }
+  return writers;
 }
 
 /// The files that the result must not replace.
@@ -212,6 +213,7 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const std::unique_ptr<workloads::Task> task = workloads::open(session, options);
   const io::Origin inputs = task->inputs();
   if (session.rank() == 0) {
+    for (const std::string& note : inputs.notes) log.info(note);
     for (const std::string& warning : inputs.warnings) log.warn(warning);
   }
   std::optional<Output> output;
@@ -223,14 +225,13 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   });
   std::optional<Resumption> resumption;
   if (task->resumable()) resumption.emplace(session, options, path, log);
-  const std::optional<io::RangeWriter> matrix = open_matrix(session, *task, output->file());
-  const io::RangeWriter* const to = matrix ? &*matrix : nullptr;
+  const std::vector<io::RangeWriter> matrices = open_matrices(session, *task, output->file());
   std::optional<workloads::Resume> resume;
-  if (resumption) resume = resumption->begin(*output, uuid, to);
+  if (resumption) resume = resumption->begin(*output, uuid, matrices);
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = task->run(runtime, {to, resume ? &*resume : nullptr});
+  workloads::Outcome outcome = task->run(runtime, {matrices, resume ? &*resume : nullptr});
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
   outcome.add_validated();
@@ -239,7 +240,9 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const auto telemetry = gather_telemetry(runtime, outcome);
   add_common_metrics(runtime, telemetry, inputs, outcome);
   session.heartbeat().enter("store");
-  if (matrix) session.collectively([&] { matrix->sync(); });
+  session.collectively([&] {
+    for (const io::RangeWriter& matrix : matrices) matrix.sync();
+  });
   const Record record = gather(runtime, outcome, telemetry);
   const bool failed = outcome.verified == workloads::Verification::failed;
   const auto failure = !failed          ? Output::Failure::none

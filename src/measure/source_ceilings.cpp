@@ -1,17 +1,20 @@
 #include "measure/source_ceilings.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "core/parallel.hpp"
 #include "device/host/memory.hpp"
-#include "io/source/direct_file.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "io/source/dataset/direct_file.hpp"
 #include "measure/sample.hpp"
 
 namespace shardstream::measure {
@@ -69,6 +72,44 @@ struct Pieces {
     return place % pieces * step % pieces;  // with more than 2^32 pieces, some repeat
   }
 };
+
+/// Opens files for direct reads and keeps the last ones open. Thread-safe.
+class DirectFiles {
+ public:
+  std::shared_ptr<const io::DirectFile> at(const Descriptor& file) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return std::make_shared<const io::DirectFile>();
+    const std::lock_guard lock(mutex_);
+    if (files_.size() == max_files) files_.clear();
+    auto& found = files_[{status.st_dev, status.st_ino}];
+    if (!found) found = std::make_shared<const io::DirectFile>(file);
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t max_files = 16;
+
+  std::mutex mutex_;
+  std::map<std::pair<dev_t, ino_t>, std::shared_ptr<const io::DirectFile>> files_;
+};
+
+bool stores_exactly(const io::Source& source) {
+  const auto reads = source.file_reads();
+  return reads && reads->is_exact;
+}
+
+/// Reads the stored elements with read(file, bytes), which returns the number of bytes or -1.
+/// Returns their number, or 0 on failure: the run itself reports errors of files.
+template <class Read>
+std::uint64_t read_stored_bytes(const io::Source& source, Range elements, const Read& read) {
+  std::uint64_t sum = 0;
+  bool has_all = true;
+  source.visit_stored(elements, [&](const Descriptor& file, Range bytes) {
+    has_all = has_all && read(file, bytes) == static_cast<std::int64_t>(bytes.count);
+    sum += bytes.count;
+  });
+  return has_all ? sum : 0;
+}
 
 /// How long a rate is measured. The fastest pass counts: other work on the machine, and whatever
 /// happens for the first time, can only lower a rate.
@@ -150,9 +191,11 @@ std::uint64_t sum(const std::byte* data, const std::byte* end) {
 }  // namespace
 
 PageCache page_cache(const ranks::Session& session, const io::Source& source, Range shard) {
-  const auto stored = source.stored(shard);
-  const bool any = stored && shard.count > 0;
-  const auto share = any ? io::cached_share(*stored->file, stored->bytes) : std::nullopt;
+  const bool any = source.file_reads() && shard.count > 0;
+  std::optional<double> share;
+  session.collectively([&] {
+    if (any) share = io::cached_share(source, shard);
+  });
   const auto weight = static_cast<double>(any ? shard.count : 0);
   const auto all = session.gather(std::vector<double>{weight, share.value_or(-1)});
   double total = 0, cached = 0;
@@ -172,41 +215,45 @@ PageCache page_cache(const ranks::Session& session, const io::Source& source, Ra
 std::optional<Ceiling> storage_read(const ranks::Session& session, const io::Source& source,
                                     Range shard, Readers readers) {
   const Pieces pieces{shard, readers.piece};
-  const auto all = source.stored(shard);
-  const bool readable = all && all->is_exact;
-  const io::DirectFile file = readable ? io::DirectFile(*all->file) : io::DirectFile();
+  DirectFiles files;
+  bool is_readable = false;
+  session.collectively([&] {
+    if (shard.count == 0 || !stores_exactly(source)) return;
+    source.visit_stored({shard.first, 1}, [&](const Descriptor& file, Range) {
+      is_readable = files.at(file)->valid();
+    });
+  });
   const std::uint64_t max_bytes = readers.piece * source.stored_size();
-  const double rate =
-      rate_of(session, file.valid() ? pieces.count() : 0, readers.threads,
-              io::DirectFile::room(max_bytes), Passes{.count = 1, .seconds = 0.3},
-              [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-                const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
-                const auto got = file.read_at(bytes.first, room, bytes.count);
-                // The run itself reports errors of the file.
-                return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
-              });
-  return agree(session, "storage_read", shard.count > 0 && !file.valid() ? cannot_read : rate);
+  const double rate = rate_of(
+      session, is_readable ? pieces.count() : 0, readers.threads, io::DirectFile::room(max_bytes),
+      Passes{.count = 1, .seconds = 0.3}, [&](std::uint64_t place, std::byte* room) {
+        return read_stored_bytes(source, pieces[pieces.spread(place)],
+                                 [&](const Descriptor& file, Range bytes) {
+                                   return files.at(file)->read_at(bytes.first, room, bytes.count);
+                                 });
+      });
+  return agree(session, "storage_read", shard.count > 0 && !is_readable ? cannot_read : rate);
 }
 
 std::optional<Ceiling> page_cache_read(const ranks::Session& session, const io::Source& source,
                                        Range shard, Readers readers) {
   constexpr std::uint64_t max_pieces = 256, sampled_pages = 32;
   const Pieces pieces{shard, readers.piece};
-  const auto all = source.stored(shard);
   std::vector<Range> cached;
-  if (all && all->is_exact) {
-    for (std::uint64_t place = 0; place < std::min(pieces.count(), max_pieces); ++place) {
-      const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
-      if (io::cached_share(*all->file, bytes, sampled_pages) == 1.0) cached.push_back(bytes);
+  session.collectively([&] {
+    const std::uint64_t count = stores_exactly(source) ? std::min(pieces.count(), max_pieces) : 0;
+    for (std::uint64_t place = 0; place < count; ++place) {
+      const Range piece = pieces[pieces.spread(place)];
+      if (io::cached_share(source, piece, sampled_pages) == 1.0) cached.push_back(piece);
     }
-  }
+  });
   const std::uint64_t max_bytes = readers.piece * source.stored_size();
   const double rate = rate_of(
       session, cached.size(), readers.threads, max_bytes, Passes{.count = 3, .seconds = 0.05},
-      [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-        const Range bytes = cached[place];
-        const auto got = all->file->read_at(bytes.first, room, bytes.count);
-        return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
+      [&](std::uint64_t place, std::byte* room) {
+        return read_stored_bytes(source, cached[place], [&](const Descriptor& file, Range bytes) {
+          return file.read_at(bytes.first, room, bytes.count);
+        });
       });
   return agree(session, "page_cache_read", shard.count > 0 && cached.empty() ? cannot_read : rate);
 }
@@ -243,9 +290,9 @@ Ceiling read_rate(const ranks::Session& session, const std::string& name, unsign
 
 std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache) {
-  const auto stored = source.stored(shard);
-  const bool only_read = session.max(stored && stored->is_exact && !readers.convert ? 1 : 0) > 0;
-  const bool past_cache = session.max(stored && stored->past_cache && shard.count > 0 ? 1 : 0) > 0;
+  const auto reads = source.file_reads();
+  const bool only_read = session.max(stores_exactly(source) && !readers.convert ? 1 : 0) > 0;
+  const bool past_cache = session.max(reads && reads->past_cache && shard.count > 0 ? 1 : 0) > 0;
   std::vector<Ceiling> ceilings;
   const auto add = [&](std::optional<Ceiling> ceiling) {
     if (!ceiling) return;
@@ -269,11 +316,11 @@ std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::So
 
 std::string read_conditions(const io::Source& source, bool convert) {
   const std::string& access = source.access();
-  const Conversion* const conversion = source.conversion();
-  const std::string type(conversion == nullptr ? name_of(source.type())
-                                               : name_of(conversion->from));
+  const io::Conversions& conversions = source.conversions();
+  const std::string type(conversions.empty() ? name_of(source.type())
+                                             : name_of(conversions.front().from));
   const bool has_details = access.starts_with("contiguous") || access.starts_with("generated");
-  return fmt::format("{}, {}", convert && conversion != nullptr ? text_of(*conversion) : type,
+  return fmt::format("{}, {}", convert && !conversions.empty() ? io::text_of(conversions) : type,
                      has_details ? access.substr(0, access.find(',')) : access);
 }
 

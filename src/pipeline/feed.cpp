@@ -4,7 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 #include "kernels/data/convert.hpp"
 
 namespace shardstream::pipeline {
@@ -89,15 +89,24 @@ UploadRing::OnBatch Feed::converted(const OnBatch& on_batch) {
   return [this, &on_batch](device::Stream& compute, std::uint64_t number, const std::byte* data) {
     const Range elements = batch(number);
     if (converts_on_device() && data != converted_data(elements)) {
-      compute.launch(convert_kernel(), {.conversion = *source_.conversion(),
-                                        .stored = data,
-                                        .elements = converted_data(elements),
-                                        .count = elements.count,
-                                        .missing = missing_on_device_.data()});
+      convert_on_device(compute, elements, data);
       data = converted_data(elements);
     }
     if (on_batch) on_batch(compute, {number, elements, data});
   };
+}
+
+/// Launches one kernel for each conversion, such as that of each file.
+void Feed::convert_on_device(device::Stream& compute, Range elements, const std::byte* stored) {
+  source_.conversions().visit(elements, [&](Range part, const Conversion& conversion) {
+    const std::uint64_t offset = part.first - elements.first;
+    compute.launch(convert_kernel(),
+                   {.conversion = conversion,
+                    .stored = stored + offset * sizes_.of.stored,
+                    .elements = converted_data(elements) + offset * sizes_.of.element,
+                    .count = part.count,
+                    .missing = missing_on_device_.data()});
+  });
 }
 
 /// Clears the number of missing values, before elements are converted.

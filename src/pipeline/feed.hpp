@@ -73,6 +73,7 @@ class Feed {
   /// Calls on_batch for the bytes of the ring, after their conversion on the device if there is
   /// one. Without on_batch it only converts.
   UploadRing::OnBatch converted(const OnBatch& on_batch);
+  void convert_on_device(device::Stream& compute, Range elements, const std::byte* stored);
   void load_host_memory(const OnRead& on_read);
   void load_piece(Range elements, std::byte* to, const OnRead& on_read);
   /// Uploads all pieces through the slots.

@@ -6,7 +6,6 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "kernels/data/convert.hpp"
 
 namespace shardstream::pipeline {
 namespace {
@@ -69,12 +68,11 @@ void check_host_memory(const Sizes& sizes, const runtime::Resources& resources,
 }  // namespace
 
 ElementSize element_size(const io::Source& source, Backend backend) {
-  const Conversion* const conversion = source.conversion();
-  const bool on_device =
-      conversion != nullptr && backend == Backend::cuda && always_fits(*conversion);
-  return {.converter = conversion == nullptr ? Converter::none
-                       : on_device           ? Converter::device
-                                             : Converter::readers,
+  const io::Conversions& conversions = source.conversions();
+  const bool on_device = backend == Backend::cuda && conversions.always_fit();
+  return {.converter = conversions.empty() ? Converter::none
+                       : on_device         ? Converter::device
+                                           : Converter::readers,
           .stored = source.stored_size(),
           .element = size_of(source.type())};
 }
@@ -125,6 +123,12 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
   sizes.readers = staged.readers;
   sizes.slots = staged.slots;
   sizes.slot = elements(staged.slot_bytes);
+  if (shard.decoding && !options.slot) {
+    // A small selection of large chunks takes long to decode, so all readers must share it.
+    constexpr std::uint64_t pieces_a_reader = 4;
+    const std::uint64_t piece = ceil_div(shard.elements, pieces_a_reader * sizes.readers);
+    sizes.slot = std::min(sizes.slot, whole_units(piece, state.unit));
+  }
   // A device that converts a shard as it is loaded keeps it apart from the ring.
   const bool converts = shard.of.converter == Converter::device;
   const bool ring_has_all = sizes.mode == Mode::resident && !converts;

@@ -232,8 +232,7 @@ void Study::warn_of_cache() const {
   if (is.empty() || is == wanted) return;
   log_.warn(fmt::format(
       "scale.cache is {}, but the calibration run found the input files {}: the study measures "
-      "this "
-      "state{}",
+      "this state{}",
       wanted, is,
       plan_.request().cold ? ""
                            : "; files larger than the free memory cannot stay in the page cache"));

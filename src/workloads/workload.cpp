@@ -44,6 +44,20 @@ bool Workload::takes(std::string_view key) const {
          });
 }
 
+void describe_join(const io::Origin& origin, const std::string& group, Outcome& outcome) {
+  const auto& joined = origin.joined;
+  if (joined.empty()) return;
+  outcome.input.push_back({group, "file_count", static_cast<std::int64_t>(joined.size())});
+  outcome.input.push_back({group, "first_file", joined.front().file.string()});
+  outcome.input.push_back({group, "last_file", joined.back().file.string()});
+}
+
+void describe_dimensions(const io::Source& source, const std::string& group, Outcome& outcome) {
+  outcome.input.push_back({group, "dimensions", shape_text(source)});
+  const std::string selection = selection_text(source);
+  if (!selection.empty()) outcome.input.push_back({group, "selection", selection});
+}
+
 Scaled scaled_count(const Options& options, std::string_view key, double factor) {
   const auto base = static_cast<double>(options.count(key));
   const double count = std::max(1.0, std::round(base * factor));

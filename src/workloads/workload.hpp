@@ -20,6 +20,7 @@
 #include "io/output/checkpoint.hpp"
 #include "io/output/dataset_file.hpp"
 #include "io/source/origin.hpp"
+#include "io/source/source.hpp"
 #include "kernels/data/element.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/machine.hpp"
@@ -66,6 +67,7 @@ inline Work computing(double flops) {
 struct Outcome {
   std::vector<Table> results;                                          ///< become /results/NAME
   std::vector<std::pair<std::string, io::AttributeValue>> attributes;  ///< of /results
+  io::LabelledData labelled;                                           ///< in /results
   std::vector<InputAttribute> input;                                   ///< of /input and its groups
   /// The values of options that the program chose or rounded, by key, on this rank.
   std::vector<std::pair<std::string, io::AttributeValue>> resolved;
@@ -84,6 +86,9 @@ struct Outcome {
   void invalidate(const std::string& why);
 };
 
+/// Adds attributes to `group` of the input: the dimensions, and the selection if there is one.
+void describe_dimensions(const io::Source& source, const std::string& group, Outcome& outcome);
+
 /// A point of a weak scaling study: the options of a run with a multiple of the work.
 struct Scaled {
   std::vector<std::pair<std::string, std::string>> options;  ///< the keys that change, and values
@@ -91,6 +96,10 @@ struct Scaled {
   /// because sizes are whole numbers.
   double factor = 1;
 };
+
+/// Adds the number of files, the first and the last one to the attributes of `group`, if the data
+/// set is joined from several files.
+void describe_join(const io::Origin& origin, const std::string& group, Outcome& outcome);
 
 /// Multiplies the option `key`, a count, by `factor`. Throws UsageError on overflow.
 Scaled scaled_count(const Options& options, std::string_view key, double factor);
@@ -104,6 +113,9 @@ struct OutputMatrix {
   std::string name;
   ElementType type;
   std::uint64_t rows, columns;
+  std::uint64_t labelled_bytes;  ///< an upper bound of the bytes of Outcome::labelled
+
+  std::uint64_t bytes() const { return rows * columns * size_of(type); }
 };
 
 /// The means for a resumable task to write a checkpoint and to resume from one.
@@ -118,10 +130,10 @@ struct Resume {
 };
 
 /// The files of a run that a task itself writes or resumes from. The caller of Task::run owns them.
-/// A pointer is null either on all ranks or on none.
+/// `resume` is null either on all ranks or on none.
 struct RunFiles {
-  const io::RangeWriter* matrix = nullptr;  ///< for Task::output(); null without an output
-  const Resume* resume = nullptr;           ///< null if the task is not resumable
+  std::span<const io::RangeWriter> matrices = {};  ///< of Task::outputs(), in their order
+  const Resume* resume = nullptr;                  ///< null if the task is not resumable
 };
 
 /// The description of a task in a dry run. Lines have the form "name: words".
@@ -156,7 +168,7 @@ class Task {
   virtual io::Origin inputs() const = 0;
   /// A description of the inputs, which must be the same on all ranks.
   virtual std::string identity() const = 0;
-  virtual std::optional<OutputMatrix> output() const { return std::nullopt; }
+  virtual std::vector<OutputMatrix> outputs() const { return {}; }
   /// Whether a run of this task can write checkpoints from which a later run resumes.
   virtual bool resumable() const { return false; }
   /// The plan and its predicted time, without MPI and without a device. Throws UsageError for

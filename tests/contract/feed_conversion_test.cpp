@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <set>
 #include <string>
@@ -65,13 +66,14 @@ class StoredElements {
 };
 
 /// Runs a feed twice and compares the device memory with the source.
+template <class Packed>
 void expect_converted(Range shard, const Sizes& sizes, std::uint64_t head) {
   const auto device = test::make_backend();
-  const PackedSource source(shard.end() + 1000, head);
+  const Packed source(shard.end() + 1000, head);
   StoredElements stored;
   const auto keep = [&](Range elements, const std::byte* data) { stored.keep(elements, data); };
   std::uint64_t missing = 0;
-  for (std::uint64_t i = shard.first; i < shard.end(); ++i) missing += PackedSource::is_missing(i);
+  for (std::uint64_t i = shard.first; i < shard.end(); ++i) missing += Packed::is_missing(i);
   measure::Recorder recorder;
   Feed feed(*device, recorder, source, shard, sizes);
   feed.load(keep);
@@ -89,17 +91,19 @@ void expect_converted(Range shard, const Sizes& sizes, std::uint64_t head) {
     EXPECT_EQ(stored.count(), shard.count);
     if (sizes.mode == Mode::stream) stored.clear();
     for (std::uint64_t i = 0; i < shard.count; ++i) {
-      const double expected = PackedSource::value(shard.first + i);
+      const double expected = Packed::value(shard.first + i);
       ASSERT_TRUE(seen[i] == expected || (std::isnan(seen[i]) && std::isnan(expected)))
           << "element " << i << " is " << seen[i] << " instead of " << expected;
     }
   }
 }
 
-TEST(FeedOfPackedData, ConvertsEveryElementInEveryModeAndSize) {
+/// Calls expect_converted() for each converter, mode, size and position in a slot.
+template <class Packed>
+void expect_converted_in_every_way(std::initializer_list<std::uint64_t> counts) {
   for (const Converter converter : every_converter) {
     for (const Mode mode : every_mode) {
-      for (const std::uint64_t count : {1UL, 63UL, 64UL, 65UL, 20 * 64UL + 5}) {
+      for (const std::uint64_t count : counts) {
         for (const std::uint64_t batch : {unit, 3 * unit, 40 * unit}) {
           for (const std::uint64_t head : {0, 4096 + 7}) {
             SCOPED_TRACE((converter == Converter::device ? "device, mode " : "readers, mode ") +
@@ -107,13 +111,21 @@ TEST(FeedOfPackedData, ConvertsEveryElementInEveryModeAndSize) {
                          " elements, batch " + std::to_string(batch) + ", head " +
                          std::to_string(head));
             const std::uint64_t slot = std::min(2 * unit, batch);
-            expect_converted({5 * unit, count}, sizes_of(mode, converter, count, batch, slot),
-                             head);
+            expect_converted<Packed>({5 * unit, count},
+                                     sizes_of(mode, converter, count, batch, slot), head);
           }
         }
       }
     }
   }
+}
+
+TEST(FeedOfPackedData, ConvertsEveryElementInEveryModeAndSize) {
+  expect_converted_in_every_way<PackedSource>({1, 63, 64, 65, 20 * 64 + 5});
+}
+
+TEST(FeedOfPackedData, ConvertsTheElementsOfEachFileByItsOwnConversion) {
+  expect_converted_in_every_way<test::PackedFiles>({1, 65, 20 * 64 + 5});
 }
 
 TEST(FeedOfPackedData, HasNoMissingValuesInAnEmptyShard) {

@@ -365,6 +365,7 @@ TEST(RowChecksums, EqualTheSumsOfSingleElements) {
   expect_row_checksums<float>(ElementType::f32);
   expect_row_checksums<double>(ElementType::f64);
   expect_row_checksums<std::int32_t>(ElementType::i32);
+  expect_row_checksums<std::int64_t>(ElementType::i64);
   EXPECT_THROW((void)row_checksums(ElementType::u8, "", 0, 0), std::logic_error);
 }
 

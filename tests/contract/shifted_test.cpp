@@ -1,5 +1,5 @@
-// Centred and scaled values of panels on every backend: large integers, values that become zero,
-// and values that are not finite.
+// Changed values of panels on every backend: large integers, values that become zero, values that
+// are not finite, shifts and factors of samples.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,12 +34,22 @@ struct Shifted : ::testing::Test {
     std::vector<double> values;  ///< variable by variable
     std::vector<std::uint8_t> lost;
   };
+  /// One value for each variable, or for each sample. Empty: none.
+  struct Changes {
+    std::vector<double> shift, scale;
+    std::vector<std::int64_t> whole = {};
+    std::vector<double> factor = {};
+    bool shifts_samples = false;
+  };
+  static Changes of_variables(double shift, double scale) {
+    return {.shift = std::vector(variables, shift), .scale = std::vector(variables, scale)};
+  }
 
   /// The panel of A or B from `data`, which is stored sample by sample. Values are only read from
   /// panels of doubles and floats.
   template <class T>
   Got made(ElementType from, Precision precision, const std::vector<T>& data, Side side,
-           bool transpose, const std::vector<std::int64_t>& whole, double shift, double scale) {
+           bool transpose, const Changes& changes) {
     const bool of_a = side == Side::a;
     std::vector<T> stored(data.size());
     for (std::uint64_t i = 0; i < data.size(); ++i) {
@@ -48,9 +58,10 @@ struct Shifted : ::testing::Test {
     }
     const std::uint64_t rows = of_a ? variables : samples, columns = of_a ? samples : variables;
     const auto raw = test::on_device(*device_, *stream_, stored);
-    const auto wholes = test::on_device(*device_, *stream_, whole);
-    const auto shifts = test::on_device(*device_, *stream_, std::vector(variables, shift));
-    const auto scales = test::on_device(*device_, *stream_, std::vector(variables, scale));
+    const auto wholes = test::on_device(*device_, *stream_, changes.whole);
+    const auto shifts = test::on_device(*device_, *stream_, changes.shift);
+    const auto scales = test::on_device(*device_, *stream_, changes.scale);
+    const auto factors = test::on_device(*device_, *stream_, changes.factor);
     const auto lost = test::on_device(*device_, *stream_, std::vector<std::uint8_t>(variables));
     const auto panel = test::on_device(
         *device_, *stream_, Bytes(rows * columns * panel_element_bytes(precision, backend_)));
@@ -65,8 +76,10 @@ struct Shifted : ::testing::Test {
                                             .shift = shifts.data(),
                                             .scale = scales.data(),
                                             .side = side,
-                                            .whole = whole.empty() ? nullptr : wholes.data(),
-                                            .lost = lost.data()});
+                                            .whole = wholes.data(),
+                                            .lost = lost.data(),
+                                            .factor = factors.data(),
+                                            .shifts_samples = changes.shifts_samples});
     const Bytes got = test::from_device(*stream_, panel);
     Got result{std::vector<double>(data.size()), test::from_device(*stream_, lost)};
     for (std::uint64_t i = 0; i < data.size(); ++i) {
@@ -106,9 +119,11 @@ TEST_F(Shifted, LargeIntegersAreSubtractedBeforeTheyBecomeDoubles) {
   data[3] = INT64_MAX;                  // 2^64 - 1 above
   data[4] = INT64_MIN;                  // and below
   data[variables + 5] = INT64_MIN + 7;  // some 2^63 below
+  Changes changes = of_variables(0.25, 2);
+  changes.whole = whole;
   for_ways([&](Side side, bool transpose) {
     for (const Precision precision : {Precision::fp64, Precision::fp32}) {
-      const Got got = made(ElementType::i64, precision, data, side, transpose, whole, 0.25, 2);
+      const Got got = made(ElementType::i64, precision, data, side, transpose, changes);
       for (std::uint64_t i = 0; i < data.size(); ++i) {
         const std::uint64_t v = i / samples, s = i % samples;
         const auto difference =
@@ -130,14 +145,68 @@ TEST_F(Shifted, VariablesOfVanishingValuesAreMarked) {
   data[6 * variables + 8] = std::numeric_limits<double>::infinity();
   data[6 * variables + 9] = 1e60;
   for_ways([&](Side side, bool transpose) {
-    const Got half = made(ElementType::f64, Precision::fp16, data, side, transpose, {}, 0.5, 1);
-    const Got wide = made(ElementType::f64, Precision::fp32, data, side, transpose, {}, 0.5, 1);
+    const Changes changes = of_variables(0.5, 1);
+    const Got half = made(ElementType::f64, Precision::fp16, data, side, transpose, changes);
+    const Got wide = made(ElementType::f64, Precision::fp32, data, side, transpose, changes);
     for (std::uint64_t v = 0; v < variables; ++v) {
       EXPECT_EQ(half.lost[v], v == 2 || v == 7 ? 1 : 0) << v;
       EXPECT_EQ(wide.lost[v], 0) << v;
     }
     EXPECT_TRUE(std::isnan(wide.values[8 * samples + 6])) << "the data are not finite";
     EXPECT_EQ(wide.values[9 * samples + 6], std::numeric_limits<double>::infinity());
+  });
+}
+
+/// A factor of 0 leaves a sample out, and a scale of 0 a variable, whatever their values are.
+TEST_F(Shifted, FactorsMultiplyAndZerosLeaveOut) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> data(variables * samples);
+  for (std::uint64_t i = 0; i < data.size(); ++i) data[i] = static_cast<double>(i % 101) / 7;
+  for (std::uint64_t v = 0; v < variables; ++v) data[5 * variables + v] = nan;
+  for (std::uint64_t s = 0; s < samples; ++s) data[s * variables + 3] = nan;
+  data[7 * variables + 2] = nan;
+  Changes changes = of_variables(1.5, 0.5);
+  changes.scale[3] = 0;
+  for (std::uint64_t s = 0; s < samples; ++s) {
+    changes.factor.push_back(s == 5 ? 0 : 1 + static_cast<double>(s) / 9);
+  }
+  for_ways([&](Side side, bool transpose) {
+    for (const Precision precision : {Precision::fp64, Precision::fp32}) {
+      const Got got = made(ElementType::f64, precision, data, side, transpose, changes);
+      for (std::uint64_t i = 0; i < data.size(); ++i) {
+        const std::uint64_t v = i / samples, s = i % samples;
+        const double x = (data[s * variables + v] - 1.5) * 0.5 * changes.factor[s];
+        const double wanted = precision == Precision::fp64 ? x : double{static_cast<float>(x)};
+        if (v == 2 && s == 7) {
+          ASSERT_TRUE(std::isnan(got.values[i]));
+        } else {
+          ASSERT_EQ(got.values[i], v == 3 || s == 5 ? 0 : wanted) << v << " at " << s;
+        }
+      }
+      EXPECT_EQ(got.lost, std::vector<std::uint8_t>(variables));
+    }
+  });
+}
+
+TEST_F(Shifted, ShiftsCanBeThoseOfSamples) {
+  Changes changes = of_variables(0, 4);
+  changes.shifts_samples = true;
+  changes.shift.clear();
+  std::vector<std::int64_t> data(variables * samples);
+  for (std::uint64_t s = 0; s < samples; ++s) {
+    const auto number = static_cast<std::int64_t>(s);
+    changes.whole.push_back(INT64_MAX / 200 * number);
+    changes.shift.push_back(static_cast<double>(s) / 8);
+    for (std::uint64_t v = 0; v < variables; ++v) {
+      data[s * variables + v] = changes.whole[s] + number - static_cast<std::int64_t>(v);
+    }
+  }
+  for_ways([&](Side side, bool transpose) {
+    const Got got = made(ElementType::i64, Precision::fp64, data, side, transpose, changes);
+    for (std::uint64_t i = 0; i < data.size(); ++i) {
+      const auto v = static_cast<double>(i / samples), s = static_cast<double>(i % samples);
+      ASSERT_EQ(got.values[i], (s - v - s / 8) * 4) << v << " at " << s;
+    }
   });
 }
 

@@ -31,7 +31,7 @@ struct Variables : ::testing::Test {
   /// The sums of the samples in the rows of `data`, in B's panel or, transposed, in A's. They are
   /// added `times` times, of which the first overwrites.
   Got sums(const std::vector<float>& data, Precision precision, std::uint64_t variables,
-           std::uint64_t depth, Side side, int times) {
+           std::uint64_t depth, Side side, int times, const std::vector<double>& factors = {}) {
     const bool transposed = side == Side::a;
     const std::uint64_t rows = transposed ? variables : depth;
     const std::uint64_t columns = transposed ? depth : variables;
@@ -47,10 +47,11 @@ struct Variables : ::testing::Test {
     const device::Buffer<double> scratch(
         *device_, device::Memory::device,
         (depth + samples_a_sum - 1) / samples_a_sum * 2 * variables);
+    const auto of_samples = test::on_device(*device_, *stream_, factors);
     for (int i = 0; i < times; ++i) {
-      stream_->launch(variable_sums_kernel(),
-                      {panel.data(), precision, side, variables, depth, ld, sums.data(),
-                       squares.data(), scratch.data(), i == 0});
+      stream_->launch(variable_sums_kernel(), {panel.data(), precision, side, variables, depth, ld,
+                                               sums.data(), squares.data(), scratch.data(), i == 0,
+                                               factors.empty() ? nullptr : of_samples.data()});
     }
     Got got{test::from_device(*stream_, sums), test::from_device(*stream_, squares)};
     EXPECT_EQ(got.sums.back(), 77);
@@ -102,6 +103,27 @@ TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   }
 }
 
+TEST_F(Variables, SumsAreMultipliedByTheFactorsOfSamples) {
+  constexpr std::uint64_t variables = 70, depth = 2049;
+  std::mt19937 random(3);
+  std::vector<float> data(variables * depth);
+  for (float& x : data) x = static_cast<float>(random() % 100) - 50;
+  std::vector<double> factors(depth);
+  for (double& factor : factors) factor = static_cast<double>(random() % 9) / 4;
+  const Got plain = sums(data, Precision::fp32, variables, depth, Side::b, 1);
+  for (const Side side : {Side::a, Side::b}) {
+    const Got got = sums(data, Precision::fp32, variables, depth, side, 1, factors);
+    EXPECT_EQ(got.squares, plain.squares);
+    for (std::uint64_t v = 0; v < variables; ++v) {
+      double sum = 0;
+      for (std::uint64_t s = 0; s < depth; ++s) {
+        sum += static_cast<double>(data[s * variables + v]) * factors[s];
+      }
+      ASSERT_EQ(got.sums[v], sum) << v;
+    }
+  }
+}
+
 /// The sum of squares is NaN if a value of the data is not finite, and infinite if a finite one is
 /// beyond the range of the precision.
 TEST_F(Variables, SumsThatAreNotFiniteStayInTheirVariable) {
@@ -136,7 +158,8 @@ struct Settled {
 Settled settle(device::Device& device, device::Stream& stream, const std::vector<double>& sums,
                const std::vector<double>& squares, const std::vector<double>& scales,
                double samples, bool center, bool scale, Precision precision,
-               const std::vector<std::uint8_t>& lost = {}) {
+               const std::vector<std::uint8_t>& lost = {},
+               const std::vector<double>& weights = {}) {
   const std::size_t count = sums.size(), segment = 2 * count + 3, layer = 2 * segment + 5;
   std::vector<double> parts(2 * layer, 1e300);
   for (std::size_t part = 0; part < 4; ++part) {
@@ -153,10 +176,12 @@ Settled settle(device::Device& device, device::Stream& stream, const std::vector
   const auto factors = test::on_device(device, stream, std::vector<double>(count));
   const auto unsettled = test::on_device(device, stream, std::vector<std::uint64_t>{100});
   const auto device_lost = test::on_device(device, stream, lost);
+  const auto device_weights = test::on_device(device, stream, weights);
   stream.launch(settle_kernel(),
                 {there.data(), 2, layer, 2, segment, count, count, samples, center, scale,
                  precision, device_scales.data(), total.data(), total_squares.data(),
-                 factors.data(), unsettled.data(), lost.empty() ? nullptr : device_lost.data()});
+                 factors.data(), unsettled.data(), lost.empty() ? nullptr : device_lost.data(),
+                 weights.empty() ? nullptr : device_weights.data()});
   return {test::from_device(stream, total), test::from_device(stream, total_squares),
           test::from_device(stream, factors), test::from_device(stream, unsettled)[0] - 100};
 }
@@ -182,6 +207,25 @@ TEST_F(Variables, FactorsUndoTheScaleOrTheDeviation) {
   const Settled about_zero =
       settle(*device_, *stream_, sums, squares, scales, 100, false, true, Precision::fp32);
   EXPECT_EQ(about_zero.factors[4], 1.0 / 10);
+}
+
+/// The scale of a variable that is left out is 0: its factor is NaN, or 0 if its weight is.
+TEST_F(Variables, FactorsAreMultipliedByTheWeightsOfVariables) {
+  const std::vector<double> sums{200, 200, 0, 0, nan}, squares{800, 800, 0, 0, nan};
+  const std::vector<double> scales{0.5, 0.5, 0, 0, 1}, weights{1, 3, 2, 0, 2};
+  const Settled got = settle(*device_, *stream_, sums, squares, scales, 100, true, false,
+                             Precision::fp32, {}, weights);
+  EXPECT_EQ(got.factors[0], 2);
+  EXPECT_EQ(got.factors[1], 6);
+  EXPECT_TRUE(std::isnan(got.factors[2]));
+  EXPECT_EQ(got.factors[3], 0);
+  EXPECT_TRUE(std::isnan(got.factors[4]));
+  EXPECT_EQ(got.unsettled, 0U);
+  const Settled scaled = settle(*device_, *stream_, sums, squares, scales, 100, true, true,
+                                Precision::fp32, {}, weights);
+  EXPECT_EQ(scaled.factors[1], 1.0 / 20 * 3);
+  EXPECT_TRUE(std::isnan(scaled.factors[2]));
+  EXPECT_EQ(scaled.factors[3], 0);
 }
 
 TEST_F(Variables, VariablesAreUnsettledOnlyIfAnotherShiftWouldHelp) {

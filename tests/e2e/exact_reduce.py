@@ -12,16 +12,19 @@ from exact import Statistics, fraction
 
 
 class Expected:
-    """The results for the elements `values`. Missing elements (`missing`, an array of bools; None
-    if the data have no convention for them) are left out, and NaNs as well if `nan` is "ignore";
-    otherwise a NaN propagates."""
+    """The results for the elements `values`, or those that are True in `selected`. Missing elements
+    (`missing`, an array of bools; None if the data have no convention for them) are left out, and
+    NaNs as well if `nan` is "ignore"; otherwise a NaN propagates."""
 
-    def __init__(self, values, chunks=None, missing=None, nan="propagate"):
+    def __init__(self, values, chunks=None, missing=None, nan="propagate", selected=None):
         self.shape, self.nan = values.shape, nan
-        self.values, self.positions = model.in_stored_order(values, chunks)
+        is_selected = np.ones(values.shape, bool) if selected is None else selected
+        kept = model.in_stored_order(is_selected, chunks)[0]
+        self.values, self.positions = (part[kept] for part in
+                                       model.in_stored_order(values, chunks))
         self.has_convention = missing is not None
         is_missing = missing if self.has_convention else np.zeros(values.shape, bool)
-        self.missing = model.in_stored_order(is_missing, chunks)[0]
+        self.missing = model.in_stored_order(is_missing, chunks)[0][kept]
         self.is_nan = np.zeros(len(self.values), bool)
         if self.values.dtype.kind == "f":
             self.is_nan = np.isnan(self.values) & ~self.missing

@@ -230,7 +230,7 @@ def test_lists():
         file["zz"] = VALUES
     for arguments in (of(path), of(f"{path}:/none"), of(f"{path}:/")):
         finished = run(*arguments, "-o", path.with_name("out.h5")).expect(2)
-        places = [finished.err.find(f" {name}") for name in ("/z,", "/zz", "/names")]
+        places = [finished.err.find(f" {name}") for name in ("/z (20)", "/zz (20)", "/names")]
         assert -1 < places[0] < places[1] < places[2], finished
         expect_words(finished.err, ["/names", "/table/data", "strings", "compound"], finished)
         assert "#refs#" not in finished.err and "_i_data" not in finished.err, finished

@@ -365,6 +365,27 @@ def test_other_options():
                                            "SHARDSTREAM_GEMM_ALPHA": "2"}).expect(0)
 
 
+def test_a_field_is_a_matrix_of_one_dimension_and_all_others():
+    folder = new_folder()
+    field = whole_numbers(12 * 5, 14).reshape(12, 5, 14)
+    layouts = {"contiguous": {}, "chunked": {"chunks": (5, 2, 4), "compression": "gzip"}}
+    with h5py.File(folder / "in.h5", "w") as file:
+        for name, layout in layouts.items():
+            file.create_dataset(name, data=field, **layout)
+            file[name].dims[1].label = "lat"
+    cases = {(): (field.reshape(12, -1), ""), ("--gram.of", "rows"): (field.reshape(12, -1).T, ""),
+             ("--gram.samples", "lat"): (np.moveaxis(field, 1, 0).reshape(5, -1), ""),
+             ("--gram.samples", 2): (field.reshape(-1, 14).T, ""),
+             ("--gram.samples", 1): (np.moveaxis(field[2:11:3, :4, ::2], 1, 0).reshape(4, -1),
+                                     "[2:11:3, :4, ::2]")}
+    for name in layouts:
+        for number, (options, (samples, selection)) in enumerate(cases.items()):
+            data = f"{folder}/in.h5:/{name}{selection}"
+            out = folder / f"{name}{number}.h5"
+            product("gram", out, "--input.data", data, *options, ranks=1 + number % 2)
+            assert np.array_equal(stored(out), samples.T @ samples), (name, options)
+
+
 def test_bad_input():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
@@ -396,7 +417,10 @@ def test_bad_input():
         (of("x", "--gram.of", "diagonals"), 2, ["gram.of", "diagonals", "columns"]),
         (of("x", "--gram.divisor", "2"), 2, ["gram.divisor", 2, "n-1"]),
         (of("x", "--pipeline.gpu-memory", "1KiB"), 2, ["1 KiB", "--pipeline.gpu-memory"]),
-        (of("cube"), 2, ["input.data", "in.h5:/cube", 3]),
+        (of("cube", "--gram.samples", "depth"), 2,
+         ["input.data", "in.h5:/cube", "'depth'", "0, 1, 2"]),
+        (of("cube[0]", "--gram.samples", "0"), 2, ["in.h5:/cube[0", "'0'", "1, 2"]),
+        (of("cube", "--gram.samples", "0", "--gram.of", "rows"), 2, ["gram.samples", "gram.of"]),
         (of("texts"), 2, ["in.h5:/texts", "numbers"]),
         (of("xx"), 2, ["'/xx'"]),
         (["run", "gram", "--gram.rows", 0], 2, ["gram.rows"]),

@@ -131,6 +131,13 @@ def stored(out):
         return file["/results/C"][()]
 
 
+def stored_arrays(path):
+    """{name: (type, bytes)} of all data sets of a result besides its tables."""
+    with h5py.File(path) as file:
+        return {name: (item.dtype, item[()].tobytes()) for name, item in file["results"].items()
+                if not item.dtype.names}
+
+
 def begins_shallow(out):
     """Whether the first three blocks of K are a quarter, a quarter and a half as deep as others."""
     with h5py.File(out) as file:

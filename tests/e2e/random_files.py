@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Random HDF5 files and random options: results are compared with h5py and exact arithmetic.
+"""Random HDF5 files, selections from them and options: results are compared with h5py and exact
+arithmetic.
 
 Every case comes from a seed (random_cases.py)."""
 
@@ -13,6 +14,7 @@ import numpy as np
 import exact
 import results
 from drawn_files import Drawn
+from drawn_selections import draw_selection, first_rows, mask_of
 from exact import LARGEST, fraction
 from exact_reduce import Expected, float_of
 from harness import OPS, TYPES, main, run
@@ -59,10 +61,10 @@ class Case:
         self.draw, self.folder = draw, folder
         self.drawn = Drawn(draw, folder)
         self.errors = [(2, self.drawn.reject)] if self.drawn.reject else []
-        self.options, self.values = [], None
+        self.options, self.values, self.argument = [], None, self.drawn.argument
         self.draw_options()
         self.workload = "reduce"
-        if self.drawn.reject or len(self.drawn.shape) not in (1, 2) or self.type == "u64":
+        if self.drawn.reject or not self.drawn.shape or self.type == "u64":
             with_products = False  # products read u64 as i64
         if with_products and math.prod(self.values.shape) <= 3000 and draw.chance(0.4):
             self.workload = draw.of("workload", ["gram", "covariance"])
@@ -86,21 +88,29 @@ class Case:
         if drawn.reject:
             return
         shape = drawn.shape or (1,)
-        rows = self.option("input.rows", [None, 1 + draw.below(shape[0]), shape[0], shape[0] + 1],
+        self.indices = (slice(None),) * len(shape)
+        if drawn.shape and drawn.argument.endswith(drawn.path) and draw.chance(0.5):
+            text, self.indices = draw_selection(draw, shape)
+            self.argument += text
+        _, most = first_rows(self.indices, shape, 1)
+        rows = self.option("input.rows", [None, 1 + draw.below(most), most, most + 1],
                            [20, 3, 3, 1])
-        if rows == shape[0] + 1:
+        if rows == most + 1:
             self.reject(2, ["input.rows", rows])
+        if rows is not None:
+            self.indices, _ = first_rows(self.indices, shape, rows)
         natural = natural_type(drawn)
         self.type = wanted or natural
-        stored = drawn.values.reshape(shape)[:rows]
-        if misfits(stored, self.type):  # of the rows that are read
+        stored = np.atleast_1d(drawn.values.reshape(shape)[self.indices])
+        if misfits(stored, self.type):  # of the elements that are read
             self.reject(1, [drawn.path])
         if unwritten == "error" and drawn.gaps:
             self.reject(2, ["input.unwritten"])
         by_hdf5 = draw.said["kind"] in ("packed", "long")
         if read == "direct" and (by_hdf5 or not drawn.contiguous):
             self.reject(2, ["input.read"])
-        self.values = drawn.converted(TYPES[self.type]).reshape(shape)[:rows]
+        self.whole = drawn.converted(TYPES[self.type]).reshape(shape)
+        self.values = np.atleast_1d(self.whole[self.indices])
 
     def draw_reduce_options(self):
         draw = self.draw
@@ -127,7 +137,7 @@ class Case:
         return options
 
     def start(self, ranks, name="out.h5"):
-        arguments = ["run", self.workload, "--input.data", self.drawn.argument, *self.options,
+        arguments = ["run", self.workload, "--input.data", self.argument, *self.options,
                      *self.way_of_running(), "-o", self.folder / name]
         how = {"env": ON_HOST if self.workload != "reduce" else None, "cwd": self.folder}
         finished = run(*arguments, ranks=ranks, timeout=TIMEOUT, **how)
@@ -197,7 +207,9 @@ class Case:
     def check_reduced(self, finished):
         rows = results.stored_reduce(self.folder / "out.h5")
         assert list(rows) == list(self.ops), finished
-        Expected(self.values, self.drawn.chunks, nan=self.nan).check(rows, finished)
+        selected = mask_of(self.indices, self.whole.shape)
+        Expected(self.whole, self.drawn.chunks, nan=self.nan, selected=selected).check(rows,
+                                                                                       finished)
 
     def matrix(self):
         """One variable per column."""

@@ -13,7 +13,7 @@ from harness import OPS
 STAY_AUTO = ("output.resume", "reduce.missing", "input.conventions")
 NOT_FOR = {"reduce": (*STAY_AUTO, "product.", "gemm.", "gram."),
            "gemm": (*STAY_AUTO, "gram.", "pipeline.batch", "input.rows"),
-           "gram": (*STAY_AUTO, "pipeline.batch")}
+           "gram": (*STAY_AUTO, "pipeline.batch", "gram.weight-of")}
 
 
 def seeded(*what):

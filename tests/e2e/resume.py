@@ -16,7 +16,7 @@ from checkpoints import GEMM, expect_only_result, finished_groups, hidden, journ
 from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
                      ranks_below, run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
-                      skip_without_blas, stored)
+                      skip_without_blas, stored, stored_arrays)
 
 # 4 x 6 tiles of C. With the minimum memory, a super-tile is one tile of each rank, and takes one
 # core a tenth of a second: long enough to be observed before the next ones are finished. K begins
@@ -240,8 +240,9 @@ def test_gram():
     whole = new_folder() / "c.h5"
     first = product("gram", whole, *arguments, env=ON_HOST)
     assert begins_shallow(whole), first
-    expected = stored(whole)
+    expected, everything = stored(whole), stored_arrays(whole)
     assert expected.tobytes() == expected.T.tobytes()
+    assert {"mean", "stddev", "count"} < set(everything), set(everything)
     whole.unlink()
     folder = new_folder()
     interrupt("gram", arguments, folder, 2, 4, kill(0))  # rank 0, which writes the result file
@@ -252,6 +253,7 @@ def test_gram():
         finished, taken = go_on("gram", arguments, where, ranks)
         assert least <= taken <= tiles, finished
         assert stored(where / "c.h5").tobytes() == expected.tobytes(), finished
+        assert stored_arrays(where / "c.h5") == everything, finished
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
 
 
@@ -392,8 +394,8 @@ def test_damaged_tiles_are_computed_again():
     tiles = len(left.tiles)
 
     def offset(folder):
-        return next(line["offset"] for lines in journals(folder) for line in lines
-                    if "offset" in line)
+        return next(line["offsets"][0] for lines in journals(folder) for line in lines
+                    if "offsets" in line)
 
     def flip(folder):
         with open(hidden(folder, "part")[0], "r+b") as part:

@@ -54,6 +54,7 @@ class Target {
 // Each target creates its seeds in its own `folder`.
 std::unique_ptr<Target> ini_target();
 std::unique_ptr<Target> units_target();
+std::unique_ptr<Target> selections_target();
 std::unique_ptr<Target> journals_target(const std::filesystem::path& folder);
 std::unique_ptr<Target> rates_target(const std::filesystem::path& folder);
 std::unique_ptr<Target> studies_target(const std::filesystem::path& folder);

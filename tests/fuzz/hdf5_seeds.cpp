@@ -309,6 +309,27 @@ void put_coordinates(const hdf5::File& file) {
   describe("t", "coordinates", "lat other");
 }
 
+/// A data set with names and coordinates of its dimensions, and with labels.
+void put_dimensions(const hdf5::File& file) {
+  put(file, "d", {{6, 4, 3}, {3, 2, 3}});
+  put(file, "lat", {{6}});
+  put(file, "lon", {{4}, {}, {}, H5T_STD_I16BE});
+  for (const char* const name : {"lat", "lon"}) test::make_scale(file, name, name);
+  test::attach_scales(file, "d", {"lat", "lon", ""});
+  const hdf5::Dataset data(H5Dopen2(file.get(), "d", H5P_DEFAULT), "d");
+  const hdf5::Dataset lon(H5Dopen2(file.get(), "lon", H5P_DEFAULT), "lon");
+  put_numbers(lon.get(), {"scale_factor", H5T_IEEE_F64LE, {0.5}});
+  const hdf5::Type text(H5Tcopy(H5T_C_S1), "type");
+  check(H5Tset_size(text.get(), H5T_VARIABLE), "type");
+  const hsize_t rank = 3;
+  const hdf5::Space space(H5Screate_simple(1, &rank, nullptr), "space");
+  const hdf5::Attribute labels(
+      H5Acreate2(data.get(), "DIMENSION_LABELS", text.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+      "attribute");
+  const char* const texts[] = {"rows", "", "x"};
+  check(H5Awrite(labels.get(), text.get(), texts), "attribute");
+}
+
 /// All files of the folder.
 Seed take(const std::string& path) {
   Seed seed;
@@ -337,6 +358,7 @@ void add_format(Format format, std::vector<Seed>& seeds) {
   add(put_groups, "soft");
   add(put_groups, "");
   add(put_coordinates, "");
+  add(put_dimensions, "d");
   add(put_lzf, "d");
   for (const Described& what : described()) {
     add([&](const hdf5::File& file) { put_described(file, what); }, "d");

@@ -20,18 +20,18 @@ constexpr auto words_file = "case.words";
 constexpr std::uint64_t max_elements = 1 << 14, max_rows = 64, max_columns = 256;
 
 void read_elements(io::Source& source) {
-  const std::uint64_t all = source.order().count(), count = std::min(all, max_elements);
+  const std::uint64_t all = source.count(), count = std::min(all, max_elements);
   source.prepare({0, all});
   source.access();
-  source.stored({0, count});
-  source.order().coordinates(all - 1);
+  source.visit_stored({0, count}, [](const Descriptor&, Range) {});
+  source.coordinates(all - 1);
   std::vector<std::byte> elements(count * size_of(source.type()));
   source.read(0, count, elements.data());
   std::vector<std::byte> slot(source.slot_bytes(count) + 4096);
   auto* const aligned = reinterpret_cast<std::byte*>(
       (reinterpret_cast<std::uintptr_t>(slot.data()) + 4095) / 4096 * 4096);
   const std::byte* const stored = source.read_stored(all - count, count, aligned);
-  if (source.conversion() == nullptr) return;
+  if (source.conversions().empty()) return;
   source.convert(all - count, count, stored, elements.data());
 }
 
@@ -103,10 +103,24 @@ class Hdf5 final : public Target {
     }
   }
 
+  /// "[1:3,lat=2:4]"
+  static std::string selection(Random& random) {
+    constexpr std::array positions = {":", "0", "-1", "1:3", "::2", "1:", "...", "1:6:3"};
+    constexpr std::array coordinates = {"lat=1:4", "lat=2", "lat=:3:2", "lon=0.5:", "lon=1", "x=1"};
+    const bool by_position = !random.one_in(3);
+    std::string text;
+    for (std::uint64_t left = random.below(3) + 1; left > 0; --left) {
+      text += text.empty() ? "[" : ",";
+      text += by_position ? random.pick(positions) : random.pick(coordinates);
+    }
+    return text + ']';
+  }
+
   static std::string words(const std::string& data, Random& random) {
     constexpr std::array types = {"auto", "f32", "f64", "i32", "i64", "i8", "u8", "u64"};
     std::string words = random.one_in(3) ? "--input.a " : "--input.data ";
     words += data;
+    if (data.find(":/") != data.npos && random.one_in(3)) words += selection(random);
     if (random.one_in(3)) words += std::string(" --input.type ") + random.pick(types);
     if (random.one_in(8)) words += " --input.read direct";
     if (random.one_in(8)) words += " --input.conventions none";

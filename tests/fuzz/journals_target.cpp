@@ -72,7 +72,9 @@ class Journals final : public Target {
     std::vector<std::byte> row(1024);
     for (const io::Checkpoint::Piece& piece : checkpoint->pieces) {
       workloads::product::tile_of(piece);
-      reader.read(piece.run, {0, 1}, {0, 8}, row.data(), 64);
+      for (const std::size_t matrix : {0, 1}) {
+        reader.read(piece.run, matrix, {0, 1}, {0, 8}, row.data(), 64);
+      }
     }
     io::expect_same_computation(*checkpoint, {{"workload", "gemm"}, {"m", "512"}}, false, {});
   }
@@ -86,19 +88,24 @@ class Journals final : public Target {
     const fs::path part = io::part_path_of(beside, uuid);
     write_file(part, "part");
     const io::RangeWriter matrix(part, any_number(random), ElementType::f32, any_number(random));
-    const auto* const stored = random.one_in(3) ? nullptr : &matrix;
+    const std::span<const io::RangeWriter> stored(&matrix, random.one_in(3) ? 0 : 1);
     io::Journal journal(beside, uuid, rank, ranks, stored, log, [] {});
     journal.begin(any_product(random), nullptr, {6, 2, workloads::product::tile_record});
     for (std::uint64_t left = random.below(6); left > 0; --left) {
-      const workloads::product::FinishedTile tile{.tile = any_number(random),
-                                                  .weighted = any_number(random),
-                                                  .squares = any_real(random),
-                                                  .worst = any_real(random),
-                                                  .detection_threshold = any_real(random),
-                                                  .unchecked = any_number(random),
-                                                  .constant = any_number(random),
-                                                  .overflowed = any_number(random),
-                                                  .infinite = any_number(random)};
+      workloads::product::FinishedTile tile{.tile = any_number(random),
+                                            .weighted = any_number(random),
+                                            .squares = any_real(random),
+                                            .worst = any_real(random),
+                                            .detection_threshold = any_real(random),
+                                            .unchecked = any_number(random),
+                                            .overflowed = any_number(random),
+                                            .infinite = any_number(random),
+                                            .counts = {.max = any_number(random)},
+                                            .counts_squares = any_real(random),
+                                            .variables = {}};
+      for (std::uint64_t variables = random.below(3); variables > 0; --variables) {
+        tile.variables.push_back({any_real(random), any_real(random), any_number(random)});
+      }
       io::FinishedPiece piece = workloads::product::piece_of(tile, random.below(2));
       if (random.one_in(4)) piece.group.reset();
       if (random.one_in(6)) piece.record.resize(random.below(9));

@@ -83,6 +83,7 @@ std::vector<std::unique_ptr<Target>> targets_in(const fs::path& folder) {
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(ini_target());
   targets.push_back(units_target());
+  targets.push_back(selections_target());
   targets.push_back(journals_target(own("journals")));
   targets.push_back(rates_target(own("rates")));
   targets.push_back(studies_target(own("studies")));

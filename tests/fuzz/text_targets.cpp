@@ -166,7 +166,7 @@ class Units final : public Target {
     const char* const nothing[] = {nullptr};
     const CommandLine line = table_.parse_command_line({"--input.shape", text});
     const auto source = io::open_source(table_.resolve(line, nothing, std::nullopt));
-    source->order().coordinates(source->order().count() - 1);
+    source->coordinates(source->count() - 1);
   }
 
   OptionTable table_ = cli::all_options();

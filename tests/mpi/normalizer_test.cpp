@@ -1,12 +1,17 @@
 // Shifts and scales of variables: a function of the data alone, the same on any number of ranks; a
-// second pass only for variables that need one.
-#include "workloads/product/engine/normalizer.hpp"
+// second pass only for variables that need one, and one without the samples that lack values.
+#include "workloads/product/engine/normalization/normalizer.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,7 +20,9 @@
 #include "io/source/generator_source.hpp"
 #include "kernels/data/generate.hpp"
 #include "mpi/host_options.hpp"
+#include "support/matrices.hpp"
 #include "support/session.hpp"
+#include "support/temporary_folder.hpp"
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads::product {
@@ -26,22 +33,19 @@ using test::session;
 constexpr std::uint64_t variables = 900, samples = 6000;  // two rows of tiles
 
 /// Doubles by a function of sample and variable.
-class FunctionSource final : public io::Source {
+class FunctionSource final : public io::RowMajorSource {
  public:
   using Function = std::function<double(std::uint64_t sample, std::uint64_t variable)>;
 
   FunctionSource(Function function, bool variables_are_rows)
-      : shape_(
-            Generator::uniform, ElementType::f64,
-            variables_are_rows ? std::vector{variables, samples} : std::vector{samples, variables},
-            1),
+      : RowMajorSource(variables_are_rows ? io::Extents{variables, samples}
+                                          : io::Extents{samples, variables}),
         function_(std::move(function)),
         rows_(variables_are_rows) {}
 
-  const std::string& name() const override { return shape_.name(); }
-  ElementType type() const override { return shape_.type(); }
-  const io::ElementOrder& order() const override { return shape_.order(); }
-  const std::string& access() const override { return shape_.access(); }
+  const std::string& name() const override { return name_; }
+  ElementType type() const override { return ElementType::f64; }
+  const std::string& access() const override { return name_; }
   std::uint64_t stored_bytes() const override { return 0; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
     const std::uint64_t columns = rows_ ? samples : variables;
@@ -53,7 +57,7 @@ class FunctionSource final : public io::Source {
   }
 
  private:
-  io::GeneratorSource shape_;
+  std::string name_ = "function of the tests";
   Function function_;
   bool rows_;
 };
@@ -73,13 +77,15 @@ struct Normalizing : testing::Test {
   runtime::Runtime runtime_{session(), options_, log_};
   const pipeline::StagingSizes staging_ =
       pipeline::staging_sizes(runtime_.options, runtime_.resources);
+  const test::TemporaryFolder folder_;
+  const std::filesystem::path result_ = folder_ / "C.h5";
+  static constexpr auto uuid = "12345678-1234-4123-8123-000000000000";
 
   Operands operands_of(const FunctionSource::Function& function, gemm::Precision precision,
                        bool variables_are_rows) const {
     Operands operands;
     for (auto* const matrix : {&operands.a, &operands.b}) {
-      *matrix = std::make_unique<io::Matrix>(
-          std::make_unique<FunctionSource>(function, variables_are_rows));
+      *matrix = test::matrix_of(std::make_unique<FunctionSource>(function, variables_are_rows));
     }
     operands.symmetric = operands.center = true;
     operands.transpose_a = !variables_are_rows;
@@ -87,28 +93,51 @@ struct Normalizing : testing::Test {
     operands.precision = precision;
     operands.m = operands.n = variables;
     operands.k = samples;
-    operands.alpha = 1.0 / (samples - 1);
+    operands.divisor = Divisor::n_minus_1;
     return operands;
+  }
+
+  /// The sum of the checksums of the tiles that a later run would take over from this rank.
+  std::uint64_t checksum_of(io::Journal& journal) const {
+    EXPECT_TRUE(journal.sync());
+    std::ifstream file(io::journal_path_of(result_, uuid, 0));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::uint64_t sum = 0;
+    const auto checkpoint = io::parse_checkpoint(result_, text);
+    for (std::size_t i = 0; checkpoint && i < checkpoint->pieces.size(); ++i) {
+      sum += tile_of(checkpoint->pieces[i])->weighted;
+    }
+    return sum;
   }
 
   /// On all ranks.
   Result run(const FunctionSource::Function& function, gemm::Precision precision,
-             bool variables_are_rows = false) {
+             bool variables_are_rows = false, io::Journal* journal = nullptr) {
     const Operands operands = operands_of(function, precision, variables_are_rows);
+    Normalizer normalizer(runtime_, operands, staging_.readers);
+    return run(operands, normalizer, journal);
+  }
+
+  Result run(const Operands& operands, Normalizer& normalizer, io::Journal* journal = nullptr) {
     const Problem problem =
         problem_of(operands, options_, static_cast<std::uint64_t>(session().size()),
                    {std::uint64_t{1} << 30}, Backend::host);
     const Plan plan =
         make_plan(problem, {1e9, 1e9, 1e9, 1e12}, static_cast<std::uint64_t>(session().rank()));
-    const auto library = gemm::make_multiply_plan(precision, problem.tile, Backend::host);
-    Engine product(runtime_, operands, plan, *library, staging_, nullptr, nullptr);
-    Normalizer normalizer(runtime_, operands, staging_.readers);
+    const auto library = gemm::make_multiply_plan(operands.precision, problem.tile, Backend::host);
+    Engine product(runtime_, operands, plan, *library, staging_, {}, journal);
     normalizer.run(product);
     EXPECT_EQ(product.checks().failure, "");
     EXPECT_EQ(normalizer.passes() > 1, normalizer.renormalized() > 0);
+    const CheckSummary checks = product.checks();
+    if (journal != nullptr) {
+      EXPECT_EQ(checksum_of(*journal), checks.checksum);
+    }
+    const auto constant = std::ranges::count_if(
+        checks.variables, [](const auto& of) { return of.statistics.is_constant(); });
     return {session().sum(product.checksum()), normalizer.renormalized(),
-            session().sum(product.checks().constant), normalizer.passes(),
-            session().sum(product.checks().unchecked)};
+            session().sum(static_cast<std::uint64_t>(constant)), normalizer.passes(),
+            session().sum(checks.unchecked)};
   }
 };
 
@@ -169,7 +198,9 @@ TEST_F(Normalizing, OnlyVariablesThatNeedItAreRenormalized) {
     if (variable == 501) return sample < 2 * first_samples ? x + 1e5 : x;  // within its own spread
     return x;
   };
-  const Result got = run(function, gemm::Precision::fp32);
+  io::Journal journal(result_, uuid, 0, 1, {}, log_, [] {});
+  journal.begin({}, nullptr, {100, 10, tile_record});
+  const Result got = run(function, gemm::Precision::fp32, false, &journal);
   EXPECT_EQ(got.renormalized, 3U);
   EXPECT_EQ(got.passes, 2U);
   EXPECT_EQ(got.constant, 0U);
@@ -240,6 +271,62 @@ TEST(Shifts, OfIntegersKeepWhatDoublesLose) {
   EXPECT_EQ(last.part, 7);
   EXPECT_EQ(integer_shift(0, 1e300).whole, INT64_MAX);
   EXPECT_EQ(integer_shift(-5, -0x1p63).whole, INT64_MIN);
+}
+
+/// If a sample that lacks a value is one of the first, or not, and if samples are found before a
+/// pass, or by its sums.
+TEST_F(Normalizing, SamplesThatLackValuesAreLeftOut) {
+  constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+  for (const std::uint64_t sample : {std::uint64_t{7}, samples - 3}) {
+    const auto function = [&](std::uint64_t s, std::uint64_t v) {
+      if (sample == 7 && v == 500) return missing;  // has no value at all
+      return s == sample && v % 400 == 3 ? missing : noise(s, v);
+    };
+    std::vector<std::uint64_t> checksums;
+    for (const bool rows : {false, true}) {
+      Operands operands = operands_of(function, gemm::Precision::fp32, rows);
+      operands.missing = Missing::complete;
+      for (const bool first : {false, true}) {
+        Normalizer normalizer(runtime_, operands, staging_.readers);
+        if (first) normalizer.find_samples();
+        for (int repetition = 0; repetition < 2; ++repetition) {
+          checksums.push_back(run(operands, normalizer).checksum);
+        }
+        const Samples& found = normalizer.samples();
+        EXPECT_EQ(found.count, samples - 1);
+        EXPECT_EQ(found.total, samples - 1);
+        EXPECT_EQ(found.alpha, 1.0 / (samples - 2));
+        EXPECT_FALSE(found.counts(sample));
+        EXPECT_EQ(found.missing[3], 1U);
+        EXPECT_EQ(found.empty,
+                  sample == 7 ? std::vector<std::uint64_t>{500} : std::vector<std::uint64_t>());
+      }
+    }
+    const auto all = session().gather(checksums);
+    for (const std::uint64_t each : all) EXPECT_EQ(each, checksums[0]);
+  }
+}
+
+/// Large numbers that nearly cancel do not hide small ones.
+TEST_F(Normalizing, MeansOfSamplesAreExact) {
+  const auto function = [](std::uint64_t s, std::uint64_t v) {
+    const double whole = std::floor(std::ldexp(noise(s, v / 4), 20));
+    return v % 4 == 0 ? -0x1p35 * whole : v % 4 == 2 ? 0x1p35 * whole : whole;
+  };
+  for (const bool rows : {false, true}) {
+    Operands operands = operands_of(function, gemm::Precision::fp64, rows);
+    operands.center = false;
+    operands.center_over_variables = true;
+    const SampleScan scan = scan_samples(runtime_, operands, staging_.readers);
+    ASSERT_EQ(scan.means.size(), samples);
+    for (std::uint64_t s = 0; s < samples; s += 97) {
+      std::int64_t sum = 0;
+      for (std::uint64_t v = 0; v < variables; ++v) {
+        sum += static_cast<std::int64_t>(function(s, v));
+      }
+      ASSERT_EQ(scan.means[s].part, static_cast<double>(sum) / variables) << s;
+    }
+  }
 }
 
 }  // namespace

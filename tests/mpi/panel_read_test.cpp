@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "mpi/host_options.hpp"
+#include "support/matrices.hpp"
 #include "support/session.hpp"
 #include "support/uniform_source.hpp"
 #include "workloads/product/engine/panel_rates.hpp"
@@ -40,8 +41,8 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   runtime::Runtime runtime(session(), options, log);
   std::atomic<std::uint64_t> a = 0, b = 0;
   Operands operands;
-  operands.a = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(m, k, a));
-  operands.b = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(k, n, b));
+  operands.a = test::matrix_of(std::make_unique<CountedSource>(m, k, a));
+  operands.b = test::matrix_of(std::make_unique<CountedSource>(k, n, b));
   operands.precision = gemm::Precision::fp32;
   operands.m = m;
   operands.n = n;

@@ -22,9 +22,11 @@
 #include "mpi/faulty_backend.hpp"
 #include "mpi/host_options.hpp"
 #include "support/errors.hpp"
+#include "support/matrices.hpp"
 #include "support/session.hpp"
 #include "support/temporary_folder.hpp"
 #include "workloads/product/engine/engine.hpp"
+#include "workloads/product/engine/normalization/samples.hpp"
 
 namespace shardstream::workloads::product {
 
@@ -54,10 +56,11 @@ inline Box layers_alone() {
   return {1, 1, static_cast<std::uint64_t>(session().size())};
 }
 
-/// The downloads of a rank. For each tile in turn: its mirror, the device's verdict, the tile
-/// itself. After the last tile: the checksums of all batches.
+/// The downloads of a rank. For each tile in turn: its mirror, the device's verdict, the sums of
+/// scaled variables and of their squares, the tile itself. After the last tile: the checksums of
+/// all batches.
 struct Download {
-  enum class Of { mirror, report, tile, sums } of;
+  enum class Of { mirror, report, variables, tile, sums } of;
   TileIndex tile;
   std::uint64_t start, rows, row_bytes;
 
@@ -92,7 +95,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
                 const std::optional<Box>& box = std::nullopt, bool scale = false) {
     product_.reset();
     const auto matrix = [&](std::uint64_t rows, std::uint64_t columns, std::uint64_t seed) {
-      return std::make_unique<io::Matrix>(std::make_unique<io::GeneratorSource>(
+      return test::matrix_of(std::make_unique<io::GeneratorSource>(
           Generator::uniform, type_, std::vector{rows, columns}, seed));
     };
     operands_ = {};
@@ -120,16 +123,18 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
                           .backend = Backend::host}};
     plan_ = plan_of(session().rank());
     library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, Backend::host);
-    to_.reset();
+    to_.clear();
     if (symmetric) {
       const std::string file = folder_ / "C";
       std::ofstream(file).close();
-      to_.emplace(file, 0, gemm::accumulator_type(GetParam()), sizes.n);
+      to_.emplace_back(file, 0, gemm::accumulator_type(GetParam()), sizes.n);
     }
     product_.emplace(runtime_, operands_, plan_, *library_,
-                     pipeline::staging_sizes(runtime_.options, runtime_.resources),
-                     to_ ? &*to_ : nullptr, journal);
-    if (scale) product_->normalize({.shift = {}, .scale = scales()});
+                     pipeline::staging_sizes(runtime_.options, runtime_.resources), to_, journal);
+    if (scale) {
+      samples_ = all_samples(operands_);
+      product_->normalize({.shift = {}, .scale = scales(), .samples = &samples_});
+    }
     last_with_tiles_ =
         static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
     ASSERT_EQ(plan_.super_tiles(), 1U);
@@ -216,7 +221,10 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     for (const TileIndex tile : owned(plan)) {
       const Place place = place_of(tile);
       if (has_mirror(tile)) add(Of::mirror, tile, place.columns.count, row);
-      add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
+      add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 5 * sizeof(std::uint64_t));
+      for (int i = 0; i < 2 && operands_.scale && tile.row == tile.column; ++i) {
+        add(Of::variables, tile, place.rows.count, sizeof(double));
+      }
       add(Of::tile, tile, place.rows.count, row);
     }
     add(Of::sums, {}, plan.part.blocks.count, plan.shape.batch_checksums() * sizeof(std::uint64_t));
@@ -279,10 +287,11 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
   Faults faults_;
   runtime::Runtime runtime_{session(), options_, log_};
   Operands operands_;
+  Samples samples_;
   Problem problem_;
   Plan plan_;
   std::unique_ptr<gemm::MultiplyPlan> library_;
-  std::optional<io::RangeWriter> to_;
+  std::vector<io::RangeWriter> to_;
   std::optional<Engine> product_;
   int last_with_tiles_ = -1;
 };

@@ -181,6 +181,23 @@ TEST_P(ProductFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   }
 }
 
+TEST_P(ProductFaults, ACorruptedDownloadOfSumsNamesItsVariables) {
+  if (is_exact(GetParam())) GTEST_SKIP() << "whole numbers are not scaled";
+  multiply(square, Decomposition::rows, true, nullptr, std::nullopt, true);
+  const int where = last_with_tiles_;
+  int tested = 0;
+  for (const Download& one : downloads(plan_of(where))) {
+    if (one.of != Download::Of::variables) continue;
+    const Range rows = place_of(one.tile).rows;
+    for (const std::uint64_t byte : {one.start, one.end() - 1}) {
+      EXPECT_TRUE(names(failure_with({.download = Flip{byte, 0}}, where), "host",
+                        fmt::format("variables {} to {}", rows.first, last_of(rows))));
+      ++tested;
+    }
+  }
+  EXPECT_GE(tested, 4);
+}
+
 TEST_P(ProductFaults, ACorruptedDownloadNamesItsRows) {
   const auto expect_named = [&] {
     const int where = last_with_tiles_;
@@ -228,7 +245,7 @@ TEST_P(ProductFaults, ACorruptedVerdictIsNeverAPass) {
 /// Otherwise a resumed run would take them over.
 TEST_P(ProductFaults, WrongTilesAreNotInTheCheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
-    io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
+    io::Journal journal(folder_ / "C.h5", uuid, 0, 1, {}, log_, [] {});
     journal.begin({}, nullptr, {100, 10, tile_record});
     multiply(usual, Decomposition::rows, false, &journal);
     run(faults, last_with_tiles_);

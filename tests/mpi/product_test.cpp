@@ -27,12 +27,13 @@
 #include "support/forwarding_communicator.hpp"
 #include "support/forwarding_device.hpp"
 #include "support/forwarding_stream.hpp"
+#include "support/matrices.hpp"
 #include "support/session.hpp"
 #include "support/uniform_source.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
 #include "workloads/product/engine/copy_rows.hpp"
-#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/normalization/normalizer.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -135,7 +136,8 @@ struct Prepared {
 
   /// C is not stored.
   std::unique_ptr<Engine> make() {
-    return std::make_unique<Engine>(runtime, operands, plan, *library, staging, nullptr, nullptr);
+    return std::make_unique<Engine>(runtime, operands, plan, *library, staging,
+                                    std::span<const io::RangeWriter>(), nullptr);
   }
   /// Allocates everything and runs once. This rank's part of C's checksum.
   std::uint64_t run() {
@@ -186,6 +188,12 @@ std::vector<Case> cases() {
                         {"--gram.of", "rows", "--gram.center", "true", "--gram.scale", "true"})});
   }
   all.push_back({"mirrored", true, samples});
+  const std::vector<std::string> centred = with(unstored, {"--gram.center", "true"});
+  all.push_back(
+      {"complete samples", true, with(with(samples, centred), {"--gram.missing", "complete"})});
+  all.push_back(
+      {"centred over the variables", true,
+       with(with(turned, centred), {"--gram.of", "rows", "--gram.center-over", "variables"})});
   all.push_back(
       {"transposed", false,
        with(with(sizes, unstored), {"--gemm.transpose-a", "true", "--gemm.transpose-b", "true"})});
@@ -348,8 +356,8 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
   // In launches of four tiles for each of two threads.
   if (sweep == Sweep::all) wanted = ceil_div(first_tiles, 8) * (blocks - 1);
   const std::uint64_t last = plan.shape.depth({0, blocks - 1}).count;
-  prepared.operands.a = std::make_unique<io::Matrix>(
-      std::make_unique<LateSource>(1700, 2560, last, prepared.products, wanted));
+  prepared.operands.a =
+      test::matrix_of(std::make_unique<LateSource>(1700, 2560, last, prepared.products, wanted));
   const auto product = prepared.make();
   product->load();
   for (int round = 0; round < 2; ++round) {  // the second is not held back

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "io/source/contiguous_source.hpp"
+#include "io/source/dataset/contiguous_source.hpp"
 #include "io/source/generator_source.hpp"
 #include "support/conversions.hpp"
 #include "support/pipeline_inputs.hpp"
@@ -48,7 +48,7 @@ class SourceCeilings : public testing::Test {
   io::ContiguousSource open(ReadWay way) const {
     const Descriptor file(path_, O_WRONLY | O_CREAT, 0600);
     EXPECT_TRUE(file.write_at(0, std::vector<std::byte>(2048 + count * 4)));
-    return {"it", test::unchanged(ElementType::f32), {4, 0}, io::ElementOrder({count}, {count}),
+    return {"it", test::unchanged(ElementType::f32), {4, 0}, io::unnamed_dimensions({count}),
             {},   Descriptor(path_, O_RDONLY),       2048,   way};
   }
 

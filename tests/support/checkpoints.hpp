@@ -62,7 +62,7 @@ class Checkpoints : public testing::Test {
   /// All ranks of a run in one process.
   struct Run {
     ResultFile file;
-    std::optional<RangeWriter> matrix;
+    std::vector<RangeWriter> matrices;
     std::vector<std::unique_ptr<Journal>> journals;
     int told = 0;
 
@@ -70,12 +70,11 @@ class Checkpoints : public testing::Test {
         : file(test.result_, Overwrite::never, id(uuid), 1 << 16) {
       if (stores) {
         const auto offset = file.dataset("/results", "C", ElementType::f32, rows, columns);
-        matrix.emplace(file.part_path(), offset, ElementType::f32, columns);
+        matrices.emplace_back(file.part_path(), offset, ElementType::f32, columns);
       }
       for (int rank = 0; rank < ranks; ++rank) {
-        journals.push_back(std::make_unique<Journal>(test.result_, id(uuid), rank, ranks,
-                                                     matrix ? &*matrix : nullptr, test.log_,
-                                                     [this] { ++told; }));
+        journals.push_back(std::make_unique<Journal>(test.result_, id(uuid), rank, ranks, matrices,
+                                                     test.log_, [this] { ++told; }));
       }
     }
     void begin(const Checkpoint* earlier = nullptr) {
@@ -84,7 +83,7 @@ class Checkpoints : public testing::Test {
     void write(float first) const {
       std::vector<float> values(rows * columns);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
-      matrix->write(0, std::as_bytes(std::span(values)));
+      matrices[0].write(0, std::as_bytes(std::span(values)));
     }
   };
 
@@ -135,7 +134,7 @@ class Checkpoints : public testing::Test {
     const Checkpoint::Run& run = checkpoint.runs.at(piece.run);
     float first = 0;
     std::ifstream file(run.part, std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(run.offset.value()));
+    file.seekg(static_cast<std::streamoff>(run.offsets.at(0)));
     file.read(reinterpret_cast<char*>(&first), sizeof(first));
     EXPECT_TRUE(file.good());
     return first;

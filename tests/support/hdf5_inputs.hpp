@@ -55,6 +55,37 @@ inline void make_group(const hdf5::File& file, const std::string& name) {
   hdf5::Group(H5Gcreate2(file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group");
 }
 
+/// Makes the data set `name` a dimension scale.
+inline void make_scale(const hdf5::File& file, const std::string& name,
+                       const std::string& scale_name) {
+  const hdf5::Lock lock;
+  const hdf5::Dataset dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "H5Dopen2");
+  hdf5::write_fixed_attribute(dataset.get(), "CLASS", "DIMENSION_SCALE");
+  hdf5::write_fixed_attribute(dataset.get(), "NAME", scale_name);
+}
+
+/// Attaches one scale to each dimension of the data set `name`; none if its path is empty.
+inline void attach_scales(const hdf5::File& file, const std::string& name,
+                          const std::vector<std::string>& scales) {
+  const hdf5::Lock lock;
+  const hdf5::Dataset dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "H5Dopen2");
+  const hdf5::Type list(H5Tvlen_create(H5T_STD_REF_OBJ), "H5Tvlen_create");
+  std::vector<hobj_ref_t> references(scales.size());
+  std::vector<hvl_t> lists(scales.size());
+  for (std::size_t d = 0; d < scales.size(); ++d) {
+    if (scales[d].empty()) continue;
+    hdf5::check(H5Rcreate(&references[d], file.get(), scales[d].c_str(), H5R_OBJECT, -1),
+                scales[d]);
+    lists[d] = {1, &references[d]};
+  }
+  const hsize_t rank = scales.size();
+  const hdf5::Space space(H5Screate_simple(1, &rank, nullptr), "space");
+  const hdf5::Attribute attribute(H5Acreate2(dataset.get(), "DIMENSION_LIST", list.get(),
+                                             space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                                  "DIMENSION_LIST");
+  hdf5::check(H5Awrite(attribute.get(), list.get(), lists.data()), "H5Awrite");
+}
+
 /// 0, 1, 2, … as T.
 template <class T>
 std::vector<T> counting(std::size_t count, T first = 0) {

@@ -42,7 +42,7 @@ std::vector<T> read(const Source& source, std::uint64_t first, std::uint64_t cou
 
 template <class T>
 std::vector<T> read(const Source& source) {
-  return read<T>(source, 0, source.order().count());
+  return read<T>(source, 0, source.count());
 }
 
 /// The message of the error that opening gives.

@@ -9,14 +9,14 @@
 
 namespace shardstream::test {
 
-class UniformSource : public io::Source {
+class UniformSource : public io::RowMajorSource {
  public:
   UniformSource(std::uint64_t rows, std::uint64_t columns)
-      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1) {}
+      : RowMajorSource({rows, columns}),
+        inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1) {}
 
   const std::string& name() const override { return inner_.name(); }
   ElementType type() const override { return inner_.type(); }
-  const io::ElementOrder& order() const override { return inner_.order(); }
   const std::string& access() const override { return inner_.access(); }
   std::uint64_t stored_bytes() const override { return 0; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {

@@ -67,8 +67,9 @@ TEST_F(Checkpoints, IgnoreImpossibleValues) {
   };
   const auto journal = [&](const std::string& ranks, const std::string& piece) {
     JournalChecksum checksum;
-    const std::string head = line(checksum, journal_start(id("old"), 0) + "\"ranks\":" + ranks +
-                                                ",\"offset\":8,\"restarts\":0,\"fingerprint\":[]}");
+    const std::string head =
+        line(checksum, journal_start(id("old"), 0) + "\"ranks\":" + ranks +
+                           ",\"offsets\":[8],\"restarts\":0,\"fingerprint\":[]}");
     const std::string entry = line(checksum, piece);
     return head + entry + line(checksum, "{\"group\":0}");
   };
@@ -211,7 +212,7 @@ TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
     Run run(*this, "old", 1);
     run.begin();
     run.file.keep();
-    last = std::make_unique<Journal>(result_, id("old"), 1, 2, &*run.matrix, log, [] {});
+    last = std::make_unique<Journal>(result_, id("old"), 1, 2, run.matrices, log, [] {});
     last->begin(product, nullptr, extent);
   }
   const auto before = entries();
@@ -281,7 +282,7 @@ TEST_F(Checkpoints, WithoutStoredPiecesKeepTheirRecords) {
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), Numbers{3});
   EXPECT_EQ(checkpoint->pieces[0].record, piece(3, 0).record);
-  EXPECT_FALSE(checkpoint->runs[0].offset);
+  EXPECT_TRUE(checkpoint->runs[0].offsets.empty());
 }
 
 }  // namespace

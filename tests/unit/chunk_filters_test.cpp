@@ -131,7 +131,7 @@ TEST(ChunkFilters, UnknownFiltersAreLeftToHdf5) {
 // ---------------------------------------------------------------- shared chunks
 
 TEST(DecodedChunks, AreDecodedOnceAndFreedWhenRead) {
-  DecodedChunks chunks(4, 100);
+  DecodedChunks chunks(4, 100, std::make_shared<DecodingMemory>());
   auto found = chunks.find(7);
   ASSERT_TRUE(found.claim);
   EXPECT_FALSE(chunks.find(7).claim) << "another thread decodes it";
@@ -145,7 +145,7 @@ TEST(DecodedChunks, AreDecodedOnceAndFreedWhenRead) {
 }
 
 TEST(DecodedChunks, AFailureLeavesTheChunkToTheNext) {
-  DecodedChunks chunks(4, 100);
+  DecodedChunks chunks(4, 100, std::make_shared<DecodingMemory>());
   std::thread waiting;
   {
     const auto found = chunks.find(7);
@@ -158,13 +158,17 @@ TEST(DecodedChunks, AFailureLeavesTheChunkToTheNext) {
   waiting.join();
 }
 
-TEST(DecodedChunks, MemoryIsBounded) {
-  DecodedChunks chunks(3, 100);
-  for (std::uint64_t number = 0; number < 10; ++number) {
+/// Decodes the chunks from 0 to `count` - 1, of which reads then use a part.
+void decode(DecodedChunks& chunks, std::uint64_t count) {
+  for (std::uint64_t number = 0; number < count; ++number) {
     auto found = chunks.find(number);
-    ASSERT_TRUE(found.claim);
-    std::move(*found.claim).keep(chunks.memory(), 10);
+    std::move(found.claim.value()).keep(chunks.memory(), 10);
   }
+}
+
+TEST(DecodedChunks, MemoryIsBounded) {
+  DecodedChunks chunks(3, 100, std::make_shared<DecodingMemory>());
+  decode(chunks, 10);
   std::uint64_t kept = 0;
   for (std::uint64_t number = 10; number-- > 0;) {
     if (chunks.find(number).bytes) ++kept;
@@ -172,8 +176,27 @@ TEST(DecodedChunks, MemoryIsBounded) {
   EXPECT_EQ(kept, 3U);
 }
 
+TEST(DecodedChunks, OfSeveralFilesShareTheirMemory) {
+  const auto memory = std::make_shared<DecodingMemory>(1000);
+  DecodedChunks others(32, 100, memory);
+  {
+    DecodedChunks first(32, 100, memory);
+    decode(first, 6);
+    EXPECT_TRUE(memory->has_room(400));
+    EXPECT_FALSE(memory->has_room(401));
+    decode(others, 10);
+    EXPECT_FALSE(memory->has_room(1));
+    DecodedChunks third(32, 100, memory);
+    decode(third, 10);
+    EXPECT_TRUE(third.find(9).bytes && third.find(8).bytes) << "each file has room for two";
+    EXPECT_TRUE(first.find(0).bytes);
+  }
+  EXPECT_TRUE(memory->has_room(600)) << "closed files have none";
+  EXPECT_FALSE(memory->has_room(601));
+}
+
 TEST(DecodedChunks, NothingIsDecodedAheadWithoutRoom) {
-  DecodedChunks chunks(2, 100);
+  DecodedChunks chunks(2, 100, std::make_shared<DecodingMemory>());
   for (const std::uint64_t number : {1, 2}) {
     auto ahead = chunks.find_ahead(number);
     ASSERT_TRUE(ahead);

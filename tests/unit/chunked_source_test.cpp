@@ -10,11 +10,12 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/source/hdf5_source.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "io/source/matrix.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
+#include "support/rectangles.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
@@ -72,7 +73,7 @@ Bytes read(const Source& source, Range elements) {
 Bytes read(const Source& source, Range rows, Range columns, std::uint64_t gap) {
   const std::uint64_t pitch = (columns.count + gap) * size_of(source.type());
   Bytes bytes(rows.count * pitch, std::byte{77});
-  source.read_rectangle(rows, columns, bytes.data(), pitch);
+  test::read_rectangle(source, rows, columns, bytes.data(), pitch);
   return bytes;
 }
 
@@ -84,7 +85,7 @@ void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> typ
   ASSERT_TRUE(names(ours->access(), "parallel"));
   ASSERT_TRUE(names(hdf5->access(), "H5Dread"));
   ASSERT_EQ(ours->type(), hdf5->type());
-  const std::uint64_t all = ours->order().count();
+  const std::uint64_t all = ours->count();
   ASSERT_EQ(read(*ours, {0, all}), read(*hdf5, {0, all}));
   ours->prepare({0, all});
   for (const std::uint64_t piece : {all / 2 + 1, all / 23 + 1}) {
@@ -93,9 +94,9 @@ void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> typ
       ASSERT_EQ(read(*ours, elements), read(*hdf5, elements)) << first << " + " << elements.count;
     }
   }
-  const auto& shape = ours->order().shape();
+  const auto& shape = ours->shape();
   if (shape.size() > 2) return;
-  const auto our_rows = open(file, ReadWay::automatic, type, ReadOrder::rectangles, path, rows);
+  const auto our_rows = open(file, ReadWay::automatic, type, ReadOrder::blocks, path, rows);
   const std::uint64_t height = shape[0], width = shape.size() == 2 ? shape[1] : 1;
   our_rows->prepare({0, all});
   for (const Range band : {Range{0, height}, Range{height / 3, height / 2}, Range{height - 1, 1}}) {
@@ -311,12 +312,12 @@ TEST_F(ChunkedSources, FiltersThatAChunkOmitsAreNotApplied) {
     hdf5::check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 6, second, 320, shuffled.data()), "write");
   });
   expect_as_from_hdf5(file_);
-  const auto source = open(file_, ReadWay::automatic, {}, ReadOrder::rectangles);
+  const auto source = open(file_, ReadWay::automatic, {}, ReadOrder::blocks);
   for (const auto& [row, column] : {std::pair{8, 10}, {16, 20}}) {
     std::vector<float> values(80);
-    source->read_rectangle({static_cast<std::uint64_t>(row), 8},
-                           {static_cast<std::uint64_t>(column), 10},
-                           reinterpret_cast<std::byte*>(values.data()), 40);
+    test::read_rectangle(*source, {static_cast<std::uint64_t>(row), 8},
+                         {static_cast<std::uint64_t>(column), 10},
+                         reinterpret_cast<std::byte*>(values.data()), 40);
     EXPECT_EQ(values, plain);
   }
 }
@@ -361,11 +362,7 @@ TEST_F(ChunkedSources, DamagedChunksAreNamed) {
                   "damage");
     });
     const auto source = open(file_, ReadWay::automatic);
-    const auto message = error_of(
-        [&] {
-          read(*source, {0, source->order().count()});
-        },
-        ExitCode::failed);
+    const auto message = error_of([&] { read(*source, {0, source->count()}); }, ExitCode::failed);
     EXPECT_TRUE(names(message, file_ + ":/x", "[8, 20]"));
     read(*source, {0, 8 * 53});  // the chunks before it are sound
   }
@@ -406,17 +403,17 @@ TEST_F(ChunkedSources, ThreadsThatShareChunksGetTheSameBits) {
     SCOPED_TRACE(filter);
     make(H5T_NATIVE_FLOAT, {{700, 300}, {100, 300}, set});
     const auto hdf5 = open(file_, ReadWay::by_hdf5);
-    const std::uint64_t all = hdf5->order().count();
+    const std::uint64_t all = hdf5->count();
     const auto source = open(file_, ReadWay::automatic);
-    const auto rectangles = open(file_, ReadWay::automatic, {}, ReadOrder::rectangles);
+    const auto blocks = open(file_, ReadWay::automatic, {}, ReadOrder::blocks);
     source->prepare({0, all});
-    rectangles->prepare({0, all});
+    blocks->prepare({0, all});
     const Bytes expected = read(*hdf5, {0, all});
     for (int pass = 0; pass < 2; ++pass) {
       Bytes elements(expected.size()), rows(expected.size());
       parallel_for(100, 4, [&](std::uint64_t piece) {
         source->read(piece * 2100, 2100, elements.data() + piece * 8400);
-        rectangles->read_rectangle({piece * 7, 7}, {0, 300}, rows.data() + piece * 8400, 1200);
+        test::read_rectangle(*blocks, {piece * 7, 7}, {0, 300}, rows.data() + piece * 8400, 1200);
       });
       EXPECT_EQ(elements, expected);
       EXPECT_EQ(rows, read(*hdf5, {0, 700}, {0, 300}, 0));

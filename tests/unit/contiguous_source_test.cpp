@@ -1,5 +1,5 @@
 // Both ways to read a contiguous data set give the same bytes, from any offset to any address.
-#include "io/source/contiguous_source.hpp"
+#include "io/source/dataset/contiguous_source.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/conversions.hpp"
 #include "support/errors.hpp"
@@ -44,7 +44,7 @@ class ContiguousSources : public testing::Test {
     return {"it",
             test::unchanged(type),
             {size_of(type), 0},
-            ElementOrder({count}, {count}),
+            unnamed_dimensions({count}),
             {},
             Descriptor(path_, O_RDONLY),
             offset,
@@ -89,7 +89,7 @@ TEST_F(ContiguousSources, BothWaysGiveTheSameBytes) {
       for (const std::uint64_t offset : {0, 1, 511, 512, 2048, 4095, 4096, 4097, 70'000}) {
         const auto source = open(type, offset, way);
         EXPECT_EQ(source.access(), way == ReadWay::direct ? direct_access : cached_access);
-        const std::uint64_t all = source.order().count();
+        const std::uint64_t all = source.count();
         for (const Range elements :
              {Range{0, 1}, Range{0, 1000}, Range{3, 1}, Range{511, 513}, Range{1000, 65'536},
               Range{all - 1, 1}, Range{all - 777, 777}, Range{0, all}}) {
@@ -120,7 +120,7 @@ TEST_F(ContiguousSources, ManyThreadsMayReadDirect) {
 TEST_F(ContiguousSources, ATruncatedFileIsReportedInBothWays) {
   const auto expect_truncated = [](const auto& read) {
     const std::string message = error_of(read, ExitCode::failed);
-    EXPECT_TRUE(names(message, "truncated", "elements 1000 to 50999"));
+    EXPECT_TRUE(names(message, "truncated", "50000 bytes"));
   };
   for (const auto way : {ReadWay::cached, ReadWay::direct}) {
     if (way == ReadWay::direct && !can_read_direct()) {
@@ -146,7 +146,7 @@ TEST_F(ContiguousSources, AutomaticReadsColdDataDirect) {
   EXPECT_EQ(source.access(), cached_access);
   source.prepare({0, half});
   EXPECT_EQ(source.access(), direct_access);
-  EXPECT_TRUE(source.stored({0, half})->past_cache);
+  EXPECT_TRUE(source.file_reads()->past_cache);
   expect_same_bytes(source, 0, {0, half});
   // Direct reads do not fill the page cache; reads through it do, with the bytes that are read.
   source.prepare({0, half});
@@ -155,7 +155,7 @@ TEST_F(ContiguousSources, AutomaticReadsColdDataDirect) {
   expect_same_bytes(through, 0, {0, half});
   source.prepare({0, half});
   EXPECT_EQ(source.access(), cached_access);
-  EXPECT_FALSE(source.stored({0, half})->past_cache);
+  EXPECT_FALSE(source.file_reads()->past_cache);
   EXPECT_EQ(source.slot_bytes(100), 100U);
   expect_same_bytes(source, 0, {0, half});
 }
@@ -173,12 +173,11 @@ TEST_F(ContiguousSources, TheRequestedWayIsKept) {
 
 /// No system supports direct reads of a file of /proc.
 TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
-  const ElementOrder order({10}, {10});
   const auto proc = [] { return Descriptor("/proc/self/status", O_RDONLY); };
   ASSERT_FALSE(DirectFile(proc()).valid());
   const auto open_proc = [&](ReadWay way) {
     const Conversion bytes = test::unchanged(ElementType::u8);
-    return ContiguousSource("it", bytes, {1, 0}, order, {}, proc(), 0, way);
+    return ContiguousSource("it", bytes, {1, 0}, unnamed_dimensions({10}), {}, proc(), 0, way);
   };
   const std::string message = error_of([&] { open_proc(ReadWay::direct); });
   EXPECT_TRUE(names(message, "--input.read", "auto", "cached"));
@@ -192,7 +191,8 @@ TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
 
 TEST_F(ContiguousSources, RangesEndInsideTheSource) {
   const auto source = open(ElementType::u8, 0, ReadWay::cached);
-  EXPECT_THROW(source.stored({bytes_.size(), 1}), ContractError);
+  EXPECT_THROW(source.visit_stored({bytes_.size(), 1}, [](const Descriptor&, Range) {}),
+               ContractError);
   EXPECT_THROW(source.read_stored(0, bytes_.size() + 1, nullptr), ContractError);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "core/error.hpp"
 #include "io/source/source.hpp"
@@ -98,9 +99,49 @@ INSTANTIATE_TEST_SUITE_P(ShapesAndBoxes, Orders,
                                          std::pair<Extents, Extents>{{3, 2, 3, 4}, {2, 2, 2, 3}},
                                          std::pair<Extents, Extents>{{2, 3, 3, 4}, {9, 1, 2, 9}}));
 
+/// Random selections of random data sets: the elements are those of the whole data set, in its
+/// order, without those that are not selected.
+TEST(ElementOrder, OfASelectionLeavesOutTheOtherElements) {
+  std::mt19937_64 random(38);
+  const auto below = [&](std::uint64_t end) { return random() % end; };
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t rank = 1 + below(4);
+    Extents shape, box;
+    Selection selection;
+    for (std::size_t d = 0; d < rank; ++d) {
+      shape.push_back(1 + below(9));
+      box.push_back(1 + below(6));
+      Axis axis{.first = below(shape[d]), .step = 1 + below(4)};
+      axis.count = 1 + below((shape[d] - 1 - axis.first) / axis.step + 1);
+      selection.push_back(axis);
+    }
+    std::vector<Extents> expected;
+    for (const Extents& at : in_order(shape, box)) {
+      bool selected = true;
+      for (std::size_t d = 0; d < rank; ++d) {
+        const Axis& axis = selection[d];
+        selected = selected && at[d] >= axis.first && at[d] <= axis.last() &&
+                   (at[d] - axis.first) % axis.step == 0;
+      }
+      if (selected) expected.push_back(at);
+    }
+    const ElementOrder order(selection, box);
+    ASSERT_EQ(order.count(), expected.size());
+    for (std::uint64_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(order.coordinates(i), expected[i]);
+    const std::uint64_t first = below(expected.size()), count = below(expected.size() - first + 1);
+    std::vector<Extents> in_blocks = covered(order.blocks(first, count));
+    for (Extents& at : in_blocks) {
+      for (std::size_t d = 0; d < rank; ++d) at[d] = selection[d][at[d]];
+    }
+    const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(first);
+    ASSERT_EQ(in_blocks, std::vector(begin, begin + static_cast<std::ptrdiff_t>(count)));
+  }
+}
+
 TEST(ElementOrder, CountsBeyond32Bits) {
   const std::uint64_t rows = (std::uint64_t{1} << 31) + 3;
-  const ElementOrder order({rows, 8}, {1 << 20, 8});
+  const ElementOrder order(Extents{rows, 8}, {1 << 20, 8});
   EXPECT_EQ(order.count(), rows * 8);
   EXPECT_EQ(order.coordinates(rows * 8 - 1), (Extents{rows - 1, 7}));
   EXPECT_EQ(order.coordinates((std::uint64_t{5} << 23) + 9), (Extents{(5 << 20) + 1, 1}));
@@ -111,13 +152,13 @@ TEST(ElementOrder, CountsBeyond32Bits) {
 }
 
 TEST(ElementOrder, RejectsTooManyElements) {
-  EXPECT_THROW(ElementOrder({}, {}), ContractError);
-  EXPECT_THROW(ElementOrder({4}, {4, 4}), ContractError);
-  EXPECT_THROW(ElementOrder({4, 0}, {4, 1}), ContractError);
-  EXPECT_THROW(ElementOrder({4}, {0}), ContractError);
-  EXPECT_THROW(ElementOrder({std::uint64_t{1} << 32, std::uint64_t{1} << 31}, {1, 1}),
+  EXPECT_THROW(ElementOrder(Extents{}, {}), ContractError);
+  EXPECT_THROW(ElementOrder(Extents{4}, {4, 4}), ContractError);
+  EXPECT_THROW(ElementOrder(Extents{4, 0}, {4, 1}), ContractError);
+  EXPECT_THROW(ElementOrder(Extents{4}, {0}), ContractError);
+  EXPECT_THROW(ElementOrder(Extents{std::uint64_t{1} << 32, std::uint64_t{1} << 31}, {1, 1}),
                ContractError);
-  const ElementOrder order({4}, {4});
+  const ElementOrder order(Extents{4}, {4});
   EXPECT_THROW(order.blocks(3, 2), ContractError);
   EXPECT_THROW(order.blocks(5, 0), ContractError);
   EXPECT_THROW(order.coordinates(4), ContractError);

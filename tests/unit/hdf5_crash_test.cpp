@@ -18,7 +18,7 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/sealed.hpp"
 #include "io/hdf5/handles.hpp"
-#include "io/source/hdf5_source.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"

@@ -120,7 +120,7 @@ TEST_F(Checkpoints, NeedDiskSpaceForTheirJournals) {
     const rlimit limit{1 << 20, 1 << 20};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
     run.journals[0]->begin(product, nullptr, {1000, 10, 5});
-    Journal large(result_, id("large"), 0, 1, nullptr, log_, [] {});
+    Journal large(result_, id("large"), 0, 1, {}, log_, [] {});
     try {
       large.begin(product, nullptr, {10'000, 10, 5});
     } catch (const UsageError&) {
@@ -150,7 +150,7 @@ TEST_F(Checkpoints, SurviveAFullDisk) {
 
 TEST_F(Checkpoints, DoNotEndARunThatCannotWriteThem) {
   int told = 0;
-  Journal journal(folder_ / "nowhere/C.h5", id("old"), 0, 1, nullptr, log_, [&] { ++told; });
+  Journal journal(folder_ / "nowhere/C.h5", id("old"), 0, 1, {}, log_, [&] { ++told; });
   journal.begin(product, nullptr, extent);
   journal.add(piece(0, 0));
   journal.add_group(0);

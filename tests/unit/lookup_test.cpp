@@ -2,6 +2,7 @@
 #include "io/hdf5/lookup.hpp"
 
 #include <fstream>
+#include <optional>
 
 #include "core/error.hpp"
 #include "io/hdf5/member.hpp"
@@ -23,11 +24,14 @@ TEST(DatasetNames, AreSplitAfterTheNameOfAFile) {
   const std::string file = folder / "in.h5", odd = folder / "odd:/in.h5";
   for (const auto& each : {file, odd}) std::ofstream(each) << "x";
   const auto expect = [](const std::string& text, const std::string& name, const std::string& path,
-                         const std::string& member = "") {
+                         const std::string& member = "",
+                         const std::optional<std::string>& selection = {}) {
     const DatasetName split = dataset_name(text);
     EXPECT_EQ(split.file, name) << text;
     EXPECT_EQ(split.path, path) << text;
     EXPECT_EQ(split.member, member) << text;
+    EXPECT_EQ(split.selection, selection) << text;
+    EXPECT_EQ(split.within_file(), text.substr(std::min(name.size() + 1, text.size())));
   };
   expect(file, file, "");
   expect(file + ":/x", file, "/x");
@@ -48,6 +52,16 @@ TEST(DatasetNames, AreSplitAfterTheNameOfAFile) {
     expect(file + ":" + path, file, path);
   }
   expect(file + "{a}", file + "{a}", "");
+  expect(file + ":/t[0:3, :]", file, "/t", "", "0:3, :");
+  expect(file + ":/t[]", file, "/t", "", "");
+  expect(file + ":/t[1][lat=-3:3]", file, "/t[1]", "", "lat=-3:3");
+  expect(file + ":/t{v [m/s]}[0:3]", file, "/t", "v [m/s]", "0:3");
+  expect(file + ":/t{v [m/s]}", file, "/t", "v [m/s]");
+  expect(file + ":/t[0]{a}", file, "/t[0]", "a");
+  for (const char* const path : {"/t[0", "/t0]", "/[0]", "/t[0]x", "/]"}) {
+    expect(file + ":" + path, file, path);
+  }
+  expect(file + "[0]", file + "[0]", "");
 }
 
 /// A compound type with padding: flag (an enum) at 0, energy (f64) at 8, pos (a compound of x and
@@ -164,6 +178,39 @@ TEST_F(Sources, ATableWithoutAMemberNamesItsMembers) {
   EXPECT_TRUE(names(refusal(file_), file_ + ":/t{flag}", "/text"));
 }
 
+TEST_F(Sources, BracketsMayBelongToTheNameOfADataSet) {
+  const float one = 1;
+  const auto file = make_file(file_);
+  test::make_group(file, "g[0]");
+  for (const char* const path : {"t", "t[0]", "t{a}", "t{a}[0]", "g[0]/x"}) {
+    make_dataset(file, path, H5T_NATIVE_FLOAT, {{1}}, H5T_NATIVE_FLOAT, &one);
+  }
+  const hdf5::Lock lock;
+  const auto expect = [&](const std::string& text, const std::string& path,
+                          const std::string& member, const std::optional<std::string>& selection) {
+    const DatasetName name = resolve_braces(file, dataset_name(file_ + ":" + text));
+    EXPECT_EQ(name.path, path) << text;
+    EXPECT_EQ(name.member, member) << text;
+    EXPECT_EQ(name.selection, selection) << text;
+  };
+  expect("/t[0]", "/t[0]", "", {});
+  expect("/t[1]", "/t", "", "1");
+  expect("/t[0][0]", "/t[0]", "", "0");
+  expect("/t{a}[0]", "/t{a}[0]", "", {});
+  expect("/t{a}[1]", "/t{a}", "", "1");
+  expect("/t{b}[0]", "/t", "b", "0");
+  expect("/g[0]/x", "/g[0]/x", "", {});
+  expect("/g[0]/x{b}[0]", "/g[0]/x", "b", "0");
+}
+
+TEST_F(Sources, ASelectionNeedsAPathAndBothBrackets) {
+  const float one = 1;
+  make_dataset(make_file(file_), "t", H5T_NATIVE_FLOAT, {{1}}, H5T_NATIVE_FLOAT, &one);
+  EXPECT_TRUE(names(refusal(file_ + "[0:1]"), file_ + ":/PATH[0:1]"));
+  EXPECT_TRUE(names(refusal(file_ + ":/t[0:1"), "[0:1", "/t"));
+  EXPECT_TRUE(names(refusal(file_ + ":/t[0:1]{a}"), "[0:1", "/t"));
+}
+
 TEST_F(Sources, BracesMayBelongToTheNameOfADataSet) {
   const float one = 1;
   const auto file = make_file(file_);
@@ -211,7 +258,12 @@ TEST_F(Sources, CoordinatesDoNotCountAsData) {
          {"NAME", "This is a netCDF dimension but not a netCDF variable         2"}});
     add(file, "height");
     add(file, "crs");
-    add(file, "tas", {{"coordinates", "height lat tas"}, {"grid_mapping", "crs"}});
+    add(file, "tas_stderr");
+    add(file, "tas",
+        {{"coordinates", "height lat tas"},
+         {"grid_mapping", "crs"},
+         {"ancillary_variables", "tas_stderr"}});
+    test::attach_scales(file, "tas", {"lat"});
   }
   EXPECT_EQ(open(file_)->name(), file_ + ":/tas");
   {
@@ -219,7 +271,7 @@ TEST_F(Sources, CoordinatesDoNotCountAsData) {
     const hdf5::File file(H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
     add(file, "pr");
   }
-  EXPECT_TRUE(names(refusal(file_), "/pr, /tas, /area (coordinates)"));
+  EXPECT_TRUE(names(refusal(file_), "/pr (1), /tas (lat=1), /area (coordinates, area=1)"));
 }
 
 TEST_F(Sources, CoordinatesCountIfThereAreNoData) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/source/hdf5_source.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"

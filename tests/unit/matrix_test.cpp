@@ -299,7 +299,8 @@ TEST_F(Matrices, TheCallerChoosesTheGeneratedType) {
   const char* const no_environment[] = {nullptr};
   const OptionTable table({input_options(), matrix_options()});
   const auto options = table.resolve({}, no_environment, {});
-  EXPECT_EQ(open_matrix(options, "input.b", 2, 2, ElementType::f64)->type(), ElementType::f64);
+  EXPECT_EQ(open_matrix(options, "input.b", 2, 2, {.generated = ElementType::f64})->type(),
+            ElementType::f64);
   EXPECT_EQ(open_matrix(options, "input.b", 2, 2)->type(), ElementType::f32);
 }
 
@@ -335,7 +336,7 @@ TEST_F(Matrices, HaveAtMostTwoDimensions) {
   make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{3, 4, 5}}, H5T_NATIVE_FLOAT,
                values.data());
   const auto message = refusal({{"input.a", file_}});
-  EXPECT_TRUE(names(message, "input.a", file_ + ":/x", "3x4x5"));
+  EXPECT_TRUE(names(message, "input.a", file_ + ":/x", "3 x 4 x 5"));
 }
 
 TEST_F(Matrices, ErrorsNameThePlaceOfAValueThatDoesNotFit) {
@@ -351,7 +352,7 @@ TEST_F(Matrices, ErrorsNameThePlaceOfAValueThatDoesNotFit) {
     const auto matrix = open({{"input.a", file_}, {"input.type", "i64"}});
     read(*matrix, {0, 5}, {0, n});
     const auto fraction = error_of([&] { read(*matrix, {2, 10}, {3, 10}); }, ExitCode::failed);
-    EXPECT_TRUE(names(fraction, "row 5", "column 7", file_ + ":/x", "f64"));
+    EXPECT_TRUE(names(fraction, "[5, 7]", file_ + ":/x", "f64"));
     EXPECT_TRUE(names(fraction, "0.5", "i64"));
   }
   std::vector<std::uint32_t> large(m * n, 1);
@@ -359,7 +360,7 @@ TEST_F(Matrices, ErrorsNameThePlaceOfAValueThatDoesNotFit) {
   make_dataset(make_file(file_), "x", H5T_STD_U32BE, {{m, n}}, H5T_NATIVE_UINT32, large.data());
   const auto signed_matrix = open({{"input.a", file_}, {"input.type", "i32"}});
   const auto sign = error_of([&] { read(*signed_matrix, {2, 10}, {3, 10}); }, ExitCode::failed);
-  EXPECT_TRUE(names(sign, "i32", "column 7"));
+  EXPECT_TRUE(names(sign, "i32", "[5, 7]"));
 }
 
 TEST_F(Matrices, ADamagedChunkIsNamedByItsPlace) {

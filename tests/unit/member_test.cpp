@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "io/source/hdf5_source.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
 

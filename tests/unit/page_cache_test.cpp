@@ -1,5 +1,5 @@
 // The cached share of real files: written pages are cached, dropped pages are not.
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

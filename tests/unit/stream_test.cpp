@@ -66,8 +66,10 @@ TEST(SampledRanges, ConvertTheirElements) {
                        .to = ElementType::f64,
                        .missing = {.value = {77}, .count = 1},
                        .unpacking = {.scale = 0.5, .multiplies = true}};
+  io::Conversions all;
+  all.add(shard.end(), how);
   for (int repetition = 0; repetition < 2; ++repetition) {
-    samples.convert(how);
+    samples.convert(all);
     ASSERT_EQ(samples.ranges().size(), SampledRanges::max);
     for (std::size_t sample = 0; sample < samples.ranges().size(); ++sample) {
       const Range range = samples.ranges()[sample];

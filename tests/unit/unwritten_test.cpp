@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "io/source/hdf5_source.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
+#include "support/rectangles.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
@@ -62,7 +63,7 @@ void expect_elements(const Source& source, const Expected& expected) {
         std::vector<std::byte> bytes(now * size, poison);
         source.read(first, now, bytes.data());
         for (std::uint64_t i = 0; i < now; ++i) {
-          const auto at = source.order().coordinates(first + i);
+          const auto at = source.coordinates(first + i);
           const double value = number(source, bytes.data() + i * size);
           ASSERT_TRUE(same(value, expected(at[0], at[1])))
               << source.access() << ": " << value << " at " << at[0] << ", " << at[1];
@@ -81,7 +82,7 @@ void expect_rectangles(const Source& source, const Expected& expected) {
         const std::byte poison{0xa5};
         const std::uint64_t pitch = (columns.count + gap) * size;
         std::vector<std::byte> bytes(rows.count * pitch, poison);
-        source.read_rectangle(rows, columns, bytes.data(), pitch);
+        test::read_rectangle(source, rows, columns, bytes.data(), pitch);
         for (std::uint64_t i = 0; i < rows.count; ++i) {
           for (std::uint64_t j = 0; j < columns.count; ++j) {
             const double value = number(source, bytes.data() + i * pitch + j * size);
@@ -101,7 +102,7 @@ void expect_values(const std::string& file, std::optional<ElementType> type,
                    const Expected& expected, const std::string& path = "x") {
   for (const ReadWay way : {ReadWay::automatic, ReadWay::by_hdf5}) {
     expect_elements(*open(file, type, ReadOrder::elements, path, way), expected);
-    expect_rectangles(*open(file, type, ReadOrder::rectangles, path, way), expected);
+    expect_rectangles(*open(file, type, ReadOrder::blocks, path, way), expected);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -147,6 +147,8 @@ RowChecksums sums_of_elements(ElementType type, const std::byte* row, std::uint6
       return sums_of_row<double>(row, count);
     case ElementType::i32:
       return sums_of_row<std::int32_t>(row, count);
+    case ElementType::i64:
+      return sums_of_row<std::int64_t>(row, count);
     default:
       throw std::logic_error("C cannot have this type");
   }

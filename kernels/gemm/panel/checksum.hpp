@@ -44,7 +44,7 @@ struct RowChecksums {
 };
 
 /// The sums of `count` elements at `row`, which are followed by padding up to `padded` elements.
-/// `row` may have any alignment. `type` is f32, f64 or i32; others throw std::logic_error.
+/// `row` may have any alignment. `type` is f32, f64, i32 or i64; others throw std::logic_error.
 RowChecksums row_checksums(ElementType type, const void* row, std::uint64_t count,
                            std::uint64_t padded);
 

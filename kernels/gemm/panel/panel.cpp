@@ -11,13 +11,11 @@
 #include "kernels/gemm/panel/checksum.hpp"
 #include "kernels/gemm/panel/round_elements.hpp"
 #include "kernels/gemm/panel/rounding.hpp"
-#include "kernels/gemm/panel/shifted.hpp"
+#include "kernels/gemm/panel/transposed_blocks.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
 namespace {
-
-constexpr unsigned edge = 32;  // of the blocks that are transposed
 
 using Eight [[gnu::vector_size(32)]] = std::uint32_t;
 
@@ -44,168 +42,6 @@ using Eight [[gnu::vector_size(32)]] = std::uint32_t;
   for (unsigned i = 0; i < 8; ++i) x[i] = y[i];
 }
 
-/// Transposes a whole block of 4-byte elements. It prefetches the next block, since hardware does
-/// not prefetch for a walk over parts of rows.
-SHARDSTREAM_VECTOR_CLONES
-void transpose_block(const std::uint32_t* from, std::uint64_t ld,
-                     std::uint32_t (*transposed)[edge]) {
-  for (unsigned j = 0; j < edge; ++j) {
-    __builtin_prefetch(from + (edge + j) * ld);
-    __builtin_prefetch(from + (edge + j) * ld + edge - 1);
-  }
-  for (unsigned j = 0; j < edge; j += 8) {
-    for (unsigned i = 0; i < edge; i += 8) {
-      Eight x[8];
-      for (unsigned row = 0; row < 8; ++row) {
-        std::memcpy(&x[row], from + (j + row) * ld + i, sizeof(x[row]));
-      }
-      transpose_eight(x);
-      for (unsigned row = 0; row < 8; ++row) {
-        std::memcpy(&transposed[i + row][j], &x[row], sizeof(x[row]));
-      }
-    }
-  }
-}
-
-/// Passes the transpose of `from`, which has `columns` rows of `rows` elements, to `take`: a call
-/// take(r, c, line, width) gets `width` elements of row r from column c on. Works block by block,
-/// in a buffer in the first-level cache.
-template <class T, class Take>
-void for_transposed(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns,
-                    Take&& take) {
-  T transposed[edge][edge];
-  for (std::uint64_t r = rows.begin; r < rows.end; r += edge) {
-    const std::uint64_t height = std::min<std::uint64_t>(edge, rows.end - r);
-    for (std::uint64_t c = 0; c < columns; c += edge) {
-      const std::uint64_t width = std::min<std::uint64_t>(edge, columns - c);
-      bool done = false;
-      if constexpr (std::is_same_v<T, std::uint32_t>) {
-        done = height == edge && width == edge;
-        if (done) transpose_block(from + c * ld + r, ld, transposed);
-      }
-      for (std::uint64_t j = 0; j < width && !done; ++j) {
-        const T* line = from + (c + j) * ld + r;
-        for (std::uint64_t i = 0; i < height; ++i) transposed[i][j] = line[i];
-      }
-      for (std::uint64_t i = 0; i < height; ++i) take(r + i, c, transposed[i], width);
-    }
-  }
-}
-
-constexpr std::uint64_t centred_at_once = 512;  // doubles in the first-level cache
-
-/// Subtracts whole_of(i) from element i, and converts the difference to a double. Compilers
-/// vectorise the search for differences of more than 63 bits, which are rare. They do not vectorise
-/// difference().
-template <class WholeOf>
-[[gnu::always_inline]] inline void differences(const std::int64_t* __restrict line,
-                                               const WholeOf& whole_of, std::uint64_t width,
-                                               double* __restrict out) {
-  std::int64_t any = 0;
-  for (std::uint64_t i = 0; i < width; ++i) {
-    any |= wraps(line[i], whole_of(i), wrapped_difference(line[i], whole_of(i)));
-  }
-  for (std::uint64_t i = 0; i < width && any >= 0; ++i) {
-    out[i] = static_cast<double>(wrapped_difference(line[i], whole_of(i)));
-  }
-  for (std::uint64_t i = 0; i < width && any < 0; ++i) out[i] = difference(line[i], whole_of(i));
-}
-
-/// Subtracts `whole` (null: nothing) from i64 elements, and converts elements to doubles. `one`:
-/// all elements have the same `whole`; otherwise each has its own.
-template <class T>
-[[gnu::always_inline]] inline void to_doubles(const T* __restrict line,
-                                              const std::int64_t* __restrict whole, bool one,
-                                              std::uint64_t width, double* __restrict out) {
-  if constexpr (std::is_same_v<T, std::int64_t>) {
-    if (whole != nullptr && one) {
-      return differences(
-          line, [same = *whole](std::uint64_t) { return same; }, width, out);
-    }
-    if (whole != nullptr) {
-      return differences(
-          line, [whole](std::uint64_t i) { return whole[i]; }, width, out);
-    }
-  }
-  for (std::uint64_t i = 0; i < width; ++i) {
-    const auto x = static_cast<double>(line[i]);
-    out[i] = std::is_floating_point_v<T> ? finite_or_nan(x) : x;
-  }
-}
-
-/// Converts elements to doubles, subtracts `whole` and the shift, and multiplies by the scale; null
-/// means none. `one`: all elements have the same values of these; otherwise each has its own.
-template <class T>
-SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line,
-                                      const std::int64_t* __restrict whole,
-                                      const double* __restrict shift,
-                                      const double* __restrict scale, bool one, std::uint64_t width,
-                                      double* __restrict out) {
-  to_doubles(line, whole, one, width, out);
-  if (shift != nullptr && one) {
-    const double same = *shift;
-    for (std::uint64_t i = 0; i < width; ++i) out[i] -= same;
-  } else if (shift != nullptr) {
-    for (std::uint64_t i = 0; i < width; ++i) out[i] -= shift[i];
-  }
-  if (scale != nullptr && one) {
-    const double same = *scale;
-    for (std::uint64_t i = 0; i < width; ++i) out[i] *= same;
-  } else if (scale != nullptr) {
-    for (std::uint64_t i = 0; i < width; ++i) out[i] *= scale[i];
-  }
-}
-
-SHARDSTREAM_VECTOR_CLONES bool any_vanishes(const double* values, std::uint64_t width,
-                                            double limit) {
-  std::uint64_t any = 0;
-  for (std::uint64_t i = 0; i < width; ++i) any |= vanishes(values[i], limit) ? 1 : 0;
-  return any != 0;
-}
-
-/// Marks the variables of values that vanish. Several threads may mark one variable.
-void mark_lost(const double* values, std::uint64_t width, double limit, bool one,
-               std::uint8_t* lost) {
-  if (!any_vanishes(values, width, limit)) return;
-  for (std::uint64_t i = 0; i < width; ++i) {
-    if (!vanishes(values[i], limit)) continue;
-    std::atomic_ref(lost[one ? 0 : i]).store(1, std::memory_order_relaxed);
-  }
-}
-
-/// Writes some neighbouring elements of the panel's row r, from column c on; at most
-/// `centred_at_once` if they are shifted or scaled.
-template <class T>
-void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
-             std::uint64_t width) {
-  auto* const to = static_cast<std::byte*>(args.panel) +
-                   (r * args.ld + c) * panel_element_bytes(args.precision, Backend::host);
-  if (args.shift == nullptr && args.scale == nullptr) {
-    (void)round_elements(args.from, args.precision, Backend::host, line, width, to);
-    return;
-  }
-  double centred[centred_at_once];
-  const bool one = args.side == Side::a;
-  const std::uint64_t variable = one ? r : c;
-  centre(line, args.whole != nullptr ? args.whole + variable : nullptr,
-         args.shift != nullptr ? args.shift + variable : nullptr,
-         args.scale != nullptr ? args.scale + variable : nullptr, one, width, centred);
-  if (args.lost != nullptr) {
-    mark_lost(centred, width, range_of(args.precision).vanishing, one, args.lost + variable);
-  }
-  (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
-}
-
-template <class T>
-void convert_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
-  const T* const line = static_cast<const T*>(args.raw) + r * columns;
-  const bool centred = args.shift != nullptr || args.scale != nullptr;
-  const std::uint64_t step = centred ? centred_at_once : columns;
-  for (std::uint64_t c = 0; c < columns; c += step) {
-    convert(args, r, c, line + c, std::min(step, columns - c));
-  }
-}
-
 /// Sets some rows of a matrix to zero beyond its valid rows and columns.
 void zero_padding(void* to, Rows rows, std::uint64_t columns, std::uint64_t ld,
                   std::uint64_t valid_rows, std::uint64_t valid_columns, std::size_t element) {
@@ -214,27 +50,6 @@ void zero_padding(void* to, Rows rows, std::uint64_t columns, std::uint64_t ld,
     std::memset(static_cast<std::byte*>(to) + (r * ld + first) * element, 0,
                 (columns - first) * element);
   }
-}
-
-void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
-  if (!takes(args.precision, args.from)) {
-    throw std::logic_error("a panel of integers can only be made from its own type");
-  }
-  const Rows rows = rows_of(args.rows, part, parts);
-  const std::uint64_t valid_rows = std::min(args.rows, args.valid_rows);
-  const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, valid_rows))};
-  const std::uint64_t columns = std::min(args.columns, args.valid_columns);
-  with_element_type(args.from, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (args.transpose) {
-      return for_transposed(static_cast<const T*>(args.raw), valid_rows, valid, columns,
-                            [&](std::uint64_t r, std::uint64_t c, const T* line,
-                                std::uint64_t width) { convert(args, r, c, line, width); });
-    }
-    for (std::uint64_t r = valid.begin; r < valid.end; ++r) convert_row<T>(args, r, columns);
-  });
-  zero_padding(args.panel, rows, args.columns, args.ld, valid_rows, columns,
-               panel_element_bytes(args.precision, Backend::host));
 }
 
 /// Calls f with an unsigned integer of `bytes` bytes.
@@ -273,14 +88,15 @@ void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
   zero_padding(args.to, rows, columns, args.ld_to, args.columns, args.rows, args.element_bytes);
   with_bytes(args.element_bytes, [&](auto element) {
     using T = decltype(element);
-    for_transposed(static_cast<const T*>(args.from), args.ld, valid, args.rows,
-                   [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-                     T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
-                     std::memcpy(to, line, width * sizeof(T));
-                     // The next part of this row is written after all rows of this block.
-                     __builtin_prefetch(to + edge, 1);
-                     __builtin_prefetch(to + 2 * edge - 1, 1);
-                   });
+    detail::for_transposed(
+        static_cast<const T*>(args.from), args.ld, valid, args.rows,
+        [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+          T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
+          std::memcpy(to, line, width * sizeof(T));
+          // The next part of this row is written after all rows of this block.
+          __builtin_prefetch(to + detail::block_edge, 1);
+          __builtin_prefetch(to + 2 * detail::block_edge - 1, 1);
+        });
   });
 }
 
@@ -290,16 +106,16 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
   with_bytes(args.element_bytes, [&](auto element) {
     using T = decltype(element);
     T* const tile = static_cast<T*>(args.tile);
-    for (std::uint64_t first = std::uint64_t{part} * edge; first < args.edge;
-         first += std::uint64_t{parts} * edge) {
-      const Rows rows = {first, std::min<std::uint64_t>(first + edge, args.edge)};
-      for_transposed(tile, args.ld, rows, rows.end,
-                     [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-                       if (c < r) {
-                         std::memcpy(tile + r * args.ld + c, line,
-                                     std::min(width, r - c) * sizeof(T));
-                       }
-                     });
+    for (std::uint64_t first = std::uint64_t{part} * detail::block_edge; first < args.edge;
+         first += std::uint64_t{parts} * detail::block_edge) {
+      const Rows rows = {first, std::min<std::uint64_t>(first + detail::block_edge, args.edge)};
+      detail::for_transposed(
+          tile, args.ld, rows, rows.end,
+          [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+            if (c < r) {
+              std::memcpy(tile + r * args.ld + c, line, std::min(width, r - c) * sizeof(T));
+            }
+          });
     }
   });
 }
@@ -355,6 +171,29 @@ void finish(const FinishArgs& args, unsigned part, unsigned parts) {
 
 }  // namespace
 
+/// Transposes a whole block of 4-byte elements. It prefetches the next block, since hardware does
+/// not prefetch for a walk over parts of rows.
+SHARDSTREAM_VECTOR_CLONES
+void detail::transpose_block(const std::uint32_t* from, std::uint64_t ld,
+                             std::uint32_t (*transposed)[block_edge]) {
+  for (unsigned j = 0; j < block_edge; ++j) {
+    __builtin_prefetch(from + (block_edge + j) * ld);
+    __builtin_prefetch(from + (block_edge + j) * ld + block_edge - 1);
+  }
+  for (unsigned j = 0; j < block_edge; j += 8) {
+    for (unsigned i = 0; i < block_edge; i += 8) {
+      Eight x[8];
+      for (unsigned row = 0; row < 8; ++row) {
+        std::memcpy(&x[row], from + (j + row) * ld + i, sizeof(x[row]));
+      }
+      transpose_eight(x);
+      for (unsigned row = 0; row < 8; ++row) {
+        std::memcpy(&transposed[i + row][j], &x[row], sizeof(x[row]));
+      }
+    }
+  }
+}
+
 PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
                      bool centred, bool pads) {
   const bool as_panel = stored_as_panel(from, precision, backend);
@@ -365,9 +204,6 @@ PanelWork panel_work(ElementType from, Precision precision, Backend backend, boo
   return pads ? PanelWork::pad : PanelWork::none;
 }
 
-Kernel<CanonicalizeArgs> canonicalize_kernel() {
-  return {"gemm_canonicalize", canonicalize, with_cuda<cuda::canonicalize>()};
-}
 Kernel<PadArgs> pad_kernel() {
   return {"gemm_pad", pad, with_cuda<cuda::pad>()};
 }

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/panel/destination.cuh"
 #include "kernels/gemm/panel/element.cuh"
 #include "kernels/gemm/panel/rounding.hpp"
 #include "kernels/gemm/panel/shifted.hpp"
@@ -68,36 +69,48 @@ struct Rounded {
   }
 };
 
-/// Makes the panel's element with shift and scale.
+/// Makes the panel's element from a changed one.
 template <Format F>
-struct Centred {
-  const double *shift, *scale;
+struct Changed {
+  const double *shift, *scale, *factor;
   const std::int64_t* whole;
   std::uint8_t* lost;
   Side side;
+  bool shifts_samples;
+
+  explicit Changed(const CanonicalizeArgs& args)
+      : shift(args.shift),
+        scale(args.scale),
+        factor(args.factor),
+        whole(args.whole),
+        lost(args.lost),
+        side(args.side),
+        shifts_samples(args.shifts_samples) {}
 
   template <class T>
   __device__ Element<F> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
     if constexpr (can_round<F, double>) {
-      if (shift != nullptr || scale != nullptr) {
-        const std::uint64_t variable = side == Side::a ? row : column;
-        double x = without_whole(stored, variable);
-        if (shift != nullptr) x -= shift[variable];
-        if (scale != nullptr) x *= scale[variable];
-        // All threads that mark a variable write the same value.
-        constexpr double vanishing = traits_of(F).range.vanishing;
-        if (lost != nullptr && vanishes(x, vanishing)) lost[variable] = 1;
-        return encoded<F>(rounded<F>(x));
-      }
+      const std::uint64_t variable = side == Side::a ? row : column;
+      const std::uint64_t sample = side == Side::a ? column : row;
+      const std::uint64_t shifted = shifts_samples ? sample : variable;
+      double x = without_whole(stored, shifted);
+      if (shift != nullptr) x -= shift[shifted];
+      if (scale != nullptr) x = multiplied(x, scale[variable]);
+      if (factor != nullptr) x = multiplied(x, factor[sample]);
+      // All threads that mark a variable write the same value.
+      constexpr double vanishing = traits_of(F).range.vanishing;
+      if (lost != nullptr && vanishes(x, vanishing)) lost[variable] = 1;
+      return encoded<F>(rounded<F>(x));
+    } else {
+      return encoded<F>(rounded<F>(stored));
     }
-    return encoded<F>(rounded<F>(stored));
   }
 
  private:
   template <class T>
-  __device__ double without_whole(T stored, std::uint64_t variable) const {
+  __device__ double without_whole(T stored, std::uint64_t shifted) const {
     if constexpr (std::is_same_v<T, std::int64_t>) {
-      if (whole != nullptr) return difference(stored, whole[variable]);
+      if (whole != nullptr) return difference(stored, whole[shifted]);
     }
     const auto x = static_cast<double>(stored);
     return std::is_floating_point_v<T> ? finite_or_nan(x) : x;
@@ -135,69 +148,102 @@ struct Valid {
 
 /// Sets the elements of `to` to the converted valid elements, or to zero. A thread makes one pack.
 template <unsigned Width, class T, class To, class Make>
-__global__ void __launch_bounds__(threads)
-    convert(Valid<T> from, To* to, std::uint64_t ld, Grid grid, Make make) {
+__global__ void __launch_bounds__(threads) convert(Valid<T> from, To to, Grid grid, Make make) {
   const Place at = place_in(grid, Width);
   if (!at.inside) return;
   const auto in = from.template load<Width>(at.row, at.column);
-  Pack<To, Width> out{};
+  Pack<typename To::Element, Width> out{};
 #pragma unroll
   for (unsigned i = 0; i < Width; ++i) {
     if (from.has(at.row, at.column + i)) {
       out.element[i] = make(in.element[i], at.row, at.column + i);
     }
   }
-  *reinterpret_cast<Pack<To, Width>*>(to + at.row * ld + at.column) = out;
+  *reinterpret_cast<decltype(out)*>(to.at(at.row, at.column)) = out;
 }
 
+/// Converts to rows x columns elements. To: a destination (destination.cuh), in which four
+/// neighbouring elements of an aligned row stay neighbours.
 template <class T, class To, class Make>
-void convert_all(const Valid<T>& from, To* to, std::uint64_t rows, std::uint64_t columns,
-                 std::uint64_t ld, const Make& make, CudaStream stream) {
-  if (columns % 4 == 0 && in_fours<To>(to, rows > 1 ? ld : columns)) {
+void convert_all(const Valid<T>& from, const To& to, std::uint64_t rows, std::uint64_t columns,
+                 const Make& make, CudaStream stream) {
+  if (columns % 4 == 0 && in_fours<typename To::Element>(to.data, rows > 1 ? to.ld : columns)) {
     const Grid grid = grid_of(rows, columns, 4);
-    convert<4><<<grid.blocks(), threads, 0, stream>>>(from, to, ld, grid, make);
+    convert<4><<<grid.blocks(), threads, 0, stream>>>(from, to, grid, make);
   } else {
     const Grid grid = grid_of(rows, columns, 1);
-    convert<1><<<grid.blocks(), threads, 0, stream>>>(from, to, ld, grid, make);
+    convert<1><<<grid.blocks(), threads, 0, stream>>>(from, to, grid, make);
   }
 }
 
 /// If `Dense`, `make` does not depend on row and column, so that a dense panel without padding is
 /// treated as one row.
 template <bool Dense, class T, class To, class Make>
-void convert_panel(const CanonicalizeArgs& args, const T* raw, To* panel, const Make& make,
+void convert_panel(const CanonicalizeArgs& args, const T* raw, const To& panel, const Make& make,
                    CudaStream stream) {
   const std::uint64_t rows = std::min(args.rows, args.valid_rows);
   const std::uint64_t columns = std::min(args.columns, args.valid_columns);
   if (args.transpose) {
-    const Transposition<T, To> of{raw,   rows,    rows,      columns,
-                                  panel, args.ld, args.rows, args.columns};
+    const Transposition<T, To> of{raw, rows, rows, columns, panel, args.rows, args.columns};
     return transpose_all(of, make, stream);
   }
   const std::uint64_t all = args.rows * args.columns;
   if (Dense && args.ld == args.columns && rows * columns == all) {
-    return convert_all(Valid<T>(raw, 1, all), panel, 1, all, all, make, stream);
+    return convert_all(Valid<T>(raw, 1, all), panel, 1, all, make, stream);
   }
-  convert_all(Valid<T>(raw, rows, columns), panel, args.rows, args.columns, args.ld, make, stream);
+  convert_all(Valid<T>(raw, rows, columns), panel, args.rows, args.columns, make, stream);
+}
+
+/// Makes an element of a plane; Make makes one of a panel without planes.
+template <Plane P, Format F, class Make>
+struct OfPlane {
+  Make make;
+
+  template <class T>
+  __device__ Element<F> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
+    if (stored != stored) return Element<F>{};  // NaN: missing
+    if constexpr (P == Plane::mask) return encoded<F>(1.0F);
+    const Element<F> made = make(stored, row, column);
+    if constexpr (P == Plane::squares) {
+      const double value = value_of(made);
+      return encoded<F>(rounded<F>(value * value));
+    }
+    return made;
+  }
+};
+
+/// Makes one plane of the panel. The stored elements are read again for each plane, but mostly from
+/// the cache, and the writes take more time.
+template <Plane P, Format F, class T, class Make>
+void convert_plane(const CanonicalizeArgs& args, const T* raw, const Make& make,
+                   CudaStream stream) {
+  const InPlane<Element<F>> to{static_cast<Element<F>*>(args.panel), args.ld, args.planes, P,
+                               args.side};
+  convert_panel<false>(args, raw, to, OfPlane<P, F, Make>{make}, stream);
 }
 
 template <Format F, class T>
 void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
   const auto* raw = static_cast<const T*>(args.raw);
-  auto* panel = static_cast<Element<F>*>(args.panel);
-  if (args.shift == nullptr && args.scale == nullptr) {
-    return convert_panel<true>(args, raw, panel, Rounded<F>{}, stream);
+  const Whole<Element<F>> panel{static_cast<Element<F>*>(args.panel), args.ld};
+  if (args.planes.count > 1) {
+    if constexpr (can_round<F, double>) {
+      const Changed<F> changed(args);
+      convert_plane<Plane::values, F>(args, raw, changed, stream);
+      convert_plane<Plane::mask, F>(args, raw, changed, stream);
+      if (args.planes.count > 2) convert_plane<Plane::squares, F>(args, raw, changed, stream);
+    }
+    return;
   }
-  convert_panel<false>(args, raw, panel,
-                       Centred<F>{args.shift, args.scale, args.whole, args.lost, args.side},
-                       stream);
+  if (!args.changes()) return convert_panel<true>(args, raw, panel, Rounded<F>{}, stream);
+  convert_panel<false>(args, raw, panel, Changed<F>(args), stream);
 }
 
 template <class T>
 void pad_as(const PadArgs& args, CudaStream stream) {
   convert_all(Valid<T>(static_cast<const T*>(args.from), args.rows, args.columns),
-              static_cast<T*>(args.to), args.to_rows, args.to_columns, args.ld_to, Unchanged{},
-              stream);
+              Whole<T>{static_cast<T*>(args.to), args.ld_to}, args.to_rows, args.to_columns,
+              Unchanged{}, stream);
 }
 
 template <class T, unsigned Width>
@@ -243,9 +289,8 @@ void finish_as(const FinishArgs& args, CudaStream stream) {
 
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
-  const bool centred = args.shift != nullptr || args.scale != nullptr;
-  if (sums_integers(args.precision) && centred) {
-    throw std::logic_error("panels of integers are not centred");
+  if (sums_integers(args.precision) && (args.changes() || args.planes.count > 1)) {
+    throw std::logic_error("panels of integers do not change and have no planes");
   }
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/data/element.hpp"
+#include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/precision.hpp"
 #include "kernels/kernel.hpp"
 
@@ -14,11 +15,13 @@ namespace shardstream::gemm {
 
 /// Makes rows x columns of a panel from stored elements, and optionally transposes them. Each
 /// element is rounded once to the precision, to nearest (ties to even; tf32: ties away from zero).
-/// With shift or scale, (x - whole - shift) * scale is computed and then rounded. x - whole is an
-/// integer subtraction (difference()), and the rest is computed in double. An x that is not finite
-/// becomes NaN. Elements of the panel have the backend's format, of panel_element_bytes(precision,
-/// backend) bytes. Throws std::logic_error unless takes(precision, from). It is fastest if there is
-/// no shift and no scale, and if the bytes of a row of both matrices are a multiple of 16.
+/// If values change, (x - whole - shift) * scale * factor is computed and then rounded. x - whole
+/// is an integer subtraction (difference()), and the rest is computed in double. An x that is not
+/// finite becomes NaN, also in a panel with several planes. A scale or a factor of 0 makes any
+/// value 0, even NaN. Elements of the panel have the backend's format, of
+/// panel_element_bytes(precision, backend) bytes. Throws std::logic_error unless takes(precision,
+/// from). It is fastest if values do not change, and if the bytes of a row of both matrices are a
+/// multiple of 16.
 struct CanonicalizeArgs {
   /// The valid elements of the panel, or their transpose if `transpose`: dense, valid_rows x
   /// valid_columns (or rows x columns, if those are fewer). Aligned for `from`.
@@ -37,9 +40,20 @@ struct CanonicalizeArgs {
   /// Elements of the panel beyond these rows and columns are padding. They become zeros.
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
   const std::int64_t* whole = nullptr;  ///< like shift; only for i64
-  /// With shift or scale, lost[v] becomes 1 if a value of variable v that is not 0 may become 0:
-  /// see ElementRange::vanishing. Null: nothing is marked.
+  /// If values change, lost[v] becomes 1 if a value of variable v that is not 0 may become 0: see
+  /// ElementRange::vanishing. Null: nothing is marked.
   std::uint8_t* lost = nullptr;
+  /// One value for each sample, or null for none. A sample is a column of A's panel, and a row of
+  /// B's.
+  const double* factor = nullptr;
+  bool shifts_samples = false;  ///< `shift` and `whole` have one value for each sample instead
+  /// With several planes, variable v has the rows (A) or columns (B) planes.place(v, ...) of the
+  /// panel. `rows` and `columns` then count variables and samples, not planes, and so do the valid
+  /// ones. A stored NaN is a missing value: all its planes are 0. The squares are those of the
+  /// rounded values, rounded once. Their edge must be a multiple of 4 on a GPU.
+  Planes planes = {};
+
+  bool changes() const { return shift != nullptr || scale != nullptr || factor != nullptr; }
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 

@@ -1,5 +1,5 @@
-// The values of centred and scaled variables before they are rounded. The host and the GPU use the
-// same arithmetic.
+// The values of centred, scaled and weighted variables before they are rounded. The host and the
+// GPU use the same arithmetic.
 #pragma once
 
 #include <bit>
@@ -34,6 +34,12 @@ constexpr double finite_or_nan(double x) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000u;
   const bool is_finite = (std::bit_cast<std::uint64_t>(x) & exponent) != exponent;
   return is_finite ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// x * by, but exactly 0 if `by` is 0, even if x is NaN.
+constexpr double multiplied(double x, double by) {
+  const double product = x * by;
+  return by == 0 ? 0 : product;
 }
 
 /// Whether 0 < |x| < limit.

@@ -91,9 +91,9 @@ void transpose_as(const TransposeArgs& args, CudaStream stream) {
       return;
     }
   }
-  const Transposition<T, T> of{
-      static_cast<const T*>(args.from), args.ld,    args.columns, args.rows,
-      static_cast<T*>(args.to),         args.ld_to, to_rows,      to_columns};
+  const Transposition<T, Whole<T>> of{
+      static_cast<const T*>(args.from),       args.ld, args.columns, args.rows,
+      {static_cast<T*>(args.to), args.ld_to}, to_rows, to_columns};
   transpose_all(of, Unchanged{}, stream);
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/gemm/panel/destination.cuh"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::gemm::cuda {
@@ -14,14 +15,13 @@ inline constexpr unsigned rectangle_elements = 4096;  // that a block of threads
 inline constexpr unsigned shortest_rectangle = 4;     // edge
 
 /// A transposition: to[r][c] = from[c][r]. `to` has rows x columns, of which valid_rows x
-/// valid_columns come from `from`. The others become zeros.
+/// valid_columns come from `from`. The others become zeros. To: a destination (destination.cuh).
 template <class T, class To>
 struct Transposition {
   const T* from;
   std::uint64_t ld_from;
   std::uint64_t valid_rows, valid_columns;
-  To* to;
-  std::uint64_t ld;
+  To to;
   std::uint64_t rows, columns;
 };
 
@@ -51,25 +51,26 @@ template <class T, class To, class Make>
 __global__ void __launch_bounds__(transpose_threads)
     transpose_rectangles(Transposition<T, To> of, Rectangle shape, Make make) {
   constexpr unsigned longest = rectangle_elements / shortest_rectangle;
-  __shared__ To rectangle[longest * (shortest_rectangle + 1)];
+  using Element = typename To::Element;
+  __shared__ Element rectangle[longest * (shortest_rectangle + 1)];
   const std::uint64_t across = (of.rows + shape.rows - 1) / shape.rows;
   const std::uint64_t r0 = blockIdx.x % across * shape.rows;
   const std::uint64_t c0 = blockIdx.x / across * shape.columns;
-#pragma unroll
+#pragma unroll(To::unrolled)
   for (unsigned step = 0; step < rectangle_elements / transpose_threads; ++step) {
     const unsigned i = step * transpose_threads + threadIdx.x;
     const unsigned x = i & (shape.rows - 1), y = i >> shape.log_rows;
     const std::uint64_t r = r0 + x, c = c0 + y;
     const bool valid = r < of.valid_rows && c < of.valid_columns;
-    rectangle[y * shape.pitch + x] = valid ? make(of.from[c * of.ld_from + r], r, c) : To{};
+    rectangle[y * shape.pitch + x] = valid ? make(of.from[c * of.ld_from + r], r, c) : Element{};
   }
   __syncthreads();
-#pragma unroll
+#pragma unroll(To::unrolled)
   for (unsigned step = 0; step < rectangle_elements / transpose_threads; ++step) {
     const unsigned i = step * transpose_threads + threadIdx.x;
     const unsigned x = i & (shape.columns - 1), y = i >> shape.log_columns;
     const std::uint64_t r = r0 + y, c = c0 + x;
-    if (r < of.rows && c < of.columns) of.to[r * of.ld + c] = rectangle[x * shape.pitch + y];
+    if (r < of.rows && c < of.columns) *of.to.at(r, c) = rectangle[x * shape.pitch + y];
   }
 }
 

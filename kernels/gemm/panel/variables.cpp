@@ -23,11 +23,16 @@ template <class T>
   to = __builtin_convertvector(four, Doubles);
 }
 
+/// The factors of samples if all are 1. Multiplications by this constant vanish.
+struct Ones {
+  constexpr double operator[](std::uint64_t) const { return 1; }
+};
+
 struct Moment {
   double sum = 0, squares = 0;
 
-  void take(double x) {
-    sum += x;
+  void take(double x, double factor) {
+    sum += x * factor;
     squares += x * x;
   }
 };
@@ -38,19 +43,20 @@ struct Moments {
   double sums[together], squares[together];
 };
 
-/// Adds `samples` rows of up to `together` columns in order.
-template <class T>
-[[gnu::always_inline]] inline void add_rows(const T* x, std::uint64_t ld, std::uint64_t samples,
-                                            std::uint64_t columns, Moments& to) {
+/// Adds rows `samples` of up to `together` columns in order. `x` is the first element of row 0.
+template <class T, class Factors>
+[[gnu::always_inline]] inline void add_rows(const T* x, std::uint64_t ld, Rows samples,
+                                            std::uint64_t columns, const Factors& factors,
+                                            Moments& to) {
   std::uint64_t v = 0;
   for (; v + width <= columns; v += width) {
     Doubles sum, square;
     std::memcpy(&sum, to.sums + v, sizeof(sum));
     std::memcpy(&square, to.squares + v, sizeof(square));
-    for (std::uint64_t s = 0; s < samples; ++s) {
+    for (std::uint64_t s = samples.begin; s < samples.end; ++s) {
       Doubles d;
       load(x + s * ld + v, d);
-      sum += d;
+      sum += d * factors[s];
       square += d * d;
     }
     std::memcpy(to.sums + v, &sum, sizeof(sum));
@@ -58,15 +64,17 @@ template <class T>
   }
   for (; v < columns; ++v) {
     Moment some{to.sums[v], to.squares[v]};
-    for (std::uint64_t s = 0; s < samples; ++s) some.take(static_cast<double>(x[s * ld + v]));
+    for (std::uint64_t s = samples.begin; s < samples.end; ++s) {
+      some.take(static_cast<double>(x[s * ld + v]), factors[s]);
+    }
     to.sums[v] = some.sum, to.squares[v] = some.squares;
   }
 }
 
 /// Adds samples of B's columns.
-template <class T>
+template <class T, class Factors>
 SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows variables,
-                                           Rows samples) {
+                                           Rows samples, Factors factors) {
   constexpr std::uint64_t step = 8;  // rows that are read together
   const T* const panel = static_cast<const T*>(args.panel);
   Moments some;
@@ -75,7 +83,7 @@ SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows va
     std::fill_n(some.sums, columns, 0.0);
     std::fill_n(some.squares, columns, 0.0);
     for (std::uint64_t s = samples.begin; s < samples.end; s += step) {
-      add_rows(panel + s * args.ld + v, args.ld, std::min(step, samples.end - s), columns, some);
+      add_rows(panel + v, args.ld, {s, std::min(s + step, samples.end)}, columns, factors, some);
     }
     for (std::uint64_t i = 0; i < columns; ++i) {
       args.sums[v + i] += some.sums[i];
@@ -86,8 +94,8 @@ SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows va
 
 /// Adds samples of A's rows. Several rows are summed side by side, so that additions do not wait
 /// for one another.
-template <class T>
-void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
+template <class T, class Factors>
+void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples, Factors factors) {
   constexpr std::uint64_t group = 8;
   const T* const panel = static_cast<const T*>(args.panel);
   for (std::uint64_t v = variables.begin; v < variables.end; v += group) {
@@ -95,7 +103,7 @@ void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
     Moment some[group];
     for (std::uint64_t s = samples.begin; s < samples.end; ++s) {
       for (std::uint64_t i = 0; i < count; ++i) {
-        some[i].take(static_cast<double>(panel[(v + i) * args.ld + s]));
+        some[i].take(static_cast<double>(panel[(v + i) * args.ld + s]), factors[s]);
       }
     }
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -105,12 +113,12 @@ void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
   }
 }
 
-template <class T>
-void add_samples(const VariableSumsArgs& args, Rows variables) {
+template <class T, class Factors>
+void add_samples(const VariableSumsArgs& args, Rows variables, Factors factors) {
   for (std::uint64_t s = 0; s < args.depth; s += samples_a_sum) {
     const Rows samples{s, std::min(s + samples_a_sum, args.depth)};
-    args.side == Side::a ? add_rows_of_a<T>(args, variables, samples)
-                         : add_columns<T>(args, variables, samples);
+    args.side == Side::a ? add_rows_of_a<T>(args, variables, samples, factors)
+                         : add_columns<T>(args, variables, samples, factors);
   }
 }
 
@@ -120,8 +128,11 @@ void variable_sums(const VariableSumsArgs& args, unsigned part, unsigned parts) 
     std::fill(args.sums + variables.begin, args.sums + variables.end, 0.0);
     std::fill(args.squares + variables.begin, args.squares + variables.end, 0.0);
   }
-  with_host_panel_type(args.precision,
-                       [&](auto of) { add_samples<typename decltype(of)::type>(args, variables); });
+  with_host_panel_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    args.factors == nullptr ? add_samples<T>(args, variables, Ones{})
+                            : add_samples<T>(args, variables, args.factors);
+  });
 }
 
 void settle(const SettleArgs& args, unsigned part, unsigned parts) {

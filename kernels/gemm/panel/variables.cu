@@ -15,8 +15,8 @@ unsigned blocks_of(std::uint64_t items, unsigned items_a_block) {
 struct Moment {
   double sum = 0, squares = 0;
 
-  __device__ void take(double x) {
-    sum += x;
+  __device__ void take(double x, double factor) {
+    sum += x * factor;
     squares += x * x;
   }
   __device__ void add(const Moment& other) {
@@ -25,9 +25,10 @@ struct Moment {
   }
 };
 
-/// Lane i of 32 adds samples i, i + 32, ... of one sum, in that order.
-template <class Sample>
-__device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sample) {
+/// Lane i of 32 adds samples i, i + 32, ... of one sum, in that order. `factor`: of a sample.
+template <class Sample, class Factor>
+__device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sample,
+                              Factor&& factor) {
   constexpr unsigned each = samples_a_sum / lanes;
   constexpr unsigned flight = 8;  // loads of a thread before it uses the first
   Moment mine;
@@ -39,7 +40,10 @@ __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sam
       x[j] = s < samples ? sample(s) : decltype(sample(0)){};
     }
 #pragma unroll
-    for (unsigned j = 0; j < flight; ++j) mine.take(value_of(x[j]));
+    for (unsigned j = 0; j < flight; ++j) {
+      const std::uint64_t s = lane + (i + j) * lanes;
+      mine.take(value_of(x[j]), s < samples ? factor(s) : 1.0);
+    }
   }
   return mine;
 }
@@ -47,7 +51,7 @@ __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sam
 /// Block (x, y) has 32 variables and the samples of sum y. Neighbouring threads of a warp read
 /// neighbouring elements: of 32 columns, or of one row. Then lane i adds lane i + 16, i + 8, ...,
 /// i + 1.
-template <Side Of, class T>
+template <Side Of, bool Weighted, class T>
 __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) {
   constexpr bool rows = Of == Side::a;
   __shared__ Moment lane_sums[threads];
@@ -58,9 +62,13 @@ __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) 
   const T* const panel = static_cast<const T*>(args.panel);
   Moment* const sums = lane_sums + of_block;  // of one variable, with a pitch of one warp
   if (variable < args.variables) {
-    sums[lane * warp] = sum_of_lane(lane, args.depth - first, [&](std::uint64_t s) {
-      return rows ? panel[variable * args.ld + first + s] : panel[(first + s) * args.ld + variable];
-    });
+    sums[lane * warp] = sum_of_lane(
+        lane, args.depth - first,
+        [&](std::uint64_t s) {
+          return rows ? panel[variable * args.ld + first + s]
+                      : panel[(first + s) * args.ld + variable];
+        },
+        [&](std::uint64_t s) { return Weighted ? args.factors[first + s] : 1.0; });
   }
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -130,6 +138,15 @@ __global__ void __launch_bounds__(warp) scale_threshold(CovarianceArgs args) {
   if (threadIdx.x == 0) *args.threshold *= max;
 }
 
+template <Side Of, class T>
+void sum_side(const VariableSumsArgs& args, dim3 blocks, CudaStream stream) {
+  if (args.factors != nullptr) {
+    sum_variables<Of, true, T><<<blocks, threads, 0, stream>>>(args);
+  } else {
+    sum_variables<Of, false, T><<<blocks, threads, 0, stream>>>(args);
+  }
+}
+
 }  // namespace
 
 void variable_sums(const VariableSumsArgs& args, CudaStream stream) {
@@ -138,11 +155,8 @@ void variable_sums(const VariableSumsArgs& args, CudaStream stream) {
   if (args.depth > 0) {
     with_format(traits_of(args.precision).panel, [&](auto format) {
       using T = Element<decltype(format)::value>;
-      if (args.side == Side::a) {
-        sum_variables<Side::a, T><<<blocks, threads, 0, stream>>>(args);
-      } else {
-        sum_variables<Side::b, T><<<blocks, threads, 0, stream>>>(args);
-      }
+      args.side == Side::a ? sum_side<Side::a, T>(args, blocks, stream)
+                           : sum_side<Side::b, T>(args, blocks, stream);
     });
   }
   join_sums<<<blocks_of(args.variables, of_variable), of_variable, 0, stream>>>(args, blocks.y);

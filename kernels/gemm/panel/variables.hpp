@@ -1,6 +1,7 @@
-// Centred and scaled variables, for covariances and correlations. Panels contain
-// (x - shift) * scale, rounded to the precision, with a shift near the mean and a scale that is a
-// power of two (canonicalize_kernel()). The kernels here sum the panels' values over the samples,
+// Centred, scaled and weighted variables, for covariances and correlations. Panels contain
+// (x - shift) * scale * factor, rounded to the precision, with a shift near the mean, a scale that
+// is a power of two, and a factor that is the root of the sample's weight (canonicalize_kernel()).
+// The kernels here sum the panels' values over the samples,
 // and correct a tile of products for the difference between shift and mean. Nothing here waits or
 // synchronises; memory must live until the work is done.
 #pragma once
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/precision.hpp"
 #include "kernels/kernel.hpp"
 
@@ -16,11 +18,12 @@ namespace shardstream::gemm {
 /// Samples are summed in groups of this size, on both backends.
 inline constexpr std::uint64_t samples_a_sum = 1024;
 
-/// Sums the elements of each variable v in a panel into sums[v], and their squares into squares[v].
-/// If `first` is set, the sums replace the earlier values; otherwise they are added to them. Sums
-/// are doubles. Their order depends only on the depth and the backend, so it is the same in A's
-/// panel and in B's. If an element is NaN, the sum of squares is NaN; else, if one is infinite, the
-/// sum of squares is infinite.
+/// Sums the elements of each variable v in a panel into sums[v], each multiplied by the factor of
+/// its sample, and their squares into squares[v]. So sums are weighted as products are. If `first`
+/// is set, the sums replace the earlier values; otherwise they are added to them. Sums are doubles.
+/// Their order depends only on the depth and the backend, so it is the same in A's panel and in
+/// B's. If an element is NaN, the sum of squares is NaN; else, if one is infinite, the sum of
+/// squares is infinite.
 struct VariableSumsArgs {
   const void* panel;
   Precision precision;
@@ -32,6 +35,7 @@ struct VariableSumsArgs {
   /// Only for a GPU: ceil(depth / samples_a_sum) * 2 * variables doubles.
   double* scratch;
   bool first;
+  const double* factors = nullptr;  ///< of the panel's samples, or null: all are 1
 };
 Kernel<VariableSumsArgs> variable_sums_kernel();
 
@@ -44,11 +48,13 @@ struct SettleArgs {
   const double* parts;
   std::uint64_t layers, layer_pitch, segments, segment_pitch, squares_offset;
   std::uint64_t variables;
-  double samples;
-  bool center;  ///< the mean is subtracted
-  bool scale;   ///< variables are divided by their standard deviation
+  double samples;  ///< the sum of the squares of their factors
+  bool center;     ///< the mean is subtracted
+  bool scale;      ///< variables are divided by their standard deviation
   Precision precision;
-  const double* scales;  ///< powers of two that the values were multiplied by
+  /// Powers of two that the values were multiplied by, or 0 for a variable that is left out. It has
+  /// the factor NaN.
+  const double* scales;
   double* sums;
   double* squares;
   /// An element of C is its corrected product times the factors of its row and its column.
@@ -57,6 +63,13 @@ struct SettleArgs {
   /// is_settled(), and those whose squares have the sum 0 although lost[v] is 1. Null: not counted.
   std::uint64_t* unsettled;
   std::uint8_t* lost = nullptr;  ///< CanonicalizeArgs::lost
+  /// The factor of each variable is multiplied by its weight; a weight of 0 makes any factor 0.
+  /// Null: all are 1.
+  const double* weights = nullptr;
+  /// With several planes, `parts` has a sum for each row or column of the panel, and the sum of a
+  /// variable's mask replaces `samples`. It is stored in counts[v], unless `counts` is null.
+  Planes planes = {};
+  double* counts = nullptr;
 };
 Kernel<SettleArgs> settle_kernel();
 
@@ -71,7 +84,7 @@ struct CovarianceArgs {
   std::uint64_t ld;                      ///< leading dimension of the tile, in elements
   const double *row_sums, *column_sums;  ///< null: nothing is subtracted
   const double *row_factors, *column_factors;
-  double samples, alpha;
+  double samples, alpha;  ///< `samples`: as in SettleArgs
   bool correlates;
   bool diagonal;  ///< the tile's diagonal is on C's
   /// TileVerdict::detection_threshold. It is multiplied by the maximum factors of a row and of a
@@ -111,24 +124,32 @@ namespace detail {
 template <class Root>
 constexpr bool settle(const SettleArgs& args, const ElementRange& range, std::uint64_t v, bool lost,
                       Root root) {
-  double sum = 0, squares = 0;
+  const bool has_mask = args.planes.count > 1;
+  const std::uint64_t values = args.planes.place(v, Plane::values);
+  const std::uint64_t mask = has_mask ? args.planes.place(v, Plane::mask) : values;
+  double sum = 0, squares = 0, count = 0;
   for (std::uint64_t layer = 0; layer < args.layers; ++layer) {
     for (std::uint64_t segment = 0; segment < args.segments; ++segment) {
       const double* const part =
-          args.parts + layer * args.layer_pitch + segment * args.segment_pitch + v;
-      sum += part[0];
-      squares += part[args.squares_offset];
+          args.parts + layer * args.layer_pitch + segment * args.segment_pitch;
+      sum += part[values];
+      squares += part[values + args.squares_offset];
+      count += part[mask];
     }
   }
+  const double samples = has_mask ? count : args.samples;
   args.sums[v] = sum;
   args.squares[v] = squares;
-  const double about = args.center ? squares_about_mean(sum, squares, args.samples) : squares;
+  if (args.counts != nullptr) args.counts[v] = samples;
+  const double about = args.center ? squares_about_mean(sum, squares, samples) : squares;
+  const double weight = args.weights != nullptr ? args.weights[v] : 1;
   double factor = args.scale ? (about > 0 ? 1 / root(about) : 0) : 1 / args.scales[v];
+  factor *= weight;
   const bool finite = sum - sum == 0 && squares - squares == 0;
-  if (!finite) factor = std::numeric_limits<double>::quiet_NaN();
-  args.factors[v] = factor;
+  if (!finite || args.scales[v] == 0) factor = std::numeric_limits<double>::quiet_NaN();
+  args.factors[v] = weight == 0 ? 0 : factor;
   if (squares == 0 && lost) return false;
-  return is_settled(range, sum, squares, args.samples, args.center);
+  return is_settled(range, sum, squares, samples, args.center);
 }
 
 }  // namespace detail

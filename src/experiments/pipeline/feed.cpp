@@ -98,7 +98,7 @@ Table feed(Bench& bench) {
   const Backend backend = bench.resources().backend;
   const io::GeneratorSource source(Generator::uniform, ElementType::f32, {bytes / sizeof(float)},
                                    static_cast<std::uint64_t>(bench.rank()) + 1);
-  const Range all{0, source.order().count()};
+  const Range all{0, source.count()};
   Measurements rows({{"data", ColumnType::text},
                      {"at_once", ColumnType::integer, "ranks"},
                      {"bytes", ColumnType::integer, "B"}},

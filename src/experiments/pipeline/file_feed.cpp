@@ -16,7 +16,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/pipeline/fed_sum.hpp"
 #include "experiments/storage/data_file.hpp"
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments::feeds {
@@ -65,9 +65,9 @@ using storage::DataFile;
 /// seconds.
 Range leaves_to_read(const Bench& bench, const io::Source& source) {
   const std::uint64_t max = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
-  const Range mine = shardstream::shard(source.order().count(), leaf_elements,
-                                        static_cast<std::uint64_t>(bench.rank()),
-                                        static_cast<std::uint64_t>(bench.at_once()));
+  const Range mine =
+      shardstream::shard(source.count(), leaf_elements, static_cast<std::uint64_t>(bench.rank()),
+                         static_cast<std::uint64_t>(bench.at_once()));
   return intersection(mine, {mine.first, max / source.stored_size()});
 }
 
@@ -78,7 +78,7 @@ class Part {
       : bench_(bench), source_(std::move(source)), shard_(leaves_to_read(bench, *source_)) {
     if (shard_.count == 0) {
       throw NotAvailable(fmt::format("{} has too few elements: {}, less than one leaf per rank",
-                                     source_->name(), source_->order().count()));
+                                     source_->name(), source_->count()));
     }
     source_->prepare(shard_);
     sizes_ = sizes_for(bench, "stream", *source_, shard_);

@@ -14,7 +14,7 @@ DataFile::DataFile(const Options& options, std::string_view key) : key_(key) {
   expect(!text.empty(), "an experiment runs only if the file that it needs is named");
   const io::DatasetName name = io::dataset_name(text);
   file_ = name.file;
-  path_ = name.path_and_member();
+  path_ = name.within_file();
 }
 
 std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {
@@ -36,9 +36,7 @@ std::vector<io::InputFile> DataFile::inputs() const {
 }
 
 std::string page_cache_of(const io::Source& source) {
-  const auto stored = source.stored({0, source.order().count()});
-  const auto share =
-      stored ? io::cached_share(*stored->file, stored->bytes) : std::optional<double>();
+  const auto share = io::cached_share(source, {0, source.count()});
   return fmt::format("page cache {} before", io::page_cache_state(share));
 }
 

@@ -14,7 +14,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/storage/data_file.hpp"
 #include "experiments/storage/pieces.hpp"
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 
 namespace shardstream::experiments::storage {
 
@@ -69,7 +69,7 @@ class Reader {
         file_(std::move(file)),
         source_(file_.open(io::ReadWay::by_hdf5)),
         element_(size_of(source_->type())),
-        bytes_(source_->order().count() * element_),
+        bytes_(source_->count() * element_),
         pieces_(bytes_),
         rows_({{"way", ColumnType::text},
                {"threads", ColumnType::integer},

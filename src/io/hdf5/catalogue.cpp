@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/dimensions.hpp"
 #include "io/hdf5/filters.hpp"
 #include "io/hdf5/member.hpp"
 #include "io/hdf5/referenced_files.hpp"
@@ -26,10 +28,6 @@ using Use = Catalogue::Use;
 constexpr std::size_t max_links_visited = 20'000;
 constexpr std::size_t max_listed = 10;
 constexpr std::size_t max_link_bytes = 16'384;
-
-/// netCDF's NAME of a dimension scale that only stands for the length of a dimension.
-constexpr std::string_view netcdf_dimension =
-    "This is a netCDF dimension but not a netCDF variable";
 
 /// Whether a part of the path is internal to another program: MATLAB's #refs# and
 /// #subsystem#, and PyTables's indices, _i_NAME.
@@ -62,10 +60,8 @@ Entry describe_unusual(hid_t type, std::string path) {
 
 /// Describes a data set whose values can be computed: a dimension scale, or any other.
 Entry describe_numbers(hid_t dataset, std::string path) {
-  if (hdf5::read_text_attribute(dataset, "CLASS") != "DIMENSION_SCALE") {
-    return {std::move(path), Use::computable};
-  }
-  if (hdf5::read_text_attribute(dataset, "NAME").starts_with(netcdf_dimension)) {
+  if (!is_dimension_scale(dataset)) return {std::move(path), Use::computable};
+  if (is_extent_only(dataset)) {
     return {std::move(path), Use::others, "a dimension without coordinates"};
   }
   return {std::move(path), Use::coordinates, "coordinates"};
@@ -92,7 +88,8 @@ struct Visit {
   const std::string& prefix;
   hdf5::Properties access = access_without_external_links();
   std::vector<Entry> found = {};
-  std::set<std::string> coordinates = {};  ///< paths of data sets that others name as coordinates
+  /// The paths of data sets that others name as their coordinates or the like, with a remark.
+  std::map<std::string, std::string> coordinates = {};
   std::size_t links = 0;
   std::exception_ptr problem = {};
 };
@@ -115,13 +112,20 @@ std::string target_of(hid_t group, const char* path, const H5L_info_t& link) {
 
 /// Adds the paths of the data sets that the one at `path` names in attributes of the CF
 /// conventions.
-void note_coordinates(hid_t dataset, const std::string& path, std::set<std::string>& paths) {
+void note_coordinates(hid_t dataset, const std::string& path,
+                      std::map<std::string, std::string>& paths) {
+  constexpr std::pair<const char*, const char*> attributes[] = {
+      {"coordinates", "coordinates"},
+      {"bounds", "coordinates"},
+      {"climatology", "coordinates"},
+      {"grid_mapping", "coordinates"},
+      {"ancillary_variables", "ancillary"}};
   const std::string group = path.substr(0, path.rfind('/') + 1);
-  for (const auto* const attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
+  for (const auto& [attribute, remark] : attributes) {
     const std::string text = hdf5::read_text_attribute(dataset, attribute);
     for (const std::string_view name : split(text, ' ')) {
       const std::string named = group + std::string(name);
-      if (named != path) paths.insert(named);
+      if (named != path) paths.emplace(named, remark);
     }
   }
 }
@@ -161,6 +165,14 @@ herr_t note_link(hid_t group, const char* path, const H5L_info_t* link, void* us
   }
 }
 
+/// Only for the entries that a message lists, since HDF5 may search the file for names of scales.
+std::string shape_of(hid_t group, const Entry& entry, const Visit& visit) {
+  if (entry.use != Use::computable && entry.use != Use::coordinates) return {};
+  const std::string path = entry.path.substr(visit.prefix.size());
+  const hdf5::Dataset dataset(H5Oopen(group, path.c_str(), visit.access.get()));
+  return dataset.valid() ? text_of(dimensions_of(dataset, entry.path)) : "";
+}
+
 }  // namespace
 
 Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& prefix) {
@@ -174,19 +186,24 @@ Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& pr
   }
   entries_ = std::move(visit.found);
   for (Entry& entry : entries_) {
-    if (entry.use == Use::computable && visit.coordinates.contains(entry.path)) {
-      entry.use = Use::coordinates;
-      entry.remark = "coordinates";
-    }
+    const auto found = visit.coordinates.find(entry.path);
+    if (entry.use != Use::computable || found == visit.coordinates.end()) continue;
+    entry.use = Use::coordinates;
+    entry.remark = found->second;
   }
   is_complete_ = visit.links <= max_links_visited;
   std::ranges::stable_sort(entries_, {}, &Entry::use);
+  for (Entry& entry : std::span(entries_).first(std::min(entries_.size(), max_listed))) {
+    entry.shape = shape_of(group, entry, visit);
+  }
 }
 
 std::string Catalogue::text() const {
   if (entries_.empty()) return "none";
   return join_first(entries_, max_listed, ", ", [](const Entry& entry) {
-    return entry.remark.empty() ? entry.path : fmt::format("{} ({})", entry.path, entry.remark);
+    const bool has_both = !entry.remark.empty() && !entry.shape.empty();
+    const std::string remarks = entry.remark + (has_both ? ", " : "") + entry.shape;
+    return remarks.empty() ? entry.path : fmt::format("{} ({})", entry.path, remarks);
   });
 }
 

@@ -26,6 +26,8 @@ class Catalogue {
     Use use;
     std::string remark = {};  ///< "coordinates", or the reason why it is not computable
     std::string member = {};  ///< the first member with numbers, of compound values
+    std::string shape =
+        {};  ///< with names of dimensions; of computable data sets that text() lists
   };
 
   /// Lists the data sets in `group` and below. Coordinates are the dimension scales of HDF5, such
@@ -40,7 +42,7 @@ class Catalogue {
   const std::vector<Entry>& entries() const { return entries_; }
   /// False if there are more links than the constructor visits.
   bool is_complete() const { return is_complete_; }
-  /// "/x, /y, /names (strings) and 5 more", or "none".
+  /// "/x (time=12 x lat=180), /lat (coordinates, lat=180), /names (strings) and 5 more", or "none".
   std::string text() const;
 
  private:

@@ -323,6 +323,9 @@ void Reader::read_unpacking() {
   const auto offset = operand(is_netcdf_pair ? "add_offset" : "Offset");
   if (scale) check_operand(*scale, true);
   if (offset) check_operand(*offset, false);
+  for (const auto& each : {scale, offset}) {
+    if (each) found_.packed_by.push_back(each->attribute);
+  }
   const bool changes = (scale && scale->value != 1) || (offset && offset->value != 0);
   if (!changes) return;
   Unpacking& unpacking = found_.unpacking;

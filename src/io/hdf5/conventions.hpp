@@ -21,6 +21,8 @@ struct Conventions {
   /// an offset of 0 that unpack nothing are left out. "default fill value" stands for netCDF's
   /// value, which has no attribute.
   std::vector<std::string> applied;
+  /// The names of the attributes with a factor or an offset, even if they unpack nothing.
+  std::vector<std::string> packed_by;
   /// Sentences about attributes that were not applied, or whose meaning is not certain.
   std::vector<std::string> warnings;
 };

@@ -43,6 +43,33 @@ std::vector<std::string> paths_of(const Catalogue& catalogue) {
   return paths;
 }
 
+/// Throws UsageError if the path does not exist, but the part of it before a '[', so that a
+/// selection was meant.
+void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
+  const std::string& path = name.path;
+  const std::size_t open = path.rfind('[');
+  if (open == std::string::npos || open < 2 || link_exists(file.get(), path) ||
+      !link_exists(file.get(), path.substr(0, open))) {
+    return;
+  }
+  const std::string before = path.substr(0, open), selection = path.substr(open);
+  if (!path.ends_with(']')) {
+    throw UsageError(
+        fmt::format("the selection {} after '{}' does not end in ']': write {}[SELECTION]",
+                    excerpt(selection), before, before));
+  }
+  if (name.selection) {
+    throw UsageError(fmt::format(
+        "two selections, {} and {}, follow '{}': write one that has an item for each dimension, as "
+        "in [0:3, 5]",
+        excerpt(selection), excerpt(fmt::format("[{}]", *name.selection)), before));
+  }
+  throw UsageError(
+      fmt::format("the selection {} after '{}' is before a member: write the member of a compound "
+                  "type first (PATH{{MEMBER}}[SELECTION])",
+                  excerpt(selection), before));
+}
+
 [[noreturn]] void fail_to_find(const hdf5::File& file, const std::string& name,
                                const std::string& path) {
   const hdf5::Reasons reasons;
@@ -75,20 +102,35 @@ std::vector<std::string> paths_of(const Catalogue& catalogue) {
                                        table->path, table->member)));
 }
 
-/// Splits `text` at its colon, and the path at its last pair of braces, unless nothing is before or
-/// inside it.
-DatasetName split_braces(const std::string& text, std::size_t colon) {
-  DatasetName name{text.substr(0, colon), text.substr(colon + 1), ""};
+/// Moves the text in the last pair of brackets of the path to the selection, unless nothing is
+/// before them.
+void split_brackets(DatasetName& name) {
   std::string& path = name.path;
-  if (!path.ends_with('}')) return name;
+  const std::size_t open = path.rfind('[');
+  if (!path.ends_with(']') || open == std::string::npos || open < 2) return;
+  name.selection = path.substr(open + 1, path.size() - open - 2);
+  path.resize(open);
+}
+
+/// Moves the text in the last pair of braces of the path to the member, unless nothing is before or
+/// inside them.
+void split_braces(DatasetName& name) {
+  std::string& path = name.path;
+  if (!path.ends_with('}')) return;
   std::size_t open = path.size() - 1;
   for (int depth = 1; depth > 0 && open > 0;) {
     --open;
     depth += path[open] == '}' ? 1 : path[open] == '{' ? -1 : 0;
   }
-  if (open < 2 || open + 2 == path.size()) return name;
+  if (open < 2 || open + 2 == path.size()) return;
   name.member = path.substr(open + 1, path.size() - open - 2);
   path.resize(open);
+}
+
+DatasetName split_at(const std::string& text, std::size_t colon) {
+  DatasetName name{text.substr(0, colon), text.substr(colon + 1), ""};
+  split_brackets(name);
+  split_braces(name);
   return name;
 }
 
@@ -142,7 +184,7 @@ hdf5::Object open_again(hid_t file, hid_t object) {
 
 hdf5::File open_input_file(const std::filesystem::path& file) {
   const std::string name = file.string();
-  expect_readable_file(name);
+  expect_regular_file(name);
   register_lzf();
   const auto access = hdf5::posix_access(hdf5::FileLocking::on);
   // HDF5 opens the files of external links and virtual data sets with this degree. If these lead
@@ -182,6 +224,10 @@ std::string DatasetName::path_and_member() const {
   return member.empty() ? path : fmt::format("{}{{{}}}", path, member);
 }
 
+std::string DatasetName::within_file() const {
+  return selection ? fmt::format("{}[{}]", path_and_member(), *selection) : path_and_member();
+}
+
 DatasetName dataset_name(const std::string& text) {
   struct stat status {};
   const auto is_file = [&](const std::string& file) {
@@ -190,18 +236,26 @@ DatasetName dataset_name(const std::string& text) {
   const auto last = text.rfind(":/");
   if (last == std::string::npos || ::stat(text.c_str(), &status) == 0) return {text, "", ""};
   for (auto colon = last; colon != std::string::npos && colon > 0;) {
-    if (is_file(text.substr(0, colon))) return split_braces(text, colon);
+    if (is_file(text.substr(0, colon))) return split_at(text, colon);
     colon = text.rfind(":/", colon - 1);
   }
-  return split_braces(text, last);
+  return split_at(text, last);
 }
 
-DatasetName resolve_braces(const hdf5::File& file, DatasetName name) {
-  // The braces of a data set in another file belong to its path only there.
+DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name) {
+  // The brackets of a data set in another file belong to its path only there.
   const hdf5::Properties access = access_without_external_links();
-  const std::string whole = name.path_and_member();
-  if (name.member.empty() || !link_exists(file.get(), whole, access.get())) return name;
-  return {name.file, whole, ""};
+  const auto exists = [&](const std::string& path) {
+    return link_exists(file.get(), path, access.get());
+  };
+  if (const std::string whole = name.within_file(); name.selection && exists(whole)) {
+    return {name.file, whole, ""};
+  }
+  if (const std::string path = name.path_and_member(); !name.member.empty() && exists(path)) {
+    return {name.file, path, "", name.selection};
+  }
+  expect_no_brackets(file, name);
+  return name;
 }
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
@@ -245,13 +299,17 @@ std::string file_of(const hdf5::Dataset& dataset) {
   return name;
 }
 
+bool leads_to(hid_t file, const std::string& path, hid_t object) {
+  const hdf5::Properties access = access_without_external_links();
+  const hdf5::Object there(H5Oopen(file, path.c_str(), access.get()));
+  return there.valid() && is_same_object(there.get(), object);
+}
+
 std::string path_of(const hdf5::Dataset& dataset) {
   constexpr auto what = "cannot get the path of a data set";
   std::string path = name_of_object(dataset.get());
   const hdf5::File file(H5Iget_file_id(dataset.get()), what);
-  const hdf5::Properties access = access_without_external_links();
-  const hdf5::Object there(H5Oopen(file.get(), path.c_str(), access.get()));
-  if (there.valid() && is_same_object(there.get(), dataset.get())) return path;
+  if (leads_to(file.get(), path, dataset.get())) return path;
   // For a soft link to an external link, HDF5 returns the path in the file of the soft link. For an
   // object that was not opened by name, HDF5 searches for a name.
   const hdf5::Object object = open_again(file.get(), dataset.get());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "io/hdf5/handles.hpp"
@@ -19,22 +20,27 @@ hdf5::File open_input_file(const std::filesystem::path& file);
 /// messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
 
-/// The parts of FILE:/PATH{MEMBER}.
+/// The parts of FILE:/PATH{MEMBER}[SELECTION].
 struct DatasetName {
   std::string file, path;
-  std::string member;  ///< of a compound type, see find_member()
+  std::string member;                         ///< of a compound type, see find_member()
+  std::optional<std::string> selection = {};  ///< without brackets, see SelectionText
 
   /// The path with the member in braces, if there is one.
   std::string path_and_member() const;
+  /// The same with the selection in brackets, if there is one: all that follows FILE and the colon.
+  std::string within_file() const;
 };
 /// Splits at the last ":/" that follows the name of an existing file, or else at the last one. The
 /// path is empty if there is no ":/" or if `text` is the name of an existing file. If the path ends
-/// in '}', the text between it and the '{' that it closes is the member.
+/// in ']', the text after the last '[' is the selection. If the rest ends in '}', the text between
+/// it and the '{' that it closes is the member.
 DatasetName dataset_name(const std::string& text);
 
-/// `name` as the open file `file` means it: if something there has the name path_and_member(), the
-/// braces are a part of the path.
-DatasetName resolve_braces(const hdf5::File& file, DatasetName name);
+/// `name` as the open file `file` means it: if something there has the name within_file() or
+/// path_and_member(), then its brackets and braces are a part of the path. Throws UsageError if a
+/// selection is not at the end of the name.
+DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name);
 
 /// Opens the data set at `path` with the access properties of `links`, which records the external
 /// links on the way.
@@ -48,6 +54,9 @@ bool has_dataset(const std::filesystem::path& file, const std::string& path);
 
 /// The file that contains a data set; not the opened file if an external link led there.
 std::string file_of(const hdf5::Dataset& dataset);
+
+/// Whether `path` leads to an object of the same file, without external links.
+bool leads_to(hid_t file, const std::string& path, hid_t object);
 
 /// The path of a data set in that file.
 std::string path_of(const hdf5::Dataset& dataset);

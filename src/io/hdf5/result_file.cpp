@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <variant>
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
@@ -345,11 +346,21 @@ void ResultFile::table(const std::string& group, const Table& table) {
   write_table(open_group(handle_->file, group).get(), table);
 }
 
+void ResultFile::labelled(const std::string& group, const LabelledData& data) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes_of(data) +
+                        handle_->reserve);
+  write_labelled(open_group(handle_->file, group).get(), data);
+}
+
 std::uint64_t ResultFile::dataset(const std::string& group, const std::string& name,
-                                  ElementType type, std::uint64_t rows, std::uint64_t columns) {
+                                  ElementType type, std::uint64_t rows, std::uint64_t columns,
+                                  std::uint64_t labelled_bytes) {
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
   const std::uint64_t bytes = bytes_of(type, {rows, columns});
+  handle_->reserve += labelled_bytes;
   // Space is reserved before HDF5 can find the disk full, and again after the data set is
   // allocated, since the tables follow it.
   handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + handle_->reserve);

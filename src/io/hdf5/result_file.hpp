@@ -9,11 +9,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "core/options.hpp"
 #include "core/table.hpp"
+#include "io/hdf5/labelled_data.hpp"
 #include "io/output/part_file.hpp"
 #include "kernels/data/element.hpp"
 
@@ -21,9 +21,6 @@ namespace shardstream::io {
 
 /// The rows of [output].
 std::span<const OptionRow> output_options();
-
-/// A scalar or a list that becomes an HDF5 attribute.
-using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
@@ -89,13 +86,16 @@ class ResultFile {
   void attribute(const std::string& group, const std::string& name, const AttributeValue& value);
   /// Writes `table` as group/NAME in the HDF5 Table layout; units as attributes units_FIELD.
   void table(const std::string& group, const Table& table);
+  /// Writes dimensions and arrays to `group`. Throws UsageError without enough disk space.
+  void labelled(const std::string& group, const LabelledData& data);
   /// Allocates the contiguous data set group/NAME of `rows` x `columns` elements, reserves its
   /// space on disk, and returns the offset of its bytes in the part file. Any rank may then write
   /// it with a RangeWriter, while this object continues to write. Elements that are not written are
-  /// 0. Every RangeWriter must call sync() before publish(). Throws UsageError without enough disk
-  /// space.
+  /// 0. Every RangeWriter must call sync() before publish(). `labelled_bytes` are reserved for
+  /// labelled(), too. Throws UsageError without enough disk space.
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
-                        std::uint64_t rows, std::uint64_t columns);
+                        std::uint64_t rows, std::uint64_t columns,
+                        std::uint64_t labelled_bytes = 0);
 
   /// Keeps the part file from now on, even after publish(): a later run resumes from its matrix.
   /// The rest of the file may be incomplete.

@@ -12,6 +12,7 @@
 
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/dimension_scales.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -126,7 +127,7 @@ hdf5::Properties uncached() {
 }
 
 void write_layout_attributes(hid_t dataset, const Table& table, const std::vector<Field>& fields) {
-  hdf5::write_fixed_attribute(dataset, "CLASS", "TABLE");
+  make_extent_only(dataset, table.rows().size());
   hdf5::write_fixed_attribute(dataset, "VERSION", "3.0");
   hdf5::write_fixed_attribute(dataset, "TITLE", table.name());
   hdf5::write_attribute(dataset, "NROWS", static_cast<std::int64_t>(table.rows().size()));
@@ -217,8 +218,8 @@ void write_table(hid_t group, const Table& table) {
   const auto what = fmt::format("cannot write the table '{}'", table.name());
   const auto fields = fields_of(table);
   const auto record = record_type(fields);
-  const hsize_t rows = table.rows().size(), unlimited = H5S_UNLIMITED;
-  const hdf5::Space space(H5Screate_simple(1, &rows, &unlimited), what);
+  const hsize_t rows = table.rows().size();
+  const hdf5::Space space(H5Screate_simple(1, &rows, nullptr), what);
   const auto creation = chunked(H5Tget_size(record.get()), rows);
   const auto access = uncached();
   hdf5::Dataset dataset(H5Dcreate2(group, table.name().c_str(), record.get(), space.get(),

@@ -1,5 +1,8 @@
 // A Table as an HDF5 data set in the layout of the HDF5 Table specification, which h5py, PyTables
-// and pandas can open: a flat compound type, strings of fixed length, one record per row.
+// and pandas can open: a flat compound type, strings of fixed length, one record per row. Only
+// CLASS differs from the specification: the rows are a dimension without a variable for programs
+// that read netCDF, so that they leave tables out. Otherwise netCDF-C 4.10 would overwrite memory
+// when it reads strings of fixed length, and h5netcdf would open no group with a table.
 #pragma once
 
 #include <string>

@@ -129,18 +129,16 @@ std::string with_colon(const std::string& name) {
 
 }  // namespace
 
-void expect_readable_file(const std::string& name) {
+void expect_regular_file(const std::string& name) {
   struct stat status {};
-  if (::stat(name.c_str(), &status) != 0) fail_to_find_file(name, errno);
+  if (::stat(name.c_str(), &status) != 0) {
+    const int reason = errno;
+    expect_no_selection(name);
+    fail_to_find_file(name, reason);
+  }
   if (S_ISDIR(status.st_mode)) fail_as_folder(name);
   if (!S_ISREG(status.st_mode)) {
     throw UsageError(fmt::format("'{}' is a pipe or device: name an HDF5 file", name));
-  }
-  const Descriptor file(name, O_RDONLY);
-  if (!file.valid()) {
-    throw UsageError(
-        fmt::format("'{}' cannot be read ({}): change its permissions or name another file", name,
-                    errno_text(errno)));
   }
   if (status.st_size == 0) {
     throw UsageError(fmt::format(
@@ -148,8 +146,33 @@ void expect_readable_file(const std::string& name) {
   }
 }
 
+void expect_no_selection(const std::string& name) {
+  struct stat status {};
+  const std::size_t open = name.rfind('[');
+  if (open == std::string::npos || !name.ends_with(']') || ::stat(name.c_str(), &status) == 0) {
+    return;
+  }
+  const std::string file = name.substr(0, open), selection = name.substr(open);
+  if (::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    fail_as_selection_of_file(file, selection);
+  }
+}
+
+void fail_as_selection_of_file(const std::string& file, const std::string& selection) {
+  throw UsageError(
+      fmt::format("the selection {} follows the name of the file '{}': name the data set, too, as "
+                  "in {}:/PATH{}",
+                  excerpt(selection), file, file, selection));
+}
+
 void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
+  const Descriptor file(name, O_RDONLY);
+  if (!file.valid()) {
+    throw UsageError(
+        fmt::format("'{}' cannot be read ({}): change its permissions or name another file", name,
+                    errno_text(errno)));
+  }
   if (reasons.mention("unable to lock file")) {
     throw UsageError(fmt::format(
         "'{}' is open in another program, so it cannot be locked for reading ({}): wait until the "

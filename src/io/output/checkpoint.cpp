@@ -54,12 +54,11 @@ std::string text_of_group(std::uint64_t group) {
 
 /// The first line of a journal; it begins with journal_start().
 std::string head(const std::string& run, std::uint64_t rank, std::uint64_t ranks,
-                 std::optional<std::uint64_t> offset, std::uint64_t restarts,
+                 const std::vector<std::uint64_t>& offsets, std::uint64_t restarts,
                  const Fingerprint& fingerprint) {
-  Json json = {{"run", run},        {"rank", rank},         {"ranks", ranks},
-               {"offset", nullptr}, {"restarts", restarts}, {"fingerprint", fingerprint}};
-  if (offset) json["offset"] = *offset;
-  return json.dump();
+  return Json{{"run", run},         {"rank", rank},         {"ranks", ranks},
+              {"offsets", offsets}, {"restarts", restarts}, {"fingerprint", fingerprint}}
+      .dump();
 }
 
 /// Throws Json::exception also if the number is negative or not an integer.
@@ -127,14 +126,14 @@ class JournalReader {
     const auto uuid = json.at("run").get<std::string>();
     RunJournals journals;
     journals.run.part = part_path_of(result_, uuid);
-    if (!json.at("offset").is_null()) journals.run.offset = count(json.at("offset"));
+    for (const Json& offset : json.at("offsets")) journals.run.offsets.push_back(count(offset));
     journals.run.fingerprint = json.at("fingerprint").get<Fingerprint>();
     journals.ranks = count(json.at("ranks"));
     journals.restarts = count(json.at("restarts"));
     rank_ = count(json.at("rank"));
     if (rank_ >= journals.ranks) return;
     RunJournals& known = runs_.try_emplace(uuid, journals).first->second;
-    if (known.ranks == journals.ranks && known.run.offset == journals.run.offset &&
+    if (known.ranks == journals.ranks && known.run.offsets == journals.run.offsets &&
         known.run.fingerprint == journals.run.fingerprint) {
       journal_ = &known;
     }
@@ -249,26 +248,26 @@ std::uint64_t JournalChecksum::add(std::string_view json) {
 // ---------------------------------------------------------------- writing
 
 Journal::Journal(const fs::path& result, const std::string& uuid, int rank, int ranks,
-                 const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint)
+                 std::span<const RangeWriter> matrices, Log& log,
+                 std::function<void()> on_checkpoint)
     : path_(journal_path_of(result, uuid, rank)),
       run_(uuid),
       rank_(rank),
       ranks_(ranks),
       log_(log),
       on_checkpoint_(std::move(on_checkpoint)) {
-  if (matrix == nullptr) return;
-  offset_ = matrix->offset();
+  for (const RangeWriter& matrix : matrices) offsets_.push_back(matrix.offset());
 }
 
 void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
                     const JournalExtent& extent) {
   expect(!begun_, "a journal is begun once");
   if (earlier != nullptr) {
-    expect_same_computation(*earlier, fingerprint, offset_.has_value(), {});
+    expect_same_computation(*earlier, fingerprint, !offsets_.empty(), {});
     restarts_ = earlier->restarts + 1;
   }
   const std::uint64_t bytes = std::min(journal_bytes(fingerprint, extent), max_journal_bytes);
-  fingerprint = as_stored(std::move(fingerprint), offset_.has_value());
+  fingerprint = as_stored(std::move(fingerprint), !offsets_.empty());
   begun_ = true;
   {
     const std::lock_guard lock(mutex_);
@@ -279,7 +278,7 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
       lock_as_writer(file_);
       reserve_room(file_, {path_, Contents::result}, bytes);
       append(head(run_, static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(ranks_),
-                  offset_, restarts_, fingerprint));
+                  offsets_, restarts_, fingerprint));
     }
   }
   if (earlier != nullptr) report_checkpoint();
@@ -432,8 +431,10 @@ std::uint64_t journal_bytes(const Fingerprint& fingerprint, const JournalExtent&
   constexpr std::uint64_t max = UINT64_MAX;
   const std::string uuid(36, '0');
   const FinishedPiece widest{max, max, std::vector<std::uint64_t>(extent.record, max)};
-  return length(head(uuid, max, max, max, max, as_stored(fingerprint, true))) +
-         extent.pieces * length(text_of(widest)) + extent.groups * length(text_of_group(max));
+  const std::vector<std::uint64_t> offsets(extent.matrices, max);
+  return length(head(uuid, max, max, offsets, max, as_stored(fingerprint, true))) +
+         extent.pieces * length(text_of(widest)) + extent.groups * length(text_of_group(max)) +
+         extent.numbers * fmt::format(",{}", max).size();
 }
 
 void remove_journals(const fs::path& result, const std::string& uuid) {

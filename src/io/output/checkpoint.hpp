@@ -43,7 +43,8 @@ struct FinishedPiece {
 struct Checkpoint {
   struct Run {
     std::filesystem::path part;
-    std::optional<std::uint64_t> offset;  ///< of the result in `part`, in bytes, if it is stored
+    std::vector<std::uint64_t>
+        offsets;  ///< of the result's matrices in `part`, in bytes, if stored
     Fingerprint fingerprint;
   };
   struct Piece : FinishedPiece {
@@ -57,7 +58,9 @@ struct Checkpoint {
 /// The maximum extent of a rank's journal.
 struct JournalExtent {
   std::uint64_t pieces = 0, groups = 0;
-  std::uint64_t record = 0;  ///< length of FinishedPiece::record
+  std::uint64_t record = 0;    ///< usual length of FinishedPiece::record
+  std::uint64_t numbers = 0;   ///< further numbers in all records together
+  std::uint64_t matrices = 1;  ///< of the result
 };
 
 /// CRC-64/XZ of the lines of a journal so far, without their checksums and line ends. A changed,
@@ -76,11 +79,11 @@ class JournalChecksum {
 /// and the lines written so far stay.
 class Journal {
  public:
-  /// Does not touch any file. `matrix` is the writer of the result, or null if it is not stored.
+  /// Does not touch any file. `matrices` are the writers of the result, none if it is not stored.
   /// `on_checkpoint` is called once, from add_group() or begin(), as soon as a later run may be
   /// able to resume from the journal. `log` must outlive the journal.
   Journal(const std::filesystem::path& result, const std::string& uuid, int rank, int ranks,
-          const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint);
+          std::span<const RangeWriter> matrices, Log& log, std::function<void()> on_checkpoint);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -111,7 +114,7 @@ class Journal {
   std::filesystem::path path_;
   std::string run_;
   int rank_, ranks_;
-  std::optional<std::uint64_t> offset_;
+  std::vector<std::uint64_t> offsets_;
   std::uint64_t restarts_ = 0;
   Log& log_;
   std::function<void()> on_checkpoint_;

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/options.hpp"
 #include "core/shard.hpp"
@@ -18,12 +20,17 @@ namespace shardstream::io {
 /// The rows input.a, input.b and input.c.
 std::span<const OptionRow> matrix_options();
 
-/// A source of two dimensions, or of one dimension, which is a column. Destroy it before
-/// MPI_Finalize.
+/// The dimensions of a source that are the rows of a matrix, and those that are its columns, each
+/// flattened row by row. Indices into Source::dimensions(), in ascending order. Together they are
+/// all dimensions, besides those that an index removes.
+struct MatrixDimensions {
+  std::vector<std::size_t> rows, columns;
+};
+
+/// A source as a matrix. Destroy it before MPI_Finalize.
 class Matrix {
  public:
-  /// `source` has one or two dimensions.
-  explicit Matrix(std::unique_ptr<Source> source);
+  Matrix(std::unique_ptr<Source> source, MatrixDimensions dimensions);
 
   /// "x.h5:/A" or "uniform".
   const std::string& name() const { return source_->name(); }
@@ -36,17 +43,20 @@ class Matrix {
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
   std::optional<Decoding> decoding() const { return source_->decoding(); }
   const Source& source() const { return *source_; }
+  const MatrixDimensions& dimensions() const { return dimensions_; }
+  /// The coordinates of an element in the data set.
+  Extents coordinates(std::uint64_t row, std::uint64_t column) const;
   /// Whether read() reads past the page cache, as decided by prepare().
   bool past_cache() const {
-    const auto stored = source_->stored({0, 1});
-    return stored && stored->past_cache;
+    const auto reads = source_->file_reads();
+    return reads && reads->past_cache;
   }
 
   /// Whether read() only copies bytes of a contiguous file through the page cache, so that short
   /// reads cost little.
   bool copies_from_cache() const {
-    const auto stored = source_->stored({0, 1});
-    return stored && stored->is_exact && !stored->past_cache;
+    const auto reads = source_->file_reads();
+    return reads && reads->is_exact && !reads->past_cache;
   }
 
   /// Announces the rows that this process will read, and decides whether to read them past the page
@@ -56,25 +66,46 @@ class Matrix {
   /// Writes a rectangle to `out` with a pitch of `out_stride` bytes, a multiple of the element
   /// size. Bytes between the rows are not changed. Thread-safe. Throws Error with the matrix, the
   /// position and the reason.
-  void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {
-    source_->read_rectangle(rows, columns, out, out_stride);
-  }
+  void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
 
  private:
   std::unique_ptr<Source> source_;
+  MatrixDimensions dimensions_;
   std::uint64_t rows_, columns_;
 };
 
+/// Chooses the dimensions of a matrix. Throws UsageError if the source has no suitable ones; the
+/// caller adds the name of the option.
+using Arrangement = std::function<MatrixDimensions(const Source&)>;
+
+/// The dimensions of a source as rows and columns: one dimension is a column. Throws UsageError if
+/// there are more than two.
+MatrixDimensions rows_and_columns(const Source& source);
+/// The dimension `rows` as rows, and all others as columns.
+MatrixDimensions one_and_others(const Source& source, std::size_t rows);
+/// The dimensions that are no index, in ascending order.
+std::vector<std::size_t> kept_dimensions(const Source& source);
+
+/// The dimension `text` of a source that is no index: its name, or its number, counted from 0 in
+/// the data set. Throws UsageError if there is none.
+std::size_t find_dimension(const Source& source, const std::string& text);
+
+/// How a matrix is opened.
+struct MatrixRequest {
+  ElementType generated = ElementType::f32;  ///< of generated data if input.type is auto
+  /// The remedy of read() for a value that does not fit input.type; if it is empty, the message
+  /// suggests a type.
+  std::string misfit_remedy = {};
+  Arrangement arrange = rows_and_columns;
+};
+
 /// Opens the matrix that the option `key` names, one of matrix_options() or input.data. A generator
-/// has `rows` x `columns` elements, of type `generated` if input.type is auto. Element (i, j) has
-/// the number i * columns + j in the sequence of the seed: input.seed for input.data and input.a,
-/// input.seed + 1 for input.b, input.seed + 2 for input.c. A file determines its own shape.
-/// `misfit_remedy` is the remedy of read() for a value that does not fit input.type; if it is
-/// empty, the message suggests a type. Throws UsageError for every error that can be found before
-/// work starts, and if the option is empty.
+/// has `rows` x `columns` elements. Element (i, j) has the number i * columns + j in the sequence
+/// of the seed: input.seed for input.data and input.a, input.seed + 1 for input.b, input.seed + 2
+/// for input.c. A file determines its own shape. Throws UsageError for every error that can be
+/// found before work starts, and if the option is empty.
 std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key,
                                     std::uint64_t rows, std::uint64_t columns,
-                                    ElementType generated = ElementType::f32,
-                                    const std::string& misfit_remedy = {});
+                                    const MatrixRequest& request = {});
 
 }  // namespace shardstream::io

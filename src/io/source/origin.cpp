@@ -25,7 +25,7 @@
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
 #include "io/hdf5/value_attributes.hpp"
-#include "io/source/virtual_mapping.hpp"
+#include "io/source/dataset/virtual_mapping.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -79,6 +79,8 @@ class Tracer {
   /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets that
   /// lead to it.
   Hdf5Extents visit(const fs::path& file, const std::string& path);
+  /// The same for a file that is open as `opened`.
+  Hdf5Extents visit(const hdf5::File& opened, const fs::path& file, const std::string& path);
 
   Origin finish(Unwritten unwritten) &&;
 
@@ -118,7 +120,11 @@ Hdf5Extents Tracer::visit(const fs::path& file, const std::string& path) {
   const std::string name = file.string() + ":" + path;
   if (const auto known = visited_.find(name); known != visited_.end()) return known->second;
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
-  const hdf5::File opened = open_input_file(file);
+  return visited_[name] = visit(open_input_file(file), file, path);
+}
+
+Hdf5Extents Tracer::visit(const hdf5::File& opened, const fs::path& file, const std::string& path) {
+  const std::string name = file.string() + ":" + path;
   FollowedLinks links;
   const hdf5::Dataset dataset = open_dataset(opened, file.string(), path, links);
   add(file, path);
@@ -142,7 +148,7 @@ Hdf5Extents Tracer::visit(const fs::path& file, const std::string& path) {
   visit_attributes(dataset, name);
   visit_storage(dataset, holder, name);
   path_.pop_back();
-  return visited_[name] = extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
+  return extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
 }
 
 void Tracer::visit_attributes(const hdf5::Dataset& dataset, const std::string& name) {
@@ -358,21 +364,6 @@ void apply_attributes(Origin& origin, std::vector<std::string> applied, const st
       name, not_applied_text(origin)));
 }
 
-void add(Origin& to, const Origin& from) {
-  for (const InputFile& file : from.files) {
-    if (std::ranges::find(to.files, file) == to.files.end()) to.files.push_back(file);
-  }
-  const auto add_missing = [](std::vector<std::string>& all, const auto& more) {
-    for (const std::string& each : more) {
-      if (std::ranges::find(all, each) == all.end()) all.push_back(each);
-    }
-  };
-  add_missing(to.warnings, from.warnings);
-  add_missing(to.applied, from.applied);
-  add_missing(to.not_applied, from.not_applied);
-  to.may_have_gaps = to.may_have_gaps || from.may_have_gaps;
-}
-
 std::string not_applied_text(const Origin& origin) {
   return join_first(origin.not_applied, max_listed, ", ");
 }
@@ -425,12 +416,13 @@ void expect_openable(const Origin& origin, const std::string& name) {
 
 }  // namespace
 
-Origin trace_origin(const fs::path& file, const std::string& path, Unwritten unwritten) {
+Origin trace_origin(const hdf5::File& opened, const fs::path& file, const std::string& path,
+                    Unwritten unwritten) {
   const hdf5::Lock lock;
   raise_open_files_limit();
   const std::string name = file.string() + ":" + path;
   Tracer tracer;
-  tracer.visit(file, path);
+  tracer.visit(opened, file, path);
   Origin origin = std::move(tracer).finish(unwritten);
   if (origin.layout.starts_with("virtual")) expect_openable(origin, name);
   return origin;

@@ -3,11 +3,14 @@
 // and it is valid only if they do not change during the run.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "io/hdf5/handles.hpp"
 
 namespace shardstream::io {
 
@@ -19,7 +22,13 @@ struct InputFile {
   std::uint64_t device = 0, inode = 0, size = 0;  ///< `size` in bytes
   std::int64_t modified = 0;                      ///< nanoseconds since 1970
 
-  bool operator==(const InputFile&) const = default;
+  auto operator<=>(const InputFile&) const = default;
+};
+
+struct DatasetPlace {
+  std::filesystem::path file;
+  std::string path;    ///< of the data set in it
+  std::uint64_t rows;  ///< extent of its first dimension
 };
 
 /// The files of a data set, and its layout.
@@ -27,6 +36,11 @@ struct Origin {
   std::vector<InputFile> files;  ///< pairs of file and data set without duplicates, named one first
   std::string layout;            ///< of the named data set: "chunks 64x64, 1 filter, f32"
   std::vector<std::string> warnings;  ///< sentences for the user
+  std::vector<std::string> notes;     ///< the same, but nothing to worry about
+  std::vector<DatasetPlace> joined;   ///< the parts of a joined data set in order; else empty
+  /// A sentence if the coordinates of `joined` along the first dimension have different units, so
+  /// that they cannot be used together; else empty.
+  std::string mixed_units;
   /// The attributes that change what the values mean: those that are applied, and the others.
   std::vector<std::string> applied, not_applied;
   /// Attributes that sources of a virtual data set have with other contents than the data set
@@ -51,17 +65,21 @@ void add(Origin& to, const Origin& from);
 /// Origin::not_applied as text: "_FillValue, scale_factor". It lists eight names at most.
 std::string not_applied_text(const Origin& origin);
 
+/// The origin of data sets that are joined: all files, and warnings that are alike only once. Its
+/// layout is that of the first data set.
+Origin unite(std::span<const Origin> origins);
+
 /// The current state of a file. Throws UsageError if it does not exist or cannot be accessed.
 InputFile state_of(const std::filesystem::path& path, const std::string& dataset = {});
 
 /// A sentence that describes how `file` has changed since state_of(); empty if it has not changed.
 std::string change_of(const InputFile& file);
 
-/// Finds all files of the data set `path` of `file`. Throws UsageError if a required file is
-/// missing, too short, or a FIFO, device or socket; if virtual data sets form a cycle; and, with
-/// Unwritten::reject, if elements were never written. Takes HDF5's lock.
-Origin trace_origin(const std::filesystem::path& file, const std::string& path,
-                    Unwritten unwritten);
+/// Finds all files of the data set `path` of `file`, which is open as `opened`. Throws UsageError
+/// if a required file is missing, too short, or a FIFO, device or socket; if virtual data sets form
+/// a cycle; and, with Unwritten::reject, if elements were never written. Takes HDF5's lock.
+Origin trace_origin(const hdf5::File& opened, const std::filesystem::path& file,
+                    const std::string& path, Unwritten unwritten);
 
 /// The input to which `path` leads under any name (hard and symbolic links), or null.
 const InputFile* input_at(const std::filesystem::path& path, std::span<const InputFile> inputs);

@@ -7,12 +7,19 @@
 #include <cstring>
 #include <optional>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "io/hdf5/dimensions.hpp"
 #include "io/hdf5/lookup.hpp"
+#include "io/hdf5/unreadable_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
+#include "io/source/dataset/hdf5_source.hpp"
 #include "io/source/generator_source.hpp"
-#include "io/source/hdf5_source.hpp"
+#include "io/source/joined/join.hpp"
+#include "io/source/joined/pattern.hpp"
+#include "io/source/selection.hpp"
 #include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {
@@ -23,7 +30,9 @@ constexpr std::size_t max_dimensions = 32;
 
 constexpr OptionRow rows[] = {
     {"input.data", OptionKind::text, "uniform", "",
-     "The data: FILE:/PATH, FILE (if it has only one data set), or a generator, uniform or ramp."},
+     "The data: FILE:/PATH, a selection FILE:/PATH[0:90, 5] or FILE:/PATH[lat=-30:30], FILE (if it "
+     "has only one data set), or a generator, uniform or ramp. FILE may be a pattern in quotes, "
+     "such as 'sst_*.nc': all matching files, joined along their first dimension."},
     {"input.read", OptionKind::choice, "auto", "auto|cached|direct",
      "Read a contiguous data set through the page cache (cached) or past it with O_DIRECT "
      "(direct); auto is direct if less than half of the rank's shard is in the cache."},
@@ -123,10 +132,25 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
                         shape.empty() ? "input.count" : "input.shape", options.count("input.seed"));
 }
 
+/// Opens the data set of one file, or of all files that match a pattern.
+std::unique_ptr<Source> open_files(const DatasetName& name, const DatasetRequest& request) {
+  const std::string &pattern = name.file, path = name.within_file();
+  if (!is_pattern(pattern)) return open_hdf5_source(pattern, path, request);
+  expect_no_selection(pattern);
+  const std::vector<std::string> files = matching_files(pattern);
+  if (files.size() > 1) return open_joined_source(pattern, files, path, request);
+  auto source = open_hdf5_source(files.front(), path, request);
+  Origin origin = source->origin();
+  origin.notes.push_back(
+      fmt::format("'{}' is the only file that matches '{}'", files.front(), pattern));
+  source->set_origin(std::move(origin));
+  return source;
+}
+
 /// Opens FILE or FILE:/PATH, the value of the option `key`.
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
-                                  const std::string& misfit_remedy = {}) {
+                                  const std::string& misfit_remedy = {}, bool keeps_type = false) {
   const DatasetName name = dataset_name(data);
   const std::string& file = name.file;
   if (file.empty()) {
@@ -144,17 +168,16 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   const bool all = key != "input.data" || options.is_auto("input.rows");
   const std::uint64_t rows_taken = all ? 0 : options.count("input.rows");
   try {
-    auto source = open_hdf5_source(
-        file, name.path_and_member(),
-        {.type = requested_type(options),
-         .way = read_way(options),
-         .order = order,
-         .unwritten =
-             options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject,
-         .conventions = options.text("input.conventions") == "auto",
-         .missing_as_nan = order == ReadOrder::rectangles,
-         .misfit_remedy = misfit_remedy,
-         .rows = rows_taken});
+    auto source = open_files(
+        name, {.type = keeps_type ? std::nullopt : requested_type(options),
+               .way = read_way(options),
+               .order = order,
+               .unwritten =
+                   options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject,
+               .conventions = options.text("input.conventions") == "auto",
+               .missing_as_nan = order == ReadOrder::blocks,
+               .misfit_remedy = misfit_remedy,
+               .rows = rows_taken});
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
     source->set_origin(std::move(origin));
@@ -167,52 +190,52 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   }
 }
 
-constexpr std::size_t in_core_cache = std::size_t{128} << 10;
-
-/// Reads rows together and then copies each to its place, since a call for each would be expensive.
-void read_whole_rows(Range lines, std::uint64_t width, std::size_t row_bytes, std::byte* out,
-                     std::uint64_t stride, const auto& read) {
-  const std::uint64_t step =
-      std::clamp<std::uint64_t>(in_core_cache / std::max<std::size_t>(1, row_bytes), 1,
-                                std::max<std::uint64_t>(1, lines.count));
-  std::vector<std::byte> together(step * row_bytes);
-  for (std::uint64_t first = 0; first < lines.count; first += step) {
-    const std::uint64_t some = std::min(step, lines.count - first);
-    read((lines.first + first) * width, some * width, together.data());
-    for (std::uint64_t row = 0; row < some; ++row) {
-      std::memcpy(out + (first + row) * stride, together.data() + row * row_bytes, row_bytes);
-    }
-  }
-}
-
 }  // namespace
 
-void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint64_t stride) const {
-  expect_rectangle(rows, columns, stride);
-  read_rows(
-      rows, columns, size_of(type()), out, stride,
-      [this](std::uint64_t first, std::uint64_t count, std::byte* to) { read(first, count, to); });
+std::vector<SourceDimension> unnamed_dimensions(const Extents& shape) {
+  std::vector<SourceDimension> dimensions;
+  for (const std::uint64_t extent : shape) {
+    dimensions.push_back({.name = {}, .extent = extent, .axis = {.count = extent}});
+  }
+  return dimensions;
 }
 
-void Source::read_rows(Range rows, Range columns, std::uint64_t element, std::byte* out,
-                       std::uint64_t stride, const Read& read) const {
-  expect(order().box() == order().shape(), "elements are numbered row by row");
-  const std::uint64_t width = order().shape().size() == 2 ? order().shape()[1] : 1;
-  if (columns.count == width && stride == width * element) {
-    return read(rows.first * width, rows.count * width, out);
+Extents Source::shape() const {
+  Extents shape;
+  for (const SourceDimension& dimension : dimensions()) {
+    if (!dimension.axis.is_index) shape.push_back(dimension.axis.count);
   }
-  const std::size_t row_bytes = columns.count * element;
-  if (columns.count == width && 2 * row_bytes <= in_core_cache) {
-    return read_whole_rows(rows, width, row_bytes, out, stride, read);
-  }
-  for (std::uint64_t row = 0; row < rows.count; ++row) {
-    read((rows.first + row) * width + columns.first, columns.count, out + row * stride);
-  }
+  return shape.empty() ? Extents{1} : shape;
+}
+
+std::uint64_t Source::count() const {
+  return saturating_product(shape());
+}
+
+void Source::read_block(const Extents& start, const Extents& extent, const Pitches& pitch,
+                        std::byte* out) const {
+  expect_block(start, extent);
+  if (saturating_product(extent) == 0) return;
+  Extents shape;
+  for (const SourceDimension& dimension : dimensions()) shape.push_back(dimension.axis.count);
+  const std::uint64_t element = size_of(type());
+  const Pitches in_source = dense_pitches(shape, element);
+  const std::uint64_t first = offset_of(start, in_source);
+  std::vector<std::byte> room;
+  io::read_block(
+      extent, element, in_source, out, pitch,
+      [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
+        read((first + offset) / element, bytes / element, to);
+      },
+      [&](std::uint64_t bytes) {
+        room.resize(bytes);
+        return room.data();
+      });
 }
 
 const std::byte* Source::read_stored(std::uint64_t first, std::uint64_t count,
                                      std::byte* slot) const {
-  expect(conversion() == nullptr, "a source with a conversion reads stored elements itself");
+  expect(conversions_.empty(), "a source with a conversion reads stored elements itself");
   read(first, count, slot);
   return slot;
 }
@@ -221,30 +244,81 @@ std::uint64_t Source::convert(std::uint64_t, std::uint64_t, const std::byte*, st
   throw ContractError("only a source with a conversion converts");
 }
 
-void Source::expect_rectangle(Range rows, Range columns, std::uint64_t stride) const {
-  const Extents& shape = order().shape();
-  expect(shape.size() <= 2, "only shapes of one or two dimensions have rectangles");
-  const std::uint64_t height = shape[0], width = shape.size() == 2 ? shape[1] : 1;
-  expect(rows.first <= height && rows.count <= height - rows.first && columns.first <= width &&
-             columns.count <= width - columns.first,
-         "a rectangle ends inside its source");
-  expect(stride % size_of(type()) == 0 && stride / size_of(type()) >= columns.count,
-         "the rows of a rectangle are whole elements apart and do not overlap");
+void Source::expect_block(const Extents& start, const Extents& extent) const {
+  const auto& all = dimensions();
+  expect(start.size() == all.size() && extent.size() == all.size(),
+         "a block has the dimensions of its source");
+  for (std::size_t d = 0; d < all.size(); ++d) {
+    const std::uint64_t count = all[d].axis.count;
+    expect(start[d] <= count && extent[d] <= count - start[d], "a block ends inside its source");
+  }
 }
 
 std::span<const OptionRow> input_options() {
   return rows;
 }
 
+std::optional<double> cached_share(const Source& source, Range elements, std::uint64_t samples) {
+  std::uint64_t files = 1;  // with these elements
+  if (!source.origin().joined.empty()) {
+    files = 0;
+    source.visit_stored(elements, [&](const Descriptor&, Range) { ++files; });
+  }
+  const std::uint64_t samples_of_each = ceil_div(samples, std::max<std::uint64_t>(files, 1));
+  double all = 0, cached = 0;
+  bool is_known = true;
+  source.visit_stored(elements, [&](const Descriptor& file, Range bytes) {
+    const auto share = cached_share(file, bytes, samples_of_each);
+    is_known = is_known && (share || bytes.count == 0);
+    all += static_cast<double>(bytes.count);
+    cached += static_cast<double>(bytes.count) * share.value_or(0);
+  });
+  return is_known && all > 0 ? std::optional(cached / all) : std::nullopt;
+}
+
 std::string type_text(const Source& source) {
-  const Conversion* const conversion = source.conversion();
-  return conversion == nullptr ? std::string(name_of(source.type())) : text_of(*conversion);
+  const Conversions& conversions = source.conversions();
+  return conversions.empty() ? std::string(name_of(source.type())) : identity_of(conversions);
+}
+
+std::string shape_text(const Source& source) {
+  std::vector<Dimension> kept;
+  for (const auto& [name, extent, axis] : source.dimensions()) {
+    if (!axis.is_index) kept.push_back({name, axis.count, false});
+  }
+  return kept.empty() ? "1" : text_of(kept);
+}
+
+std::string name_within_file(const Source& source) {
+  const auto colon = source.name().rfind(":/");
+  expect(colon != std::string::npos, "the name of a source of files has a path");
+  return source.name().substr(colon);
 }
 
 std::string identity_of(const Source& source) {
-  const ElementOrder& order = source.order();
-  return fmt::format("{}: {}, {} elements, {} of {}", source.name(), type_text(source),
-                     order.count(), fmt::join(order.box(), " x "), fmt::join(order.shape(), " x "));
+  const auto& joined = source.origin().joined;
+  std::string files;
+  for (const DatasetPlace& place : joined) {
+    files += fmt::format("{}:{}\n", place.file.string(), place.path);
+  }
+  if (!joined.empty()) {
+    files = fmt::format(", {} files (digest {})", joined.size(), digest_of(files));
+  }
+  return fmt::format("{}: {}, {} elements, {} of {}{}", source.name(), type_text(source),
+                     source.count(), fmt::join(source.box(), " x "),
+                     fmt::join(source.shape(), " x "), files);
+}
+
+std::string selection_text(const Source& source) {
+  Selection selection;
+  Extents extents;
+  bool is_all = true;
+  for (const auto& [name, extent, axis] : source.dimensions()) {
+    is_all = is_all && is_whole(axis, extent);
+    selection.push_back(axis);
+    extents.push_back(extent);
+  }
+  return is_all ? "" : text_of(selection, extents);
 }
 
 std::unique_ptr<Source> open_source(const Options& options) {
@@ -254,8 +328,8 @@ std::unique_ptr<Source> open_source(const Options& options) {
   for (const char* key : {"input.count", "input.shape", "input.seed"}) {
     if (!options.is_on_command_line(key) || file.empty()) continue;
     throw UsageError(
-        fmt::format("{} is for generators, and input.data names the file {}: leave it out, since a "
-                    "data set is taken as a whole",
+        fmt::format("{} is for generators: leave it out, since input.data names a file, {}, which "
+                    "has its own shape",
                     key, file));
   }
   return open_file("input.data", data, options, ReadOrder::elements);
@@ -269,10 +343,10 @@ std::unique_ptr<Source> open_source(const Options& options, const NamedSource& n
   const std::string& data = options.text(named.key);
   const auto generator = generator_named(data);
   if (generator) reject_rows_of_generator(options, named.key);
-  return generator
-             ? make_generator(*generator, requested_type(options).value_or(named.type), named.shape,
-                              named.key, named.seed)
-             : open_file(named.key, data, options, ReadOrder::rectangles, named.misfit_remedy);
+  return generator ? make_generator(*generator, requested_type(options).value_or(named.type),
+                                    named.shape, named.key, named.seed)
+                   : open_file(named.key, data, options, ReadOrder::blocks, named.misfit_remedy,
+                               named.keeps_type);
 }
 
 bool names_file(const Options& options, std::string_view key) {

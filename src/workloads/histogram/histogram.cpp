@@ -23,7 +23,7 @@ template <class T>
 class Histogram : public stream::Computation {
  public:
   Histogram(const Options& options, const io::Source& source)
-      : source_(source), bins_(bins_of(options)), elements_(source.order().count()) {}
+      : source_(source), bins_(bins_of(options)), elements_(source.count()) {}
 
   pipeline::DeviceState device_state(Range) const override {
     return {.unit = 16, .per_unit = 0, .fixed = 2 * counters_ * sizeof(std::uint64_t)};
@@ -93,7 +93,7 @@ class Histogram : public stream::Computation {
   /// The index in bin_counts() of missing values. The kernels count them like other elements.
   std::uint32_t place_of_missing() const {
     if (std::floating_point<T> || !source_.declares_missing()) return bins_.count + nan;
-    return place_of(bins_, static_cast<T>(source_.conversion()->missing_element));
+    return place_of(bins_, static_cast<T>(source_.conversions().front().missing_element));
   }
 
   /// Counts the sampled ranges of this rank on the host, with missing values.

@@ -58,7 +58,8 @@ double seconds_of_call(Backend backend) {
 
 /// Flop of the whole product, without padding. A symmetric product computes only half of it.
 double whole_flops(const Operands& operands) {
-  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
+  const double all = 2.0 * static_cast<double>(operands.moments().count) *
+                     static_cast<double>(operands.m) * static_cast<double>(operands.n) *
                      static_cast<double>(operands.k);
   return operands.symmetric ? all / 2 : all;
 }
@@ -197,7 +198,7 @@ std::string panel_read_conditions(const Operands& operands, const Options& optio
   }
   return fmt::format("{}, read as {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
                      pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
-                     operands.normalizes() ? ", to be centred or scaled" : "");
+                     operands.uploads_as_stored() ? ", to be centred or scaled" : "");
 }
 
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
@@ -242,8 +243,7 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   for (const char* const readers : {"panel_read", "panel_feed"}) {
     machine.compare(readers, panel_read_conditions(operands, options));
   }
-  const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
-                                         machine.backend(), operands.symmetric);
+  const gemm::Tile tile = operands.tile(machine.backend());
   machine.compare(multiply, words_of(tile),
                   [&](const measure::Sizes& then) { return is_similar(then, tile); });
   machine.set_main_ceiling(multiply);

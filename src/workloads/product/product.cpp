@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
@@ -17,55 +19,35 @@
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
+#include "kernels/gemm/panel/checksum.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/finished_tiles.hpp"
+#include "workloads/product/engine/normalization/samples.hpp"
+#include "workloads/product/engine/normalization/variable_sums.hpp"
 #include "workloads/product/engine/panels.hpp"
-#include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/description.hpp"
 #include "workloads/product/run.hpp"
+#include "workloads/product/variables.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
 
-// ---------------------------------------------------------------- operands
-
-/// The precision that holds all values of a type.
-gemm::Precision safe_precision(ElementType type) {
-  return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
-             ? gemm::Precision::fp32
-             : gemm::Precision::fp64;
-}
-
-/// Checks what sums of integers cannot do.
-void check_integers(const Operands& operands) {
-  const gemm::PrecisionTraits& row = gemm::traits_of(operands.precision);
-  for (const io::Matrix* matrix : {operands.a.get(), operands.b.get()}) {
-    if (gemm::takes(operands.precision, matrix->type())) continue;
-    throw UsageError(fmt::format(
-        "product.precision {0} needs data of type {1}, and {2} is {3}: pass --product.precision "
-        "{4}, or --input.type {1} if all values are integers from -128 to 127",
-        row.name, name_of(row.generated), matrix->name(), name_of(matrix->type()),
-        name_of(safe_precision(matrix->type()))));
-  }
-  if (operands.k > row.max_terms) {
-    throw UsageError(fmt::format(
-        "product.precision {} adds in 32 bits, and sums of {} products can overflow (k may be at "
-        "most {}): pass --product.precision fp32 or fp64, or split the matrices along k",
-        row.name, operands.k, row.max_terms));
-  }
-  if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
-    throw UsageError(fmt::format(
-        "product.precision {} stores integer sums, without alpha, beta, centring, scaling and "
-        "divisors: leave these out, or pass --product.precision fp32 or fp64",
-        row.name));
-  }
-}
-
 /// The files of an operand as they were when it was opened. Values are short, so that a message can
-/// show them.
+/// show them. A digest stands for many files.
 void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& origin) {
+  constexpr std::size_t max_listed = 16;
   if (!origin.files.empty()) to.emplace_back(key + "'s layout", origin.layout);
+  if (origin.files.size() > max_listed) {
+    std::string all;
+    for (const io::InputFile& file : origin.files) {
+      all +=
+          fmt::format("{}:{} {} {}\n", file.path.string(), file.dataset, file.size, file.modified);
+    }
+    to.emplace_back(key + "'s files",
+                    fmt::format("{} files (digest {})", origin.files.size(), digest_of(all)));
+    return;
+  }
   for (std::size_t i = 0; i < origin.files.size(); ++i) {
     const io::InputFile& file = origin.files[i];
     const std::string name =
@@ -74,6 +56,15 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
     to.emplace_back(name + " size", fmt::format("{} bytes", file.size));
     to.emplace_back(name + " time of writing", fmt::format("{} ns since 1970", file.modified));
   }
+}
+
+/// The kind of the weights with a checksum: their names are written in several ways.
+std::string weights_text(const Weights& weights) {
+  const std::size_t count = weights.values.size();
+  const auto sums = gemm::row_checksums(ElementType::f64, weights.values.data(), count, count);
+  const bool of_samples = weights.of == Weights::Of::samples;
+  return fmt::format("of {}, checksum {:016x}", of_samples ? "samples" : "variables",
+                     sums.matrix_checksum(0));
 }
 
 /// Raise this number if a change gives tiles other bits and nothing else in the fingerprint shows
@@ -103,6 +94,50 @@ std::uint64_t computed_tiles(const Plan& plan) {
   return plan.shape.count_tiles({{0, plan.shape.tile_rows}, {0, plan.shape.tile_columns}});
 }
 
+/// One line for each operand, and then the plan.
+std::vector<std::string> lines_of(const Operands& operands, const Plan& plan) {
+  std::vector<std::string> lines;
+  const auto add = [&](std::string_view name, const io::Matrix* matrix) {
+    if (matrix == nullptr) return;
+    lines.push_back(
+        fmt::format("{}: {}, {}", name, matrix->name(), io::shape_text(matrix->source())));
+    if (matrix->source().shape().size() == 2) return;
+    lines.back() += fmt::format(" as {} x {}", matrix->rows(), matrix->columns());
+  };
+  add(operands.symmetric ? "data" : "A", operands.a.get());
+  if (operands.symmetric) {
+    const auto add_indices = [&](const char* name, std::uint64_t count, Weights::Of of) {
+      const std::string dimensions =
+          names_of_dimensions(operands.a->source(), operands.dimensions_of(of), " x ");
+      lines.push_back(fmt::format("{}: {}{}{}", name, count,
+                                  dimensions.empty() ? "" : ", the indices of ", dimensions));
+    };
+    add_indices("samples", operands.k, Weights::Of::samples);
+    add_indices("variables", operands.n, Weights::Of::variables);
+  } else {
+    add("B", operands.b.get());
+  }
+  add("C before", operands.c.get());
+  if (operands.missing == Missing::complete) {
+    lines.emplace_back(
+        "missing values: complete, without the samples that have some; the data are read once more "
+        "if there are any");
+  }
+  if (operands.pairwise()) {
+    lines.emplace_back(
+        "missing values: pairwise, each pair has its own samples, and C may be indefinite");
+  }
+  if (operands.center_over_variables) {
+    lines.emplace_back("means: of samples, from a pass over the data before the product");
+  }
+  if (operands.weights) {
+    lines.push_back(
+        fmt::format("weights: {}, {}", operands.weights->name, weights_text(*operands.weights)));
+  }
+  std::ranges::move(describe(plan), std::back_inserter(lines));
+  return lines;
+}
+
 class ProductTask : public Task {
  public:
   ProductTask(std::string_view name, const Options& options, Operands operands)
@@ -116,12 +151,19 @@ class ProductTask : public Task {
       if (matrix == nullptr) continue;
       matrices.push_back(fmt::format("{} {}", extents(*matrix), io::type_text(matrix->source())));
     }
+    if (operands_.weights) matrices.push_back(weights_text(*operands_.weights));
     return fmt::format("{}", fmt::join(matrices, ", "));
   }
 
-  std::optional<OutputMatrix> output() const override {
-    if (!options_.flag("output.store")) return std::nullopt;
-    return OutputMatrix{"C", gemm::accumulator_type(operands_.precision), operands_.m, operands_.n};
+  std::vector<OutputMatrix> outputs() const override {
+    if (!options_.flag("output.store")) return {};
+    const ElementType type = gemm::accumulator_type(operands_.precision);
+    std::vector<OutputMatrix> matrices{
+        {"C", type, operands_.m, operands_.n, labelled_bytes(operands_)}};
+    if (operands_.pairwise()) {
+      matrices.push_back({"N", count_type(type), operands_.m, operands_.n, 0});
+    }
+    return matrices;
   }
 
   bool resumable() const override { return true; }
@@ -139,16 +181,17 @@ class ProductTask : public Task {
     stage(problem, options_, resources);
     const Plan plan = make_plan(problem, rates, 0);
     Prediction prediction{.answer = answer(plan),
-                          .plan = describe(plan),
+                          .plan = lines_of(operands_, plan),
                           .warnings = warnings_of(operands_, plan),
                           .seconds = plan.prediction.seconds};
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
         .unit = "super-tile",
         .units = plan.super_tiles(),
-        .journal_bytes = machine.ranks() *
-                         io::journal_bytes(print, {ceil_div(computed_tiles(plan), machine.ranks()),
-                                                   plan.super_tiles(), tile_record}),
+        .journal_bytes =
+            machine.ranks() *
+            io::journal_bytes(
+                print, journal_extent(plan, ceil_div(computed_tiles(plan), machine.ranks()))),
         .kept = [print, plan](const io::Checkpoint& earlier) {
           io::expect_same_computation(earlier, print, plan.problem().stores_c, of_machine);
           return kept_tiles(count_kept(plan, earlier), earlier.pieces.size());
@@ -195,6 +238,12 @@ std::span<const OptionRow> option_rows() {
   return rows;
 }
 
+gemm::Precision safe_precision(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
+             ? gemm::Precision::fp32
+             : gemm::Precision::fp64;
+}
+
 gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys) {
   if (!options.is_auto("product.precision")) {
     return *gemm::precision_named(options.text("product.precision"));
@@ -202,17 +251,17 @@ gemm::Precision precision_of(const Options& options, std::span<const std::string
   gemm::Precision precision = gemm::Precision::fp32;
   for (const std::string_view key : keys) {
     const bool is_named = io::names_file(options, key) || !options.is_auto("input.type");
-    if (is_named &&
-        safe_precision(io::open_matrix(options, key, 1, 1)->type()) == gemm::Precision::fp64) {
-      precision = gemm::Precision::fp64;
-    }
+    if (!is_named) continue;
+    const io::NamedSource named{.key = key, .shape = {1}, .type = ElementType::f32, .seed = 0};
+    const ElementType type = io::open_source(options, named)->type();
+    if (safe_precision(type) == gemm::Precision::fp64) precision = gemm::Precision::fp64;
   }
   return precision;
 }
 
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
-                                         std::uint64_t columns) {
+                                         std::uint64_t columns, const io::Arrangement& arrange) {
   // Integers take no wider type, so the remedy for values that do not fit is another precision.
   const gemm::PrecisionTraits& row = gemm::traits_of(precision);
   const std::string remedy =
@@ -220,7 +269,8 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
           ? fmt::format("pass --product.precision fp32 or fp64 in place of {}, and no --input.type",
                         row.name)
           : "";
-  return io::open_matrix(options, key, rows, columns, row.generated, remedy);
+  return io::open_matrix(options, key, rows, columns,
+                         {.generated = row.generated, .misfit_remedy = remedy, .arrange = arrange});
 }
 
 void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
@@ -241,22 +291,8 @@ io::Origin inputs_of(const Operands& operands) {
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
     if (matrix != nullptr) io::add(inputs, matrix->origin());
   }
+  if (operands.weights) io::add(inputs, operands.weights->origin);
   return inputs;
-}
-
-void check_operands(const Operands& operands) {
-  if (saturating_product(saturating_product(operands.m, operands.n),
-                         gemm::accumulator_bytes(operands.precision)) > INT64_MAX) {
-    throw UsageError(fmt::format("C is {} x {} and has more than 2^63 bytes: choose smaller sizes",
-                                 operands.m, operands.n));
-  }
-  if (gemm::sums_integers(operands.precision)) check_integers(operands);
-  if (operands.center && operands.a->type() == ElementType::u64) {
-    throw UsageError(fmt::format(
-        "means cannot be subtracted from {}, which is u64, without rounding: pass --input.type i64 "
-        "if all values are below 2^63, or f64",
-        operands.a->name()));
-  }
 }
 
 DeviceMemory device_memory_of(const Operands& operands, const Options& options,
@@ -265,6 +301,7 @@ DeviceMemory device_memory_of(const Operands& operands, const Options& options,
   const auto staging = pipeline::staging_sizes(options, resources, pipeline::ReaderWork::computing);
   std::uint64_t bytes =
       saturating_product(staging.slots, staging.slot_bytes + staging.drain_slot_bytes);
+  bytes = saturating_sum({bytes, host_bytes_of_samples(operands)});
   for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
     if (!*matrix) continue;
     if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
@@ -280,8 +317,7 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                                   Decomposition::grid, Decomposition::split_k};
   const auto requested = std::ranges::find(choices, options.text("product.decomposition"),
                                            [](Decomposition each) { return name_of(each); });
-  const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision,
-                                         backend, operands.symmetric);
+  const gemm::Tile tile = operands.tile(backend);
   Problem problem{.m = operands.m,
                   .n = operands.n,
                   .k = operands.k,
@@ -292,6 +328,8 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                   .stores_c = options.flag("output.store"),
                   .symmetric = operands.symmetric,
                   .sums_variables = operands.normalizes(),
+                  .may_lack_elements = operands.may_lack_elements(),
+                  .moments = operands.moments(),
                   .tile = tile,
                   .requested = {.decomposition = *requested, .box = box_of(options)},
                   .ranks = {.count = ranks,
@@ -368,7 +406,9 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
     const auto& files = matrix->origin().files;
     made.emplace_back(key, files.empty()
                                ? matrix->name()
-                               : fmt::format("{}:{}", files[0].path.string(), files[0].dataset));
+                               : files[0].path.string() + io::name_within_file(matrix->source()));
+    made.emplace_back(key + "'s rows",
+                      fmt::format("dimensions {}", join(matrix->dimensions().rows, ", ")));
     made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
                                                     io::type_text(matrix->source())));
     add_files(made, key, matrix->origin());
@@ -391,6 +431,13 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
        {"segments of K", fmt::format("{}", plan.shape.segments)},
        {"blocks of K", fmt::format("{}", plan.shape.blocks)},
        {"arithmetic", fmt::format("version {}", arithmetic_version)}});
+  if (operands.missing == Missing::complete) made.emplace_back("missing values", "complete");
+  if (operands.pairwise()) {
+    made.emplace_back("missing values",
+                      fmt::format("pairwise, divisor {}", static_cast<int>(operands.divisor)));
+  }
+  if (operands.center_over_variables) made.emplace_back("centred over", "variables");
+  if (operands.weights) made.emplace_back("gram.weights", weights_text(*operands.weights));
   return made;
 }
 

@@ -23,16 +23,20 @@ namespace shardstream::workloads::product {
 /// The options of all products.
 std::span<const OptionRow> option_rows();
 
+/// The precision that holds all values of a type, except for integers beyond 2^53.
+gemm::Precision safe_precision(ElementType type);
+
 /// product.precision. `auto` is replaced by the precision that can represent all values of the
 /// matrices. `keys` are the options that name the matrices. Throws UsageError if a matrix cannot be
 /// opened.
 gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys);
 
 /// Opens the matrix that option `key` names, with io::open_matrix(). A generated matrix has the
-/// type that the precision needs.
+/// type that the precision needs. `arrange` is MatrixRequest::arrange.
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
-                                         std::uint64_t columns);
+                                         std::uint64_t columns,
+                                         const io::Arrangement& arrange = io::rows_and_columns);
 
 /// Throws UsageError if the option `matrix` names a file, but the option `size`, which is only for
 /// generated matrices, is given on the command line.

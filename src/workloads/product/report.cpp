@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "kernels/data/stored_value.hpp"
 #include "workloads/product/plan/description.hpp"
+#include "workloads/product/verdict.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -27,11 +28,12 @@ double flops_of(const FinishedTile& tile, const Plan& plan) {
                       column = tile.tile % plan.shape.tile_columns;
   const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
   const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
-  return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
-         static_cast<double>(problem.k);
+  return 2.0 * static_cast<double>(problem.moments.count) * static_cast<double>(rows.count) *
+         static_cast<double>(columns.count) * static_cast<double>(problem.k);
 }
 
-/// The rows of all computed tiles.
+/// The rows of all computed tiles, counted once for each of their moments, which are checked one by
+/// one.
 std::uint64_t rows_of_tiles(const Plan& plan) {
   const Problem& problem = plan.problem();
   std::uint64_t rows = 0;
@@ -39,7 +41,7 @@ std::uint64_t rows_of_tiles(const Plan& plan) {
     rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
             plan.shape.count_tiles({{row, 1}, {0, plan.shape.tile_columns}});
   }
-  return rows;
+  return rows * problem.moments.count;
 }
 
 /// The value of `of` for each operand, separated by commas; a single value if all are the same.
@@ -81,9 +83,31 @@ void describe(const io::Matrix& matrix, const std::string& group, bool transpose
   outcome.input.push_back({group, "transposed", std::int64_t{transposed}});
   outcome.input.push_back({group, "access", matrix.access()});
   outcome.input.push_back({group, "stored_bytes", integer(matrix.stored_bytes())});
-  if (const Conversion* const conversion = matrix.source().conversion()) {
-    outcome.input.push_back({group, "conversion", text_of(*conversion)});
+  describe_dimensions(matrix.source(), group, outcome);
+  if (const io::Conversions& conversions = matrix.source().conversions(); !conversions.empty()) {
+    outcome.input.push_back({group, "conversion", io::text_of(conversions)});
   }
+  describe_join(matrix.origin(), group, outcome);
+}
+
+/// Says which dimensions have the samples and the variables, and which of them have weights.
+void report_dimensions(const Operands& operands, Outcome& outcome) {
+  const auto add = [&](const char* key, Weights::Of of) {
+    const std::vector<std::size_t>& dimensions = operands.dimensions_of(of);
+    if (dimensions.empty()) return;
+    outcome.metrics.push_back({key, names_of_dimensions(operands.a->source(), dimensions, ",")});
+  };
+  add("sample_dimensions", Weights::Of::samples);
+  add("variable_dimensions", Weights::Of::variables);
+  if (!operands.weights) return;
+  const bool samples = operands.weights->of == Weights::Of::samples;
+  outcome.metrics.push_back({"weights_of", std::string(samples ? "samples" : "variables")});
+}
+
+void describe(const Weights& weights, Outcome& outcome) {
+  const bool samples = weights.of == Weights::Of::samples;
+  outcome.input.push_back({"/input/weights", "name", weights.name});
+  outcome.input.push_back({"/input/weights", "of", std::string(samples ? "samples" : "variables")});
 }
 
 /// The plan as text.
@@ -95,77 +119,28 @@ std::string lines(const Plan& plan) {
   return text;
 }
 
-/// The step that follows the check of a tile and is not checked, as the end of a sentence.
-std::string last_step(const Operands& operands) {
-  if (operands.normalizes()) return ", before the corrections for means and scales";
-  if (operands.alpha == 1 && operands.beta == 0) return {};
-  return operands.symmetric ? ", before the division by gram.divisor"
-                            : ", before alpha and beta are applied";
+/// The factor of C's sums of products.
+double alpha_of(const Operands& operands, const RankRecord& ran) {
+  return ran.samples != nullptr && !operands.pairwise() ? ran.samples->alpha : operands.alpha;
 }
 
-/// The largest number of C's type, with its name.
-std::string largest_of(gemm::Precision precision) {
-  return gemm::accumulator_type(precision) == ElementType::f64 ? "the largest f64, 1.8e308"
-                                                               : "the largest f32, 3.4e38";
-}
-
-/// The reasons why rows are not verified, each with the number of rows and the remedy.
-std::string reasons_of(const Agreed& agreed, const Operands& operands) {
-  std::string reasons;
-  const auto add = [&](std::uint64_t rows, const std::string& reason) {
-    if (rows == 0) return;
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", counted(rows, "row"), reason);
-  };
-  const bool widest = gemm::accumulator_type(operands.precision) == ElementType::f64;
-  const gemm::PrecisionTraits& row = gemm::traits_of(operands.precision);
-  const std::string_view largest = gemm::traits_of(row.panel).largest;
-  const char* const smaller =
-      widest ? "scale the data down" : "pass --product.precision fp64, or scale the data down";
-  add(agreed.unchecked - agreed.overflowed,
-      fmt::format(
-          "A or B has values there that are NaN, infinite{}, or that have squares or "
-          "products too small or too large for {}; to find the first NaN of a data set, run "
-          "shardstream run reduce --reduce.missing error{}",
-          largest.empty() ? "" : fmt::format(" or beyond {}'s {}", row.name, largest),
-          name_of(row.accumulator),
-          widest ? "; if values are beyond 1e154, scale the data down"
-                 : "; if values are too small or too large, pass --product.precision fp64"));
-  add(agreed.overflowed,
-      fmt::format("A and B are finite, but sums of their products overflow, beyond {}; {}",
-                  largest_of(operands.precision), smaller));
-  add(agreed.infinite,
-      fmt::format("the check has passed, but C overflows in the last step ({}), beyond {}; {}",
-                  operands.normalizes() ? "the removal of the scales"
-                  : operands.symmetric  ? "gram.divisor"
-                                        : "gemm.alpha and gemm.beta",
-                  largest_of(operands.precision), smaller));
-  return reasons;
-}
-
-std::string verdict_of(const Agreed& agreed, const Operands& operands) {
-  switch (agreed.verification()) {
-    case Verification::failed:
-      return agreed.failure;
-    case Verification::unchecked:
-      return fmt::format("none of the {} of C's tiles could be verified: {}",
-                         counted(agreed.rows, "row"), reasons_of(agreed, operands));
-    case Verification::partly:
-      return fmt::format(
-          "{} of {} of C's tiles could not be verified: {}; all others have passed, with "
-          "max_error {:.2g}{}",
-          agreed.unverified(), counted(agreed.rows, "row"), reasons_of(agreed, operands),
-          agreed.worst, last_step(operands));
-    case Verification::passed:
-      return fmt::format(
-          "every row of each tile of C has passed its check, with max_error {:.2g}{}", agreed.worst,
-          last_step(operands));
+/// Adds what the passes over the data have found.
+void report_samples(const Operands& operands, const RankRecord& ran, Outcome& outcome) {
+  outcome.attributes.emplace_back("second_pass_variables", integer(ran.second_pass_variables));
+  if (!operands.has_sample_factors()) return;
+  if (operands.missing == Missing::complete) {
+    outcome.attributes.emplace_back("missing", std::string("complete"));
+    outcome.metrics.push_back({"missing", std::string("complete")});
   }
-  throw ContractError("unknown verification");
+  outcome.attributes.emplace_back("samples", integer(ran.samples->count));
+  outcome.metrics.push_back({"samples", integer(ran.samples->count)});
+  if (operands.missing != Missing::complete) return;
+  outcome.metrics.push_back({"empty_variables", integer(ran.samples->empty.size())});
 }
 
 /// Adds the attributes of /results that matrix products have.
-void add_attributes(const Operands& operands, const Plan& plan, const Agreed& agreed,
-                    Outcome& outcome) {
+void add_attributes(const Operands& operands, const Plan& plan, const RankRecord& ran,
+                    const Agreed& agreed, Outcome& outcome) {
   if (const std::uint64_t rows = agreed.overflowed_rows(); rows > 0) {
     outcome.attributes.emplace_back("overflowed_rows", integer(rows));
   }
@@ -176,7 +151,7 @@ void add_attributes(const Operands& operands, const Plan& plan, const Agreed& ag
                              {"precision", std::string(name_of(operands.precision))},
                              {"decomposition", std::string(name_of(plan.decision.decomposition))},
                              {"box", name_of(plan.shape.box)},
-                             {"alpha", operands.alpha},
+                             {"alpha", alpha_of(operands, ran)},
                              {"unchecked_rows", integer(agreed.unchecked)},
                              {"tile_m", integer(plan.problem().tile.m)},
                              {"tile_n", integer(plan.problem().tile.n)},
@@ -187,16 +162,49 @@ void add_attributes(const Operands& operands, const Plan& plan, const Agreed& ag
                              {"plan", lines(plan)}});
 }
 
+/// The root mean square of rows x columns elements with this norm.
+double rms_of(double norm, std::uint64_t rows, std::uint64_t columns) {
+  return norm / std::sqrt(static_cast<double>(rows) * static_cast<double>(columns));
+}
+
+/// Adds the row of N to the table of results, and what is known about the samples of the pairs.
+void report_counts(const Operands& operands, const Agreed& agreed, Table& table, Outcome& outcome) {
+  const PairCounts& counts = agreed.counts;
+  const double norm = std::sqrt(agreed.counts_squares);
+  const std::string checksum = fmt::format("{:016x}", counts.weighted);
+  const bool checked = outcome.verified != Verification::unchecked;
+  const double one =
+      norm > 0 ? 1 / rms_of(norm, operands.n, operands.n) : 1;  // a wrong count is off by 1
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  table.add({std::string("N"), norm, checksum,
+             std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
+             1.0, checked ? one : nan});
+  outcome.metrics.push_back({"missing", std::string("pairwise")});
+  outcome.metrics.push_back({"n_checksum", checksum});
+  outcome.attributes.emplace_back("missing", std::string("pairwise"));
+  const auto add = [&](const char* key, std::uint64_t value) {
+    outcome.metrics.push_back({key, integer(value)});
+    outcome.attributes.emplace_back(key, integer(value));
+  };
+  add("min_pair_samples", counts.max > 0 ? counts.min : 0);
+  add("max_pair_samples", counts.max);
+  add("pairs_without_samples", counts.without_samples);
+  outcome.metrics.push_back({"empty_variables", integer(counts.empty)});
+}
+
 void report(const Operands& operands, const std::string& name, const Plan& plan,
             const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
   const double norm = std::sqrt(agreed.squares);
-  const double rms =
-      norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
+  // Without the elements that have no samples
+  const std::uint64_t empty = operands.pairwise()      ? agreed.counts.empty
+                              : ran.samples != nullptr ? ran.samples->empty.size()
+                                                       : 0;
+  const double rms = rms_of(norm, operands.m - empty, operands.n - empty);
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const bool checked = outcome.verified != Verification::unchecked;
   // The check comes before alpha, so that alpha scales its threshold in C; correlations have no
   // alpha. If C is not finite the threshold is NaN.
-  const double alpha = operands.scale ? 1 : std::abs(operands.alpha);
+  const double alpha = operands.scale ? 1 : std::abs(alpha_of(operands, ran));
   double caught = rms > 0 ? alpha * agreed.detection_threshold / rms : 0;
   if (!checked || !std::isfinite(rms)) caught = nan;
   const std::string checksum = fmt::format("{:016x}", agreed.checksum);
@@ -210,7 +218,6 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   table.add({std::string("C"), norm, checksum,
              std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
              1.0, caught});
-  outcome.results.push_back(std::move(table));
   const auto number = [&](const char* key, std::uint64_t value) {
     outcome.metrics.push_back({key, integer(value)});
   };
@@ -221,6 +228,8 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decision.decomposition))});
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
+  if (operands.pairwise()) report_counts(operands, agreed, table, outcome);
+  outcome.results.push_back(std::move(table));
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
   if (agreed.overflowed_rows() > 0) number("overflowed_rows", agreed.overflowed_rows());
   outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
@@ -231,7 +240,7 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   if (ran.computed && !ran.resumed) {
     outcome.metrics.push_back({"predicted", plan.prediction.seconds, "s", "{:.6g}"});
   }
-  add_attributes(operands, plan, agreed, outcome);
+  add_attributes(operands, plan, ran, agreed, outcome);
 }
 
 /// Fills in the work of this run, without tiles that were taken over, since its time does not
@@ -254,7 +263,8 @@ void count_work(const ranks::Session& session, const Operands& operands, const P
   if (!ran.computed) return;
   outcome.work = computing(flops);
   const Problem& problem = plan.problem();
-  const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
+  const std::uint64_t c_bytes =  // with N
+      outcome.elements * problem.moments.results() * gemm::accumulator_bytes(operands.precision);
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
   if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
   const double down = static_cast<double>(c_bytes) / (operands.symmetric && !stored ? 2 : 1);
@@ -262,19 +272,60 @@ void count_work(const ranks::Session& session, const Operands& operands, const P
 }
 
 /// Prints warnings about a result that is no failure.
-void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
+void warn(Log& log, const Operands& operands, const VariableNames& names, const Agreed& agreed,
+          const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && outcome.verified == Verification::passed) {
     log.warn(
         "c_norm is not finite, since the sum of the squares of C's elements overflows, or input.c "
-        "is "
-        "not finite: scale the data down if you need the norm");
+        "is not finite: scale the data down if you need the norm");
   }
-  if (operands.scale && agreed.constant > 0) {
-    log.warn(fmt::format(
-        "{} constant (zero variance): {} of C are 0",
-        agreed.constant == 1 ? "1 variable is" : fmt::format("{} variables are", agreed.constant),
-        agreed.constant == 1 ? "its row and column" : "their rows and columns"));
+  if (operands.pairwise()) {
+    log.info(
+        "each element of C has its own samples (gram.missing pairwise), so C may be indefinite: it "
+        "can have negative eigenvalues");
   }
+  for (const std::string& warning : warnings_of_variables(operands, names, agreed.variables)) {
+    log.warn(warning);
+  }
+}
+
+/// Adds the labels of C, and the statistics of the variables.
+void add_variables(const Operands& operands, const VariableNames& names, const Agreed& agreed,
+                   bool stored, Outcome& outcome) {
+  if (!operands.symmetric) {
+    outcome.labelled = labelled_product(operands, stored);
+    return;
+  }
+  outcome.labelled = labelled(operands, names, agreed.variables, stored);
+  if (agreed.variables.empty()) return;
+  const auto count = [&](VariableKind kind) {
+    return integer(variables_of(kind, operands, agreed.variables).size());
+  };
+  if (operands.normalizes()) {
+    outcome.attributes.emplace_back("constant_variables", count(VariableKind::constant));
+  }
+  outcome.attributes.emplace_back("empty_variables", count(VariableKind::empty));
+  Table special = special_variables(operands, names, agreed.variables);
+  if (!special.rows().empty()) outcome.results.push_back(std::move(special));
+}
+
+/// The counts of all tiles. Collective.
+PairCounts counts_of_all(const ranks::Session& session, const PairCounts& mine) {
+  PairCounts all;
+  for (const PairCounts& each : session.gather(std::vector{mine})) all.add(each);
+  return all;
+}
+
+/// The statistics of all variables, from the ranks that have finished their tiles. Collective.
+std::vector<VariableStatistics> variables_of(const ranks::Session& session, const Plan& plan,
+                                             const CheckSummary& mine) {
+  const Problem& problem = plan.problem();
+  if (!problem.describes_variables()) return {};
+  std::vector<VariableStatistics> all(problem.m);
+  for (const auto& [tile, row, statistics] : session.gather(mine.variables)) {
+    all.at(tile / (plan.shape.tile_columns + 1) * problem.tile.m + row) = statistics;
+  }
+  return all;
 }
 
 }  // namespace
@@ -287,9 +338,10 @@ Agreed agree(const ranks::Session& session, const Plan& plan, const CheckSummary
              .rows = rows_of_tiles(plan),
              .unchecked = session.sum(mine.unchecked),
              .checksum = session.sum(mine.checksum),
-             .constant = session.sum(mine.constant),
              .overflowed = session.sum(mine.overflowed),
-             .infinite = session.sum(mine.infinite)};
+             .infinite = session.sum(mine.infinite),
+             .variables = variables_of(session, plan, mine),
+             .counts = counts_of_all(session, mine.counts)};
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
   }
@@ -299,31 +351,35 @@ Agreed agree(const ranks::Session& session, const Plan& plan, const CheckSummary
   // In the order of the tiles, which does not depend on the ranks.
   std::vector<CheckSummary::Squares> squares = session.gather(mine.squares);
   std::ranges::sort(squares, {}, &CheckSummary::Squares::tile);
-  for (const auto& [tile, sum] : squares) all.squares += sum;
+  for (const auto& [tile, sum, of_counts] : squares) {
+    all.squares += sum;
+    all.counts_squares += of_counts;
+  }
   return all;
 }
 
 void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
               const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
-              const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
+              const VariableNames& names, const RankRecord& ran, const Agreed& agreed,
+              Outcome& outcome) {
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
-  outcome.verdict = verdict_of(agreed, operands);
-  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed, outcome);
+  outcome.verdict = verdict_of(agreed, operands, ran.not_finite);
+  if (runtime.session.rank() == 0) warn(runtime.log, operands, names, agreed, outcome);
   resolve(operands, plan, staging, outcome);
   outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));
-  if (operands.normalizes()) {
-    outcome.attributes.emplace_back("constant_variables", integer(agreed.constant));
-    outcome.attributes.emplace_back("second_pass_variables", integer(ran.second_pass_variables));
-  }
+  if (operands.symmetric) report_dimensions(operands, outcome);
+  if (operands.normalizes()) report_samples(operands, ran, outcome);
   if (ran.resumed) {
     const std::uint64_t tiles = runtime.session.sum(ran.taken.size());
     outcome.metrics.push_back({"resumed_tiles", integer(tiles)});
     outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
   }
   report(operands, name, plan, ran, agreed, outcome);
+  add_variables(operands, names, agreed, stored, outcome);
   if (operands.symmetric) {
     describe(*operands.a, "/input", operands.transpose_a, outcome);
+    if (operands.weights) describe(*operands.weights, outcome);
     return;
   }
   describe(*operands.a, "/input/a", operands.transpose_a, outcome);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,21 +11,26 @@
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"
+#include "workloads/product/engine/normalization/not_finite.hpp"
+#include "workloads/product/engine/normalization/samples.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
+#include "workloads/product/variables.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads::product {
 
 /// The common verdict of all ranks, the same on every rank.
 struct Agreed {
-  std::string failure;                        ///< empty: everything agrees
-  double worst = 0, detection_threshold = 0;  ///< maxima of those in CheckSummary
-  double squares = 0;                         ///< sum of the squares of C's elements
-  std::uint64_t rows = 0;                     ///< number of rows of all computed tiles
-  std::uint64_t unchecked = 0, checksum = 0;  ///< sums of those in CheckSummary
-  std::uint64_t constant = 0;  ///< number of variables with zero variance, if data are normalized
+  std::string failure;                         ///< empty: everything agrees
+  double worst = 0, detection_threshold = 0;   ///< maxima of those in CheckSummary
+  double squares = 0;                          ///< sum of the squares of C's elements
+  std::uint64_t rows = 0;                      ///< number of rows of all computed tiles
+  std::uint64_t unchecked = 0, checksum = 0;   ///< sums of those in CheckSummary
   std::uint64_t overflowed = 0, infinite = 0;  ///< sums of those in CheckSummary
+  std::vector<VariableStatistics> variables;   ///< of all variables, if data are normalized
+  PairCounts counts;                           ///< if the product is pairwise
+  double counts_squares = 0;                   ///< sum of the squares of N's elements
 
   /// Number of rows of tiles that could not be checked or overflow.
   std::uint64_t unverified() const { return unchecked + infinite; }
@@ -47,14 +53,17 @@ struct RankRecord {
   std::uint64_t min_uploads = 0;  ///< the smaller of Traffic::min_uploads and the uploaded bytes
   std::size_t slot_bytes = 0;     ///< bytes of a staging slot
   std::uint64_t second_pass_variables = 0;  ///< variables whose data were read again
+  const Samples* samples = nullptr;         ///< the samples that count; null if values are kept
+  std::optional<NotFinite> not_finite;      ///< the reason if rows of C could not be checked
   bool resumed;                             ///< whether the run resumed from an earlier run
   std::vector<FinishedTile> taken;          ///< tiles of that run that this rank took over
 };
 
 /// Fills `outcome`, except for its samples, and prints warnings on rank 0. `stored`: whether C is
-/// stored. Collective.
+/// stored. `names`: of the variables of a symmetric product. Collective.
 void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
               const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
-              const RankRecord& ran, const Agreed& agreed, Outcome& outcome);
+              const VariableNames& names, const RankRecord& ran, const Agreed& agreed,
+              Outcome& outcome);
 
 }  // namespace shardstream::workloads::product

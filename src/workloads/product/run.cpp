@@ -15,7 +15,7 @@
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/finished_tiles.hpp"
 #include "workloads/product/engine/engine.hpp"
-#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/normalization/normalizer.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/product/product.hpp"
@@ -100,6 +100,13 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
   return prepared;
 }
 
+/// Throws UsageError if no variable of a pairwise product has a value.
+void reject_empty(const Operands& operands, const Agreed& agreed) {
+  if (!agreed.failure.empty() || agreed.counts.max > 0) return;
+  throw UsageError(
+      fmt::format("all values of {} are missing: name other data", operands.a->name()));
+}
+
 /// Whether the run computes once. A run that repeats has nothing to resume from.
 bool computes_once(const runtime::Runtime& runtime) {
   return measure::sampling(runtime.options).is_single();
@@ -127,14 +134,25 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
   session.collectively([&] {
     resume.journal->begin(std::move(print), resume.earlier,
-                          {plan.numbered_tiles(), plan.super_tiles(), tile_record});
+                          journal_extent(plan, plan.numbered_tiles()));
   });
   if (resume.earlier == nullptr) return {};
   const auto span = runtime.recorder.phase("resume", measure::PhaseKind::useful);
-  auto taken = take_over(session, *resume.earlier, files.matrix, *resume.journal, runtime.log,
+  auto taken = take_over(session, *resume.earlier, files.matrices, *resume.journal, runtime.log,
                          prepared.staging.readers, plan);
   resume.taken_over();
   return taken;
+}
+
+/// Whether a run that leaves out samples finds them before it multiplies. Otherwise it assumes that
+/// no value is missing if none of the first samples is, and its tiles do not count as finished for
+/// a checkpoint until it knows better. So a long product finds them first, if that takes little of
+/// its time. A resumed run does, too: the variables with missing values may be in finished tiles.
+bool finds_samples_first(const runtime::Runtime& runtime, const Plan& plan, const RunFiles& files) {
+  if (!computes_once(runtime)) return false;
+  const TimePrediction& predicted = plan.prediction;
+  return files.resume->earlier != nullptr ||
+         predicted.compute_seconds > 4 * predicted.upload_seconds;
 }
 
 /// This rank's part of the product, with its memory: nothing if all of it was taken over.
@@ -143,15 +161,16 @@ class Part {
   /// Allocates and loads. Collective.
   Part(runtime::Runtime& runtime, const Operands& operands, const Prepared& prepared,
        const RunFiles& files)
-      : runtime_(runtime) {
+      : runtime_(runtime),
+        finds_samples_first_(finds_samples_first(runtime, prepared.plan, files)) {
+    if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
     if (prepared.plan.super_tiles() == 0) return;
     {
       const auto span = runtime.recorder.phase("allocate", measure::PhaseKind::useful);
       runtime.session.collectively([&] {
         engine_.emplace(runtime, operands, prepared.plan, *prepared.multiply_plan, prepared.staging,
-                        files.matrix, computes_once(runtime) ? files.resume->journal : nullptr);
+                        files.matrices, computes_once(runtime) ? files.resume->journal : nullptr);
       });
-      if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
     }
     const auto span = runtime.recorder.phase("load", measure::PhaseKind::useful);
     engine_->load();
@@ -161,6 +180,10 @@ class Part {
 
   /// One repetition. Collective.
   void run(bool timed) {
+    if (normalizer_ && finds_samples_first_) {
+      const auto span = runtime_.recorder.phase("scan", measure::PhaseKind::useful);
+      normalizer_->find_samples();
+    }
     const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up",
                                               measure::PhaseKind::useful, uploaded());
     if (!engine_) return;
@@ -178,6 +201,8 @@ class Part {
             // Without an engine there are no slots: those that the run would have had.
             .slot_bytes = engine_ ? engine_->slot_bytes() : prepared.staging.slot_bytes,
             .second_pass_variables = normalizer_ ? normalizer_->renormalized() : 0,
+            .samples = normalizer_ ? &normalizer_->samples() : nullptr,
+            .not_finite = {},
             .resumed = resumed,
             .taken = std::move(taken)};
   }
@@ -186,6 +211,7 @@ class Part {
   runtime::Runtime& runtime_;
   std::optional<Engine> engine_;
   std::optional<Normalizer> normalizer_;
+  bool finds_samples_first_;
   std::optional<std::uint64_t> checksum_;  // of the latest repetition
   bool repeatable_ = true;
 };
@@ -194,6 +220,11 @@ class Part {
 
 Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
             const RunFiles& files) {
+  VariableNames names;
+  if (operands.symmetric) names = name_variables(operands);
+  if (runtime.session.rank() == 0) {
+    for (const std::string& warning : names.warnings) runtime.log.warn(warning);
+  }
   Prepared prepared = plan_run(runtime, operands, name);
   std::vector<FinishedTile> taken = take_over_tiles(runtime, operands, name, files, prepared);
   Part part(runtime, operands, prepared, files);
@@ -202,16 +233,23 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
       runtime.session, measure::sampling(runtime.options), [&](bool timed) { part.run(timed); },
       &runtime.recorder);
   const bool resumed = computes_once(runtime) && files.resume->earlier != nullptr;
-  const RankRecord record = part.record(prepared, resumed, std::move(taken));
+  RankRecord record = part.record(prepared, resumed, std::move(taken));
   Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify", measure::PhaseKind::useful);
     CheckSummary checks = part.checks();
     for (const FinishedTile& tile : record.taken) checks.add(tile);
     agreed = agree(runtime.session, prepared.plan, checks, part.is_repeatable());
+    if (operands.pairwise()) {
+      runtime.session.collectively([&] { reject_empty(operands, agreed); });
+    }
+    if (operands.symmetric && agreed.unchecked > agreed.overflowed) {
+      record.not_finite =
+          first_not_finite(runtime, operands, record.samples, prepared.staging.readers);
+    }
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
-           files.matrix != nullptr, record, agreed, outcome);
+           !files.matrices.empty(), names, record, agreed, outcome);
   return outcome;
 }
 

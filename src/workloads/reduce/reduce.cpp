@@ -52,6 +52,7 @@ class Reduction : public stream::Computation {
 
   void allocate(const stream::ShardContext& context) override {
     session_ = &context.runtime.session;
+    log_ = &context.runtime.log;
     shard_reduction_.emplace(context, want_);
     root_fold_.emplace(context.runtime, elements());
   }
@@ -93,10 +94,12 @@ class Reduction : public stream::Computation {
       outcome.verdict =
           "a sampled leaf's count, missing values or extremes, or the tree over a batch, are wrong";
     }
+    std::vector<std::string> warnings;
     report_values<T>(source_, request_, total_, invalid, check,
                      {.whole = checks.repeatable && check.exact.passes() && fault.empty(),
                       .overflows = overflows_ && !invalid.makes_nan},
-                     outcome);
+                     session_->rank() == 0, warnings, outcome);
+    for (const std::string& warning : warnings) log_->warn(warning);
     outcome.attributes = {{"missing_policy", request_.missing},
                           {"nans", invalid.nans},
                           {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
@@ -106,7 +109,7 @@ class Reduction : public stream::Computation {
  private:
   using Wide = reduce::Extreme<T>;
 
-  std::uint64_t elements() const { return source_.order().count(); }
+  std::uint64_t elements() const { return source_.count(); }
 
   /// Throws AgreedError if values are missing or NaN, and reduce.missing is error.
   void reject_missing() const {
@@ -154,6 +157,7 @@ class Reduction : public stream::Computation {
   const StatisticsRequest request_;
   const reduce::Want want_;
   const ranks::Session* session_ = nullptr;
+  Log* log_ = nullptr;
   std::optional<ShardReduction<T>> shard_reduction_;
   std::optional<RootFold<Wide>> root_fold_;
   Partial<Wide> total_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "io/source/source.hpp"
+#include "io/source/labels.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
 #include "workloads/workload.hpp"
@@ -39,7 +39,7 @@ reduce::Want want_of(const StatisticsRequest& request, const io::Source& source)
   if constexpr (std::floating_point<T>) {
     want.skip_missing = declared || request.missing == "ignore";
   } else if (declared) {
-    const auto marker = static_cast<T>(source.conversion()->missing_element);
+    const auto marker = static_cast<T>(source.conversions().front().missing_element);
     want.marker = static_cast<std::int64_t>(marker);
   }
   return want;
@@ -130,7 +130,25 @@ class Values {
 /// The coordinates of element `index`, such as "12,34"; empty for no_index.
 inline std::string place(const io::Source& source, std::int64_t index) {
   if (index == reduce::no_index) return "";
-  return join(source.order().coordinates(static_cast<std::uint64_t>(index)), ",");
+  return join(source.coordinates(static_cast<std::uint64_t>(index)), ",");
+}
+
+/// The coordinates of each of these elements, such as "time=30, lat=-10"; empty for no_index, or if
+/// there are none. `warnings`: as for io::labels_of().
+inline std::vector<std::string> coordinates_of(const io::Source& source,
+                                               const std::vector<std::int64_t>& indices,
+                                               std::vector<std::string>& warnings) {
+  std::vector<io::Extents> positions;
+  for (const std::int64_t index : indices) {
+    if (index == reduce::no_index) continue;
+    positions.push_back(source.coordinates(static_cast<std::uint64_t>(index)));
+  }
+  std::vector<std::string> found = coordinates_at(source, positions, warnings), all;
+  auto next = found.begin();
+  for (const std::int64_t index : indices) {
+    all.push_back(index == reduce::no_index ? "" : std::move(*next++));
+  }
+  return all;
 }
 
 /// The deviation of an operation; exact operations share one.
@@ -150,20 +168,29 @@ struct Checks {
 
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
 /// operation deviates by more than its bound. A value that overflows is named and not verified.
+/// Only the root, whose results count, reads coordinates. `warnings`: as for io::labels_of().
 template <class T>
 void report_values(const io::Source& source, const StatisticsRequest& request,
                    const Partial<reduce::Extreme<T>>& total, const Invalid& invalid,
-                   const reduce::LeafCheck& check, Checks checks, Outcome& outcome) {
+                   const reduce::LeafCheck& check, Checks checks, bool is_root,
+                   std::vector<std::string>& warnings, Outcome& outcome) {
   Table table("reduce", {{"op", ColumnType::text},
                          {"value", ColumnType::real},
                          {"exact", ColumnType::text},
                          {"index", ColumnType::integer},
                          {"position", ColumnType::text},
+                         {"coordinates", ColumnType::text},
                          {"validated", ColumnType::integer},
                          {"max_error", ColumnType::real},
                          {"tolerance", ColumnType::real}});
   const Values<T> values(total, invalid);
-  std::vector<std::string> overflows;
+  std::vector<std::string> overflows, coordinates(request.ops.size());
+  if (is_root) {
+    std::vector<std::int64_t> indices;
+    for (const std::string& op : request.ops) indices.push_back(values[op].index);
+    coordinates = coordinates_of(source, indices, warnings);
+  }
+  auto next = coordinates.begin();
   for (const std::string& op : request.ops) {
     const auto value = values[op];
     const Deviation deviation = deviation_of(op, check);
@@ -171,11 +198,13 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     const bool is_sum = value.index == reduce::no_index;  // extremes are elements
     const bool overflow = checks.overflows && is_sum && !std::isfinite(value.real);
     if (overflow) overflows.push_back(op);
-    table.add({op, value.real, value.exact, value.index, position,
+    const std::string& where = *next++;
+    table.add({op, value.real, value.exact, value.index, position, where,
                std::int64_t{checks.whole && deviation.passes() && !overflow}, deviation.error,
                deviation.bound});
     outcome.metrics.push_back({.key = op, .value = value.exact, .number = value.real});
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
+    if (!where.empty()) outcome.metrics.push_back({op + "_coordinates", where});
     if (!deviation.passes() && outcome.verdict.empty()) {
       outcome.verdict = fmt::format(
           "the {} of a sampled leaf is {:.3g} away from its reference, more than {:.3g}", op,

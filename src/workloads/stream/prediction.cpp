@@ -8,7 +8,6 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::workloads::stream {
 namespace {
@@ -50,9 +49,9 @@ Bound bound_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::S
     return bound;
   }
   const bool converts = of.converter == pipeline::Converter::readers;
-  const auto stored = source.stored({0, source.order().count()});
+  const auto reads = source.file_reads();
   const std::vector<std::string> ways =
-      stored && stored->is_exact && !converts
+      reads && reads->is_exact && !converts
           ? std::vector<std::string>{"page_cache_read", "storage_read"}
           : std::vector<std::string>{"decode"};
   std::set<std::string> limits{"link_up"};
@@ -103,12 +102,14 @@ std::string shard_line(std::string_view unit_word, std::uint64_t unit, std::uint
 /// One line each on the data, their conversion, attributes that are applied, and rank 0's shard.
 std::vector<std::string> plan_of(const io::Source& source, const std::string& shard_line,
                                  const pipeline::ShardSize& size) {
-  const std::uint64_t elements = source.order().count();
-  std::vector<std::string> plan = {fmt::format("data: {}, {} elements of {}, {}", source.name(),
-                                               elements, name_of(source.type()),
-                                               format_size(elements * size.of.stored))};
-  if (const auto* const conversion = source.conversion()) {
-    plan.push_back("conversion: " + text_of(*conversion));
+  const std::uint64_t elements = source.count();
+  const std::string shape = io::shape_text(source);
+  const bool is_plain = shape == std::to_string(elements);
+  std::vector<std::string> plan = {
+      fmt::format("data: {}, {}{} elements of {}, {}", source.name(), is_plain ? "" : shape + ", ",
+                  elements, name_of(source.type()), format_size(elements * size.of.stored))};
+  if (!source.conversions().empty()) {
+    plan.push_back("conversion: " + io::text_of(source.conversions()));
   }
   const auto& applied = source.origin().applied;
   if (!applied.empty()) plan.push_back("applied: " + join(applied, ", "));
@@ -120,7 +121,7 @@ std::vector<std::string> plan_of(const io::Source& source, const std::string& sh
 
 Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
                    measure::Machine& machine) {
-  const std::uint64_t elements = source.order().count();
+  const std::uint64_t elements = source.count();
   const std::uint64_t unit = computation.device_state({}).unit;
   const Range own = shard(elements, unit, 0, machine.ranks());
   const pipeline::ShardSize size = pipeline::size_of_shard(source, own, machine.backend());

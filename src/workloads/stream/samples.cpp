@@ -30,12 +30,17 @@ void SampledRanges::keep(Range elements, const std::byte* data) {
   });
 }
 
-void SampledRanges::convert(const Conversion& conversion) {
-  const std::uint64_t each = bytes_ / stored_ * size_of(conversion.to);
+void SampledRanges::convert(const io::Conversions& conversions) {
+  if (conversions.empty()) return;
+  const std::uint64_t element = size_of(conversions.front().to);
+  const std::uint64_t each = bytes_ / stored_ * element;
   converted_.resize(ranges_.size() * each);
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    convert_simply(conversion, kept_.data() + i * bytes_, ranges_[i].count,
-                   converted_.data() + i * each);
+    conversions.visit(ranges_[i], [&](Range elements, const Conversion& conversion) {
+      const std::uint64_t offset = elements.first - ranges_[i].first;
+      convert_simply(conversion, kept_.data() + i * bytes_ + offset * stored_, elements.count,
+                     converted_.data() + i * each + offset * element);
+    });
   }
 }
 

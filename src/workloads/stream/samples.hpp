@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/shard.hpp"
-#include "kernels/data/stored.hpp"
+#include "io/source/conversions.hpp"
 
 namespace shardstream::workloads::stream {
 
@@ -26,8 +26,8 @@ class SampledRanges {
   /// with ranges that do not overlap.
   void keep(Range elements, const std::byte* data);
 
-  /// Converts all samples. Without it, elements are as they are stored. May be repeated.
-  void convert(const Conversion& conversion);
+  /// Converts all samples, unless `conversions` is empty. May be repeated.
+  void convert(const io::Conversions& conversions);
 
   /// Calls use(sample, common) for each sampled range that has elements in common with `elements`,
   /// in order.

@@ -13,7 +13,6 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "kernels/data/stored_value.hpp"
 #include "measure/sample.hpp"
 #include "measure/source_ceilings.hpp"
 
@@ -52,20 +51,21 @@ void describe(const ranks::Session& session, const io::Source& source, const pip
        std::initializer_list<std::pair<const char*, io::AttributeValue>>{
            {"name", source.name()},
            {"type", type},
-           {"shape", as_integers(source.order().shape())},
-           {"box", as_integers(source.order().box())},
+           {"shape", as_integers(source.shape())},
+           {"box", as_integers(source.box())},
            {"access", access_of_all(session, source)},
            {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}) {
     outcome.input.push_back({"/input", name, value});
   }
-  if (const Conversion* const conversion = source.conversion()) {
-    outcome.input.push_back({"/input", "conversion", text_of(*conversion)});
+  describe_dimensions(source, "/input", outcome);
+  if (!source.conversions().empty()) {
+    outcome.input.push_back({"/input", "conversion", io::text_of(source.conversions())});
   }
+  describe_join(source.origin(), "/input", outcome);
   outcome.resolved.emplace_back("input.type", type);
-  outcome.resolved.emplace_back("input.rows",
-                                static_cast<std::int64_t>(source.order().shape().front()));
-  const auto stored = source.stored({0, 1});
-  outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
+  outcome.resolved.emplace_back("input.rows", static_cast<std::int64_t>(source.shape().front()));
+  const auto reads = source.file_reads();
+  outcome.resolved.emplace_back("input.read", reads && reads->past_cache ? "direct" : "cached");
   for (const auto& [key, value] : pipeline::resolved(sizes)) {
     outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
   }
@@ -79,7 +79,7 @@ class Run {
         session_(runtime.session),
         source_(source),
         computation_(std::move(computation)),
-        elements_(source.order().count()),
+        elements_(source.count()),
         unit_(computation_->device_state({}).unit),
         mine_(shard(elements_, unit_, static_cast<std::uint64_t>(session_.rank()),
                     static_cast<std::uint64_t>(session_.size()))) {}
@@ -205,7 +205,7 @@ class Run {
     if (!repeatable_) outcome_.verdict = "the repetitions differ from one another";
     const std::uint64_t samples = session_.sum(samples_->ranges().size());
     const std::uint64_t missing = session_.sum(feed_->missing());
-    if (const Conversion* const conversion = source_.conversion()) samples_->convert(*conversion);
+    samples_->convert(source_.conversions());
     computation_->report({repeatable_, samples, missing}, outcome_);
     describe_missing(missing);
     describe(cache, outcome_);

@@ -116,6 +116,31 @@ TEST(PlanBuffers, FactorsAreCounted) {
 }
 
 /// Less memory never fits where more does not; what the refusal names does, and a byte less not.
+/// The link carries the data once, whatever the moments; panels have planes, and tiles moments.
+TEST(PlanBuffers, PairwiseProductsUploadNoMoreThanOthers) {
+  Problem problem = small_tiles(100, 100, 3000, 2);
+  problem.symmetric = problem.a.raw = problem.b.raw = problem.sums_variables = true;
+  problem.requested.decomposition = Decomposition::rows;
+  const Plan plain = make_plan(problem, rates, 0);
+  problem.moments = gemm::pair_moments(true, true);
+  const Plan pairwise = make_plan(problem, rates, 0);
+  EXPECT_EQ(pairwise.shape.tile_rows, plain.shape.tile_rows);
+  const CutSizes sizes = plain.schedule.sizes;
+  const Buffers a = buffers_of(plain.shape, sizes), b = buffers_of(pairwise.shape, sizes);
+  EXPECT_EQ(b.accumulators, 6 * a.accumulators);
+  EXPECT_EQ(b.batch.b_panel, 3 * a.batch.b_panel);
+  EXPECT_EQ(b.batch.a_panel, 3 * a.batch.a_panel);
+  EXPECT_EQ(b.batch.raw_b, a.batch.raw_b);
+  EXPECT_EQ(b.batch.y, 3 * a.batch.y);
+  EXPECT_EQ(b.check.z, 9 * a.check.z);
+  EXPECT_EQ(b.mirrors, 2 * a.mirrors);
+  EXPECT_EQ(pairwise.traffic.flops, 6 * plain.traffic.flops);
+  EXPECT_EQ(upload_bytes(pairwise.shape, {.columns = 5}, 32),
+            upload_bytes(plain.shape, {.columns = 5}, 32));
+  EXPECT_EQ(gather_bytes(pairwise.shape, {.columns = 5}, 32),
+            3 * gather_bytes(plain.shape, {.columns = 5}, 32));
+}
+
 TEST(PlanBuffers, ErrorsNameTheMemoryThatFits) {
   for (const auto& [roomy, plans] : many_planned()) {
     Problem problem = roomy;

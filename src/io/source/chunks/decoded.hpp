@@ -10,22 +10,25 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "io/source/direct_file.hpp"
+#include "io/source/chunks/memory.hpp"
 
 namespace shardstream::io {
 
 class DecodedChunks {
  public:
   /// Keeps up to `room` chunks of `chunk_bytes` bytes, in addition to those that are being decoded
-  /// or read.
-  DecodedChunks(std::uint64_t room, std::uint64_t chunk_bytes)
-      : room_(room), chunk_bytes_(chunk_bytes) {}
+  /// or read. If other users of `memory` leave less room, it keeps fewer, but at least two.
+  DecodedChunks(std::uint64_t room, std::uint64_t chunk_bytes,
+                std::shared_ptr<DecodingMemory> memory)
+      : room_(room), chunk_bytes_(chunk_bytes), memory_(std::move(memory)) {}
+  ~DecodedChunks();
+  DecodedChunks(const DecodedChunks&) = delete;
+  DecodedChunks& operator=(const DecodedChunks&) = delete;
 
   std::uint64_t room() const { return room_; }
 
-  using Bytes = std::shared_ptr<AlignedBytes>;
+  using Bytes = DecodingMemory::Bytes;
 
   /// The right and the duty to decode a chunk for which other threads wait. If a claim is destroyed
   /// without keep(), the next thread that calls find() gets a claim to the chunk.
@@ -59,8 +62,8 @@ class DecodedChunks {
   /// Reports that `elements` elements of a chunk from find() have been read, and returns `bytes`.
   void used(std::uint64_t number, std::uint64_t elements, Bytes bytes);
 
-  /// Memory for one chunk, reused from released chunks if possible.
-  Bytes memory();
+  /// Memory for one chunk.
+  Bytes memory() { return memory_->take(chunk_bytes_); }
 
  private:
   struct Entry {
@@ -69,15 +72,16 @@ class DecodedChunks {
     bool ahead = false;  // no read has asked for it yet
   };
 
+  Entry& insert(std::uint64_t number);
   void finish(std::uint64_t number, Bytes bytes, std::uint64_t elements);
   void erase(std::map<std::uint64_t, Entry>::iterator entry);
   bool make_room(bool also_ahead);
 
   std::uint64_t room_, chunk_bytes_;
+  std::shared_ptr<DecodingMemory> memory_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable decoded_;
   std::map<std::uint64_t, Entry> entries_;
-  std::vector<Bytes> spare_;
   std::uint64_t clock_ = 0;
 };
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "io/source/direct_file.hpp"
+#include "io/source/dataset/direct_file.hpp"
 
 struct libdeflate_decompressor;
 

@@ -14,6 +14,13 @@
 
 namespace shardstream::io {
 
+namespace {
+
+/// The number of chunks whose places an index remembers.
+constexpr std::uint64_t max_known = std::uint64_t{1} << 18;
+
+}  // namespace
+
 /// Records the reads that H5Dread_chunk requests from the driver. It is armed only during that
 /// call.
 struct ChunkIndex::Probe {
@@ -107,7 +114,6 @@ struct ChunkIndex::Driver {
 ChunkIndex::ChunkIndex(const std::filesystem::path& file, const std::string& path, std::string name,
                        std::uint64_t chunks)
     : name_(std::move(name)), probe_(std::make_unique<Probe>()) {
-  constexpr std::uint64_t max_known = std::uint64_t{1} << 18;
   recent_.resize(std::min(chunks, max_known), {UINT64_MAX, {}});
   const auto what = "cannot look up the chunks of " + name_;
   const hdf5::Lock lock;
@@ -118,6 +124,10 @@ ChunkIndex::ChunkIndex(const std::filesystem::path& file, const std::string& pat
   hdf5::check(H5Pset_driver(access.get(), driver_.get(), &info), what);
   file_ = hdf5::File(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.get()), what);
   dataset_ = hdf5::Dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), what);
+}
+
+std::uint64_t ChunkIndex::bytes_of(std::uint64_t chunks) {
+  return std::min(chunks, max_known) * sizeof(Known);
 }
 
 /// Closes the file while a crash can still be reported.

@@ -30,6 +30,8 @@ class ChunkIndex {
   ChunkIndex(const std::filesystem::path& file, const std::string& path, std::string name,
              std::uint64_t chunks);
   ~ChunkIndex();
+  /// The memory of an index of `chunks` chunks in bytes, without HDF5's.
+  static std::uint64_t bytes_of(std::uint64_t chunks);
   ChunkIndex(const ChunkIndex&) = delete;
   ChunkIndex& operator=(const ChunkIndex&) = delete;
 

@@ -18,127 +18,87 @@ namespace {
 Extents grid_of(const ChunkLayout& layout) {
   Extents grid;
   for (std::size_t d = 0; d < layout.chunk.size(); ++d) {
-    grid.push_back(ceil_div(layout.stored[d], layout.chunk[d]));
+    grid.push_back(ceil_div(layout.shape[d], layout.chunk[d]));
   }
   return grid;
 }
 
 /// The number of decoded chunks that are kept for later reads. It is larger than that of HDF5's
-/// cache, since readers also decode ahead. For rectangles, a whole band is kept, since the next
-/// rectangle reads from the same chunks.
-std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
-  constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
+/// cache, since readers also decode ahead. For blocks, a whole band is kept, since the next block
+/// reads from the same chunks.
+std::uint64_t chunks_kept(const ChunkLayout& layout) {
   const std::uint64_t bytes = saturating_product(layout.chunk) * layout.element;
-  const std::uint64_t band = layout.read_order == ReadOrder::rectangles
-                                 ? saturating_product(std::span(grid).subspan(1))
-                                 : 0;
+  std::uint64_t band = layout.read_order == ReadOrder::blocks ? 1 : 0;
+  for (std::size_t d = 1; d < layout.chunk.size(); ++d) {
+    const Axis& axis = layout.selection[d];
+    const std::uint64_t spanned = axis.last() / layout.chunk[d] - axis.first / layout.chunk[d] + 1;
+    band = saturating_product(band, std::min(spanned, axis.count));
+  }
   return std::max<std::uint64_t>(
-      2, std::min(max_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
+      2, std::min(layout.memory->max_bytes() / bytes, std::max<std::uint64_t>(32, band + 1)));
 }
 
-/// Calls run(from, to, count) for each run of elements that is contiguous in source and
-/// destination. `from` and `to` are the offsets of its first element from that of the block, in
-/// elements.
-template <class Run>
-void for_each_run(std::span<const std::uint64_t> extent, std::span<const std::uint64_t> from_pitch,
-                  std::span<const std::uint64_t> to_pitch, const Run& run) {
-  // The dimensions from `outer` on form one run.
-  std::size_t outer = extent.size();
-  std::uint64_t count = 1;
-  while (outer > 0 && (extent[outer - 1] == 1 ||
-                       (from_pitch[outer - 1] == count && to_pitch[outer - 1] == count))) {
-    count *= extent[--outer];
+/// The selected indices [first, first + count) along one dimension that lie in one chunk.
+struct Cut {
+  std::uint64_t chunk;
+  Range selected;
+};
+
+/// Divides selected indices by chunks. Chunks without selected indices are left out.
+std::vector<Cut> cuts_of(const Axis& axis, std::uint64_t chunk, Range selected) {
+  std::vector<Cut> cuts;
+  for (std::uint64_t first = selected.first; first < selected.end();) {
+    const std::uint64_t number = axis[first] / chunk;
+    const std::uint64_t end = std::min(selected.end(), axis.count_below((number + 1) * chunk));
+    cuts.push_back({number, {first, end - first}});
+    first = end;
   }
-  Extents at(outer, 0);
-  std::uint64_t from = 0, to = 0;
-  for (;;) {
-    run(from, to, count);
-    std::size_t d = outer;
-    for (; d > 0; --d) {
-      from += from_pitch[d - 1];
-      to += to_pitch[d - 1];
-      if (++at[d - 1] < extent[d - 1]) break;
-      from -= from_pitch[d - 1] * extent[d - 1];
-      to -= to_pitch[d - 1] * extent[d - 1];
-      at[d - 1] = 0;
-    }
-    if (d == 0) return;
-  }
+  return cuts;
 }
 
-std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
-  std::uint64_t sum = 0;
-  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
+Descriptor open_file(const std::string& name) {
+  Descriptor file(name, O_RDONLY);
+  if (!file.valid()) throw Error(fmt::format("cannot open '{}': {}", name, errno_text(errno)));
+  return file;
 }
 
 }  // namespace
 
-/// Lends a DecodingRoom to one thread.
-class ChunkReader::Loan {
- public:
-  explicit Loan(const ChunkReader& reader) : reader_(reader) {
-    {
-      const std::lock_guard lock(reader_.mutex_);
-      if (!reader_.rooms_.empty()) {
-        room_ = std::move(reader_.rooms_.back());
-        reader_.rooms_.pop_back();
-      }
-    }
-    if (!room_) room_ = std::make_unique<DecodingRoom>();
-  }
-  ~Loan() {
-    const std::lock_guard lock(reader_.mutex_);
-    reader_.rooms_.push_back(std::move(room_));
-  }
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  DecodingRoom& room() const { return *room_; }
-
- private:
-  const ChunkReader& reader_;
-  std::unique_ptr<DecodingRoom> room_;
-};
-
-std::unique_ptr<ChunkReader> ChunkReader::open(const hdf5::Dataset& dataset, ChunkLayout layout) {
-  const auto what = "cannot get the layout of " + layout.name;
-  const hdf5::Lock lock;
+std::optional<ChunkStorage> ChunkStorage::of(const hdf5::Dataset& dataset,
+                                             const std::string& name) {
+  const auto what = "cannot get the layout of " + name;
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()), what);
   auto filters = ChunkFilters::of(creation.get());
-  if (!filters) return nullptr;
-  const std::string holder = file_of(dataset);
-  Descriptor file(holder, O_RDONLY);
-  if (!file.valid()) throw Error(fmt::format("cannot open '{}': {}", holder, errno_text(errno)));
+  if (!filters) return std::nullopt;
   unsigned options = 0;
   hdf5::check(H5Pget_chunk_opts(creation.get(), &options), what);
-  Extents grid = grid_of(layout);
-  auto index =
-      std::make_unique<ChunkIndex>(holder, path_of(dataset), layout.name, saturating_product(grid));
-  auto fill = stored_fill_value(dataset);
-  return std::unique_ptr<ChunkReader>(new ChunkReader(
-      std::move(layout), std::move(*filters), (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0,
-      std::move(grid), std::move(file), std::move(index), std::move(fill)));
+  return ChunkStorage{.file = file_of(dataset),
+                      .path = path_of(dataset),
+                      .filters = std::move(*filters),
+                      .filters_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0,
+                      .fill = stored_fill_value(dataset)};
 }
 
-ChunkReader::ChunkReader(ChunkLayout layout, ChunkFilters filters, bool filters_edges, Extents grid,
-                         Descriptor file, std::unique_ptr<ChunkIndex> index,
-                         std::vector<std::byte> fill)
+ChunkReader::ChunkReader(ChunkLayout layout, ChunkStorage storage)
     : layout_(std::move(layout)),
-      filters_(std::move(filters)),
-      filters_edges_(filters_edges),
-      grid_(std::move(grid)),
-      pitch_(row_major_strides(layout_.chunk)),
+      storage_(std::move(storage)),
+      grid_(grid_of(layout_)),
+      pitch_(dense_pitches(layout_.chunk, layout_.element)),
+      step_(pitch_),
       chunk_bytes_(saturating_product(layout_.chunk) * layout_.element),
       chunk_elements_(saturating_product(layout_.chunk)),
-      file_(std::move(file)),
-      index_(std::move(index)),
-      fill_(std::move(fill)),
-      decoded_(chunks_kept(layout_, grid_), chunk_bytes_) {}
+      file_(open_file(storage_.file)),
+      index_(storage_.file, storage_.path, layout_.name, saturating_product(grid_)),
+      decoded_(chunks_kept(layout_), chunk_bytes_, layout_.memory) {
+  for (std::size_t d = 0; d < step_.size(); ++d) step_[d] *= layout_.selection[d].step;
+}
 
-std::optional<Decoding> ChunkReader::decoding() const {
-  if (filters_.skips_all(0)) return std::nullopt;
+std::optional<Decoding> ChunkReader::decoding_of(const ChunkLayout& layout,
+                                                 const ChunkFilters& filters) {
+  if (filters.skips_all(0)) return std::nullopt;
+  const std::uint64_t chunk = saturating_product(layout.chunk) * layout.element;
   // A reader has a chunk in three forms (stored, inflated, unshuffled), and one for other readers.
-  return Decoding{.shared = decoded_.room() * chunk_bytes_, .per_reader = 4 * chunk_bytes_};
+  return Decoding{.shared = chunks_kept(layout) * chunk, .per_reader = 4 * chunk};
 }
 
 std::uint64_t ChunkReader::chunks_in_a_band() const {
@@ -153,9 +113,9 @@ std::uint64_t ChunkReader::number_of(std::span<const std::uint64_t> coordinates)
   return number;
 }
 
-void ChunkReader::read(std::span<const std::uint64_t> start, std::span<const std::uint64_t> extent,
-                       std::span<const std::uint64_t> pitch, std::byte* out) const {
-  const Loan loan(*this);
+void ChunkReader::read(const Extents& start, const Extents& extent, const Pitches& pitch,
+                       std::byte* out) const {
+  const DecodingMemory::Loan loan(*layout_.memory);
   std::vector<Part> parts = parts_of(start, extent, pitch);
   const auto done = [&](const Part& part) { return try_read(part, pitch, out, loan.room()); };
   std::vector<Part> remaining;
@@ -169,56 +129,63 @@ void ChunkReader::read(std::span<const std::uint64_t> start, std::span<const std
   }
 }
 
-std::vector<ChunkReader::Part> ChunkReader::parts_of(std::span<const std::uint64_t> start,
-                                                     std::span<const std::uint64_t> extent,
-                                                     std::span<const std::uint64_t> pitch) const {
+std::vector<ChunkReader::Part> ChunkReader::parts_of(const Extents& start, const Extents& extent,
+                                                     const Pitches& pitch) const {
   const std::size_t rank = grid_.size();
-  if (saturating_product(extent) == 0) return {};
-  std::vector<Part> parts;
-  Extents at(rank), first(rank), last(rank);  // in chunks
+  std::vector<std::vector<Cut>> cuts;
   for (std::size_t d = 0; d < rank; ++d) {
-    at[d] = first[d] = start[d] / layout_.chunk[d];
-    last[d] = (start[d] + extent[d] - 1) / layout_.chunk[d];
+    cuts.push_back(cuts_of(layout_.selection[d], layout_.chunk[d], {start[d], extent[d]}));
+    if (cuts.back().empty()) return {};
   }
+  std::vector<Part> parts;
+  std::vector<std::size_t> at(rank, 0);
   for (;;) {
     Part part{0, Extents(rank), Extents(rank), Extents(rank), 1, 0};
     for (std::size_t d = 0; d < rank; ++d) {
-      part.number = part.number * grid_[d] + at[d];
-      part.chunk_start[d] = at[d] * layout_.chunk[d];
-      const Range inside =
-          intersection({start[d], extent[d]}, {part.chunk_start[d], layout_.chunk[d]});
-      part.start[d] = inside.first - part.chunk_start[d];
-      part.extent[d] = inside.count;
-      part.count *= inside.count;
-      part.out += (inside.first - start[d]) * pitch[d];
+      const auto& [chunk, selected] = cuts[d][at[d]];
+      part.number = part.number * grid_[d] + chunk;
+      part.chunk_start[d] = chunk * layout_.chunk[d];
+      part.start[d] = layout_.selection[d][selected.first] - part.chunk_start[d];
+      part.extent[d] = selected.count;
+      part.count *= selected.count;
+      part.out += (selected.first - start[d]) * pitch[d];
     }
     parts.push_back(std::move(part));
     std::size_t d = rank;
-    for (; d > 0 && at[d - 1] == last[d - 1]; --d) at[d - 1] = first[d - 1];
+    for (; d > 0 && at[d - 1] + 1 == cuts[d - 1].size(); --d) at[d - 1] = 0;
     if (d == 0) return parts;
     ++at[d - 1];
   }
 }
 
-/// The number of a chunk's elements that lie inside the data set.
-std::uint64_t ChunkReader::elements_in(std::span<const std::uint64_t> chunk_start) const {
+/// The number of a chunk's elements that are selected.
+std::uint64_t ChunkReader::selected_in(std::span<const std::uint64_t> chunk_start) const {
   std::uint64_t count = 1;
   for (std::size_t d = 0; d < grid_.size(); ++d) {
-    count *= std::min(layout_.chunk[d], layout_.stored[d] - chunk_start[d]);
+    const Axis& axis = layout_.selection[d];
+    count *= axis.count_below(chunk_start[d] + layout_.chunk[d]) - axis.count_below(chunk_start[d]);
   }
   return count;
 }
 
+/// Whether a part of the chunk is beyond the data set.
+bool ChunkReader::is_at_edge(std::span<const std::uint64_t> chunk_start) const {
+  for (std::size_t d = 0; d < grid_.size(); ++d) {
+    if (layout_.shape[d] - chunk_start[d] < layout_.chunk[d]) return true;
+  }
+  return false;
+}
+
 bool ChunkReader::is_unfiltered(const StoredChunk& stored,
                                 std::span<const std::uint64_t> chunk_start) const {
-  return filters_.skips_all(stored.mask) ||
-         (!filters_edges_ && elements_in(chunk_start) < chunk_elements_);
+  return storage_.filters.skips_all(stored.mask) ||
+         (!storage_.filters_edges && is_at_edge(chunk_start));
 }
 
 /// Returns false if another thread is decoding the chunk.
-bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitch, std::byte* out,
+bool ChunkReader::try_read(const Part& part, const Pitches& pitch, std::byte* out,
                            DecodingRoom& room) const {
-  const StoredChunk stored = index_->find(part.number, part.chunk_start);
+  const StoredChunk stored = index_.find(part.number, part.chunk_start);
   if (stored.bytes == 0) {
     fill(part, pitch, out);
     return true;
@@ -230,10 +197,10 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
   note_step(step_of(part.number));
   auto found = decoded_.find(part.number);
   if (!found.bytes && !found.claim) return false;
-  const std::uint64_t elements = elements_in(part.chunk_start);
+  const std::uint64_t elements = selected_in(part.chunk_start);
   if (found.claim && part.count == elements) {  // no other read needs this chunk
-    const bool dense = part.count == chunk_elements_ && std::ranges::equal(pitch, pitch_);
-    std::byte* const to = dense ? out + part.out * layout_.element : room.bytes(3, chunk_bytes_);
+    const bool dense = part.count == chunk_elements_ && pitch == pitch_;
+    std::byte* const to = dense ? out + part.out : room.bytes(3, chunk_bytes_);
     decode(stored, part.chunk_start, to, room);
     if (!dense) copy(part, to, pitch, out);
     return true;
@@ -248,37 +215,19 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
   return true;
 }
 
-/// Reads all bytes from the first to the last element at once if the gaps between the runs cost
-/// less time than a read for each run; else reads run by run.
-void ChunkReader::read_plain(const Part& part, const StoredChunk& stored,
-                             std::span<const std::uint64_t> pitch, std::byte* out,
-                             DecodingRoom& room) const {
-  constexpr std::uint64_t cost_of_a_read = 4096;  // the number of bytes that take the same time
+void ChunkReader::read_plain(const Part& part, const StoredChunk& stored, const Pitches& pitch,
+                             std::byte* out, DecodingRoom& room) const {
   if (stored.bytes != chunk_bytes_) {
     fail(part.chunk_start,
          fmt::format("it has {} bytes instead of {}", stored.bytes, chunk_bytes_));
   }
-  std::uint64_t runs = 0, end = 0;
-  for_each_run(part.extent, pitch_, pitch, [&](std::uint64_t from, std::uint64_t, std::uint64_t n) {
-    ++runs;
-    end = from + n;
-  });
-  const std::uint64_t element = layout_.element, first = dot(part.start, pitch_);
-  const std::uint64_t address = stored.address + first * element;
-  std::byte* const to = out + part.out * element;
-  if (end * element <= part.count * element + runs * cost_of_a_read && runs > 1) {
-    std::byte* const span = room.bytes(2, end * element);
-    read_bytes(address, end * element, span, part.chunk_start);
-    for_each_run(part.extent, pitch_, pitch,
-                 [&](std::uint64_t from, std::uint64_t at, std::uint64_t n) {
-                   std::memcpy(to + at * element, span + from * element, n * element);
-                 });
-    return;
-  }
-  for_each_run(
-      part.extent, pitch_, pitch, [&](std::uint64_t from, std::uint64_t at, std::uint64_t n) {
-        read_bytes(address + from * element, n * element, to + at * element, part.chunk_start);
-      });
+  const std::uint64_t address = stored.address + offset_of(part.start, pitch_);
+  read_block(
+      part.extent, layout_.element, step_, out + part.out, pitch,
+      [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
+        read_bytes(address + offset, bytes, to, part.chunk_start);
+      },
+      [&](std::uint64_t bytes) { return room.bytes(2, bytes); });
 }
 
 void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start,
@@ -290,7 +239,7 @@ void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_
   std::byte* const raw = room.bytes(2, stored.bytes);
   read_bytes(stored.address, stored.bytes, raw, chunk_start);
   try {
-    filters_.decode({raw, stored.bytes}, stored.mask, out, chunk_bytes_, room);
+    storage_.filters.decode({raw, stored.bytes}, stored.mask, out, chunk_bytes_, room);
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
@@ -305,25 +254,34 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
     const std::lock_guard lock(mutex_);
     step = front_ + 1;
   }
-  const std::uint64_t band = layout_.read_order == ReadOrder::rectangles ? chunks_in_a_band() : 1;
-  constexpr std::uint64_t max_steps = 64;
-  for (const std::uint64_t end = std::min(prepared_.end(), step + max_steps); step < end; ++step) {
-    for (const Part& part : parts) {
+  const std::uint64_t band = layout_.read_order == ReadOrder::blocks ? chunks_in_a_band() : 1;
+  constexpr std::uint64_t max_steps = 64, max_skipped = 4096;
+  std::uint64_t end = std::min(prepared_.end(), step + max_steps);
+  const std::uint64_t last_end = std::min(prepared_.end(), step + max_skipped);
+  // With one chunk in a band, all parts lead to the same one.
+  const auto columns = std::span(parts).first(band == 1 ? 1 : parts.size());
+  Extents chunk_start(grid_.size());
+  for (; step < end; ++step) {
+    bool is_selected = false;
+    for (const Part& part : columns) {
       const std::uint64_t number = step * band + part.number % band;
-      Extents chunk_start(grid_.size());
       for (std::size_t d = grid_.size(), rest = number; d > 0; --d) {
         chunk_start[d - 1] = rest % grid_[d - 1] * layout_.chunk[d - 1];
         rest /= grid_[d - 1];
       }
+      const std::uint64_t elements = selected_in(chunk_start);
+      if (elements == 0) continue;
+      is_selected = true;
       auto claim = decoded_.find_ahead(number);
       if (!claim) continue;
-      const StoredChunk stored = index_->find(number, chunk_start);
+      const StoredChunk stored = index_.find(number, chunk_start);
       if (stored.bytes == 0 || is_unfiltered(stored, chunk_start)) continue;
       auto bytes = decoded_.memory();
       decode(stored, chunk_start, bytes->data(), room);
-      std::move(*claim).keep(std::move(bytes), elements_in(chunk_start));
+      std::move(*claim).keep(std::move(bytes), elements);
       return true;
     }
+    if (!is_selected) end = std::min(last_end, end + 1);
   }
   return false;
 }
@@ -335,25 +293,20 @@ void ChunkReader::read_bytes(std::uint64_t address, std::uint64_t bytes, std::by
   fail(chunk_start, got < 0 ? errno_text(errno) : "the file is truncated");
 }
 
-void ChunkReader::copy(const Part& part, const std::byte* chunk,
-                       std::span<const std::uint64_t> pitch, std::byte* out) const {
-  const std::uint64_t element = layout_.element;
-  const std::byte* const first = chunk + dot(part.start, pitch_) * element;
-  for_each_run(part.extent, pitch_, pitch,
-               [&](std::uint64_t from, std::uint64_t at, std::uint64_t n) {
-                 std::memcpy(out + (part.out + at) * element, first + from * element, n * element);
-               });
+void ChunkReader::copy(const Part& part, const std::byte* chunk, const Pitches& pitch,
+                       std::byte* out) const {
+  copy_block(part.extent, layout_.element, chunk + offset_of(part.start, pitch_), step_,
+             out + part.out, pitch);
 }
 
-void ChunkReader::fill(const Part& part, std::span<const std::uint64_t> pitch,
-                       std::byte* out) const {
-  for_each_run(part.extent, pitch_, pitch, [&](std::uint64_t, std::uint64_t at, std::uint64_t n) {
-    fill_elements(fill_, n, out + (part.out + at) * fill_.size());
-  });
+void ChunkReader::fill(const Part& part, const Pitches& pitch, std::byte* out) const {
+  const Pitches same_element(pitch.size(), 0);
+  copy_block(part.extent, layout_.element, storage_.fill.data(), same_element, out + part.out,
+             pitch);
 }
 
 std::uint64_t ChunkReader::step_of(std::uint64_t number) const {
-  return layout_.read_order == ReadOrder::rectangles ? number / chunks_in_a_band() : number;
+  return layout_.read_order == ReadOrder::blocks ? number / chunks_in_a_band() : number;
 }
 
 /// Reads visit the prepared chunks in order. The first step begins a new repetition.

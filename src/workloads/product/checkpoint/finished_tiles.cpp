@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include "core/parallel.hpp"
 #include "io/output/temporary_files.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
+#include "workloads/product/data/elements.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -29,6 +31,12 @@ struct Whole {
   std::vector<Found> tiles = {};
 };
 
+/// The number of variables with statistics in the record of a tile.
+std::uint64_t variables_of(const Problem& problem, TileIndex tile) {
+  if (!problem.describes_variables() || tile.row != tile.column) return 0;
+  return elements_of({tile.row, 1}, problem.tile.m, problem.m).count;
+}
+
 std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
   std::unordered_map<std::uint64_t, const io::Checkpoint::Piece*> by_number;
   for (const io::Checkpoint::Piece& piece : earlier.pieces) by_number[piece.number] = &piece;
@@ -40,10 +48,12 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
       if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.shape.tile_columns + tiles[i].column);
       const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
-      // A record with more unchecked, infinite or constant rows than a tile has is invalid.
+      // A record with more unchecked or infinite rows than a tile has is invalid.
+      const std::uint64_t rows = plan.problem().tile.m;
       here.whole = finished && finished->overflowed <= finished->unchecked &&
-                   std::max({finished->unchecked, finished->constant, finished->infinite}) <=
-                       plan.problem().tile.m;
+                   finished->unchecked <= rows * plan.problem().moments.count &&
+                   finished->infinite <= rows &&
+                   finished->variables.size() == variables_of(plan.problem(), tiles[i]);
       if (!here.whole) break;
       here.tiles.push_back({tiles[i], found->second->run, *finished});
     }
@@ -62,56 +72,61 @@ void agree(const ranks::Session& session, std::vector<Whole>& all) {
   }
 }
 
-/// Copies tiles from part files to C. Checksums and squares are computed from the copied elements,
-/// as in TileDrain.
+/// Copies tiles from part files to C and N. Checksums and squares are computed from the copied
+/// elements, as in TileDrain.
 class Copy {
  public:
-  Copy(const Problem& problem, const CheckpointReader& reader, const io::RangeWriter& to,
+  Copy(const Problem& problem, const CheckpointReader& reader, std::span<const io::RangeWriter> to,
        unsigned threads, ranks::Heartbeat& heartbeat)
-      : problem_(problem),
-        type_(gemm::accumulator_type(problem.precision)),
-        reader_(reader),
-        to_(to),
-        threads_(threads),
-        heartbeat_(heartbeat) {}
+      : problem_(problem), reader_(reader), to_(to), threads_(threads), heartbeat_(heartbeat) {}
 
-  /// False if the tile cannot be read, or does not match its checksum.
-  bool tile(const Found& found, double& squares) const {
+  /// False if the tile cannot be read, or does not match its checksums. Sets its squares.
+  bool tile(Found& found) const {
+    FinishedTile& of = found.finished;
+    if (!matrix(0, found, of.weighted, of.squares)) return false;
+    return to_.size() == 1 || matrix(1, found, of.counts.weighted, of.counts_squares);
+  }
+
+ private:
+  bool matrix(std::size_t number, const Found& found, std::uint64_t checksum,
+              double& squares) const {
     const Range rows = elements_of({found.at.row, 1}, problem_.tile.m, problem_.m);
     const Range columns = elements_of({found.at.column, 1}, problem_.tile.n, problem_.n);
     const bool mirrored = problem_.symmetric && found.at.row != found.at.column;
     std::uint64_t weighted = 0;
-    if (!rectangle(found.run, rows, columns, weighted, squares)) return false;
+    if (!rectangle(number, found.run, rows, columns, weighted, squares)) return false;
     double squares_of_mirror = 0;
-    if (mirrored && !rectangle(found.run, columns, rows, weighted, squares_of_mirror)) {
+    if (mirrored && !rectangle(number, found.run, columns, rows, weighted, squares_of_mirror)) {
       return false;
     }
     squares *= mirrored ? 2 : 1;
-    return weighted == found.finished.weighted;
+    return weighted == checksum;
   }
 
- private:
-  bool rectangle(std::size_t run, Range rows, Range columns, std::uint64_t& weighted,
-                 double& squares) const {
-    const std::size_t row_bytes = columns.count * size_of(type_);
+  bool rectangle(std::size_t number, std::size_t run, Range rows, Range columns,
+                 std::uint64_t& weighted, double& squares) const {
+    const ElementType type = to_[number].type();
+    const std::size_t row_bytes = columns.count * size_of(type);
     const std::uint64_t step = std::max<std::uint64_t>(1, piece_bytes / row_bytes);
     std::vector<double> row_squares(rows.count);
     std::atomic<std::uint64_t> sum = 0;
     std::atomic<bool> good = true;
-    parallel_for(ceil_div(rows.count, step), threads_, [&](std::uint64_t number) {
-      const Range some = intersection(rows, {rows.first + number * step, step});
+    parallel_for(ceil_div(rows.count, step), threads_, [&](std::uint64_t at) {
+      const Range some = intersection(rows, {rows.first + at * step, step});
       std::vector<std::byte> piece(some.count * row_bytes);
-      if (!good || !reader_.read(run, some, columns, piece.data(), row_bytes)) {
+      if (!good || !reader_.read(run, number, some, columns, piece.data(), row_bytes)) {
         good = false;
         return;
       }
       for (std::uint64_t i = 0; i < some.count; ++i) {
-        const gemm::RowChecksums sums =
-            gemm::row_checksums(type_, piece.data() + i * row_bytes, columns.count, columns.count);
+        const std::byte* const row = piece.data() + i * row_bytes;
+        const auto sums = gemm::row_checksums(type, row, columns.count, columns.count);
         sum += sums.matrix_checksum((some.first + i) * problem_.n + columns.first);
-        row_squares[some.first + i - rows.first] = sums.squares;
+        const bool skips_nan = std::isnan(sums.squares) && problem_.may_lack_elements;
+        row_squares[some.first + i - rows.first] =
+            skips_nan ? squares_of_numbers(type, row, columns.count) : sums.squares;
       }
-      to_.write(some, columns, piece.data(), row_bytes);
+      to_[number].write(some, columns, piece.data(), row_bytes);
       heartbeat_.move();
     });
     weighted += sum;
@@ -122,9 +137,8 @@ class Copy {
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
   const Problem& problem_;
-  ElementType type_;
   const CheckpointReader& reader_;
-  const io::RangeWriter& to_;
+  std::span<const io::RangeWriter> to_;
   unsigned threads_;
   ranks::Heartbeat& heartbeat_;
 };
@@ -132,8 +146,8 @@ class Copy {
 }  // namespace
 
 std::vector<FinishedTile> take_over(const ranks::Session& session, const io::Checkpoint& earlier,
-                                    const io::RangeWriter* to, io::Journal& journal, Log& log,
-                                    unsigned threads, Plan& plan) {
+                                    std::span<const io::RangeWriter> to, io::Journal& journal,
+                                    Log& log, unsigned threads, Plan& plan) {
   const CheckpointReader reader(earlier, plan.problem().n, plan.shape.c_element);
   std::vector<Whole> all = find(plan, earlier);
   agree(session, all);
@@ -151,10 +165,9 @@ std::vector<FinishedTile> take_over(const ranks::Session& session, const io::Che
   }
   session.collectively([&] {
     for (Whole& one : all) {
-      if (to == nullptr || !one.whole) continue;
-      const Copy copy(plan.problem(), reader, *to, threads, session.heartbeat());
-      one.whole = std::ranges::all_of(
-          one.tiles, [&](Found& found) { return copy.tile(found, found.finished.squares); });
+      if (to.empty() || !one.whole) continue;
+      const Copy copy(plan.problem(), reader, to, threads, session.heartbeat());
+      one.whole = std::ranges::all_of(one.tiles, [&](Found& found) { return copy.tile(found); });
     }
   });
   agree(session, all);
@@ -191,6 +204,17 @@ std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
       kept, finished, finished - kept);
 }
 
+io::JournalExtent journal_extent(const Plan& plan, std::uint64_t tiles) {
+  const Problem& problem = plan.problem();
+  const std::uint64_t variables =
+      problem.describes_variables() ? std::min(problem.m, tiles * problem.tile.m) : 0;
+  return {.pieces = tiles,
+          .groups = plan.super_tiles(),
+          .record = tile_record,
+          .numbers = variable_record * variables,
+          .matrices = problem.moments.results()};
+}
+
 std::uint64_t count_kept(const Plan& plan, const io::Checkpoint& earlier) {
   std::vector<bool> whole(plan.super_tiles(), true);
   std::vector<std::uint64_t> tiles(plan.super_tiles());
@@ -212,16 +236,17 @@ CheckpointReader::CheckpointReader(const io::Checkpoint& checkpoint, std::uint64
   for (const auto& run : checkpoint.runs) {
     const io::TemporaryFile part{
         .path = run.part, .uuid = {}, .kind = io::TemporaryFile::Kind::part};
-    parts_.push_back(run.offset ? io::open_temporary_file(part, io::Locking::leave).file
-                                : Descriptor());
+    parts_.push_back(run.offsets.empty() ? Descriptor()
+                                         : io::open_temporary_file(part, io::Locking::leave).file);
   }
 }
 
-bool CheckpointReader::read(std::size_t run, Range rows, Range columns, std::byte* out,
-                            std::size_t pitch) const {
+bool CheckpointReader::read(std::size_t run, std::size_t matrix, Range rows, Range columns,
+                            std::byte* out, std::size_t pitch) const {
   const Descriptor& part = parts_.at(run);
-  if (!part.valid()) return false;
-  const std::uint64_t offset = *checkpoint_.runs[run].offset;
+  const std::vector<std::uint64_t>& offsets = checkpoint_.runs[run].offsets;
+  if (!part.valid() || matrix >= offsets.size()) return false;
+  const std::uint64_t offset = offsets[matrix];
   expect(columns.first <= columns_ && columns.count <= columns_ - columns.first,
          "a rectangle ends inside its matrix");
   const std::uint64_t row_bytes = columns.count * element_;

@@ -21,7 +21,7 @@ std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::
 }
 
 bool readers_round(const Operands& operands, gemm::Side side, Backend backend) {
-  return !operands.normalizes() &&
+  return !operands.uploads_as_stored() &&
          gemm::readers_round(operands.matrix(side).type(), operands.precision, backend);
 }
 

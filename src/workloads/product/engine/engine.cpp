@@ -5,7 +5,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/narrow.hpp"
-#include "kernels/memory/memory.hpp"
+#include "workloads/product/engine/normalization/samples.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -29,10 +29,11 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Pla
                    static_cast<int>(plan.part.layer));
 }
 
-/// Bytes of host memory that the product needs besides its panels: for tiles and for decoding.
+/// Bytes of host memory that the product needs besides its panels: for tiles, samples and decoding.
 std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
                                const pipeline::StagingSizes& staging) {
-  std::uint64_t bytes = TileDrain::host_bytes(operands, plan, staging);
+  std::uint64_t bytes =
+      TileDrain::host_bytes(operands, plan, staging) + host_bytes_of_samples(operands);
   for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
     if (!*matrix) continue;
     if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
@@ -44,13 +45,14 @@ std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
 
 Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
                const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
-               const io::RangeWriter* to, io::Journal* journal)
+               std::span<const io::RangeWriter> to, io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
       plan_(std::move(plan)),
       library_(library),
       row_bytes_(plan_.problem().tile.n * gemm::accumulator_bytes(operands.precision)),
-      tile_bytes_(plan_.problem().tile.m * row_bytes_),
+      moments_(plan_.problem().moments.count),
+      tile_bytes_(moments_ * plan_.problem().tile.m * row_bytes_),
       lane_bytes_(plan_.problem().tile.lane_elements() *
                   gemm::accumulator_bytes(operands.precision)),
       together_(tiles_at_once(runtime)),
@@ -69,9 +71,7 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
     if (plan_.schedule.cut.keeps_b && number > 0) {
       made.first = super_tiles_.back().first + super_tiles_.back().tiles.size();
     }
-    for (const TileIndex tile : made.tiles) {
-      made.at.push_back({tile.row - extent.rows.first, tile.column - extent.columns.first});
-    }
+    for (const TileIndex tile : made.tiles) add_places(made, tile);
     super_tiles_.push_back(std::move(made));
   }
   device::Device& device = *runtime.device;
@@ -96,9 +96,21 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
   received_ = device.make_event();
 }
 
+/// Adds the places of a tile's moments in the panels.
+void Engine::add_places(PlacedSuperTile& to, TileIndex tile) const {
+  const gemm::Moments& moments = plan_.problem().moments;
+  const auto place = [&](std::uint64_t tiles, gemm::Plane plane) {
+    return tiles * moments.planes + static_cast<std::uint64_t>(plane);
+  };
+  for (std::uint64_t i = 0; i < moments.count; ++i) {
+    to.at.push_back({place(tile.row - to.extent.rows.first, moments.all[i].row),
+                     place(tile.column - to.extent.columns.first, moments.all[i].column)});
+  }
+}
+
 void Engine::normalize(const Normalization& normalization) {
   panels_.normalize(ring_.compute(), normalization);
-  final_ = normalization.final;
+  normalization_ = normalization;
 }
 
 std::vector<std::uint8_t> Engine::lost_variables() {
@@ -117,8 +129,8 @@ void Engine::run() {
   std::uint64_t products = 0;  // one for each tile and block of K
   for (const PlacedSuperTile& each : super_tiles_)
     products += each.tiles.size() * plan_.part.blocks.count;
-  tiles_.begin(stream, products);
-  variables_.begin(stream, final_);
+  tiles_.begin(stream, products, normalization_);
+  variables_.begin(stream, normalization_);
   panels_.begin(stream);
   uploads_.begin();
   ring_.run({.batches = plan_.batches(),
@@ -166,7 +178,7 @@ void Engine::compute(device::Stream& stream, std::uint64_t number) {
     multiply_present(stream);
     exchange(stream, super_number);
   } else {
-    if (count_tiles(number) > 0) variables_.settle(stream, super_number, panels_);
+    if (count_tiles(number) > 0) settle(stream, super_number);
     finish_super_tile(stream);
   }
   tiles_.finish_group(stream, super_number, panels_, variables_.unsettled(super_number));
@@ -254,7 +266,7 @@ void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const gemm::Tile& tile = plan_.problem().tile;
   const Panels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
-  variables_.add(stream, number, panels);
+  variables_.add(stream, number, panels_);
   const bool first = block == plan_.part.blocks.first;
   const std::uint64_t slices = plan_.shape.check_slices;
   if (tile.is_narrow()) {
@@ -263,10 +275,10 @@ void Engine::add_products(device::Stream& stream, std::uint64_t number) {
                    column_squares_, first, slices, check_pitch_});
     return;
   }
-  stream.launch(
-      gemm::add_products_kernel(),
-      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
-       extent.columns.count, z_, row_squares_, column_squares_, first, slices, check_pitch_});
+  stream.launch(gemm::add_products_kernel(),
+                {panels.a, operands_.precision, plan_.shape.panel_rows(extent.rows.count), panels.k,
+                 panels.a_ld, panels.y, plan_.problem().moments.planes * extent.columns.count, z_,
+                 row_squares_, column_squares_, first, slices, check_pitch_});
 }
 
 /// Adds the slices of the current super-tile into the first one. Runs after its last
@@ -291,7 +303,7 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
   const BlockStep step = plan_.step(block);
   const bool begins = block == plan_.part.blocks.first;
   const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
-  const std::uint64_t elements = plan_.problem().tile.m * plan_.problem().tile.n;
+  const std::uint64_t elements = moments_ * plan_.problem().tile.m * plan_.problem().tile.n;
   for (std::uint64_t first = tiles.first; first < tiles.end(); first += at_once) {
     const Range some = intersection({first, at_once}, tiles);
     const unsigned turn = turn_of(first);
@@ -307,8 +319,8 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
                                             .b = panels.b_factor,
                                             .ldb = panels.b_factor_ld,
                                             .tiles = target(all, step.level, some.first),
-                                            .at = all.at.data() + some.first,
-                                            .count = some.count,
+                                            .at = all.at.data() + some.first * moments_,
+                                            .count = some.count * moments_,
                                             .first = step.begins,
                                             .workspace = turn});
     if (step.ends) join_lanes(stream, all, step.level, some);
@@ -320,13 +332,17 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
   }
 }
 
-/// Adds the lanes of each tile into its accumulator: the upper half of the lanes is added to the
-/// lower half, until one is left. In a narrow product it is unfolded into the accumulator.
+/// Adds the lanes of each moment of each tile into its accumulator: the upper half of the lanes is
+/// added to the lower half, until one is left. In a narrow product it is unfolded into the
+/// accumulator.
 void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
                         Range tiles) {
   const gemm::Tile& tile = plan_.problem().tile;
-  for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) {
-    std::byte *const sums = target(of, level, i), *const to = accumulator(level, of.first + i);
+  const Range each{tiles.first * moments_, tiles.count * moments_};
+  for (std::uint64_t i = each.first; i < each.end(); ++i) {
+    const std::uint64_t index = i / moments_, moment = i % moments_;
+    std::byte* const sums = target(of, level, index) + moment * tile.lanes * lane_bytes_;
+    std::byte* const to = accumulator(level, of.first + index) + moment * (tile_bytes_ / moments_);
     for (std::uint64_t half = tile.lanes / 2; half > 0; half /= 2) {
       const bool last = half == 1 && !tile.is_narrow();
       stream.launch(gemm::add_kernel(), {sums, sums + half * lane_bytes_, last ? to : sums,
@@ -338,100 +354,27 @@ void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::
   }
 }
 
+/// Completes the sums of the super-tile's variables.
+void Engine::settle(device::Stream& stream, std::uint64_t super_tile) {
+  tiles_.wait_for_sums(stream);
+  variables_.settle(stream, super_tile, panels_);
+}
+
 /// Finishes a tile after all its products. `scratch`: as in TileDrain::finish_tile(). `products`:
 /// the number of the tile's products that have not been reported to TileDrain::multiplied().
 void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
                          std::uint64_t index, std::uint64_t products) {
   const PlacedSuperTile& all = super_tiles_[super_tile];
-  const auto [row, column] = all.at[index];
-  const std::uint64_t across = all.extent.columns.count, edge = plan_.problem().tile.m;
+  const std::uint64_t across = plan_.problem().moments.planes * all.extent.columns.count;
   const std::uint64_t place = all.first + index;
   tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, place),
-                     {.z = z_ + row * edge * across + column,
+                     {.z = z_,
                       .z_stride = across,
-                      .row_squares = row_squares_ + row * edge,
-                      .column_squares = column_squares_ + column,
+                      .row_squares = row_squares_,
+                      .column_squares = column_squares_,
+                      .moments = all.at.data() + index * moments_,
                       .variables = variables_.of(all.tiles[index])},
                      departures_[place], products);
-}
-
-// ---------------------------------------------------------------- split-k
-
-/// Enqueues collectives between the layers, after the work of `stream`; later work of `stream`
-/// waits for them. A rank belongs to several communicators, so it enqueues all collectives on one
-/// stream, that of the panels' gathers. The gathers of the next super-tile come after this call.
-template <class Call>
-void Engine::among_layers(device::Stream& stream, const Call& call) {
-  device::Stream& collectives = ring_.arrivals();
-  stream.record(*given_);
-  collectives.wait(*given_);
-  call(collectives);
-  collectives.record(*received_);
-  stream.wait(*received_);
-}
-
-/// Adds the references of the check of all layers, in the order of the layers.
-void Engine::gather_check(device::Stream& stream) {
-  const std::uint64_t count = check_pitch_;
-  among_layers(stream, [&](device::Stream& on) {
-    layers_->all_gather(on, check_.data(), checks_.data(), count * sizeof(double));
-    variables_.gather(on, *layers_);
-  });
-  const double* sum = checks_.data();
-  for (std::uint64_t layer = 1; layer < plan_.shape.box.depth; ++layer) {
-    stream.launch(gemm::add_kernel(), {sum, checks_.data() + layer * count, check_.data(),
-                                       gemm::Precision::fp64, count});
-    sum = check_.data();
-  }
-}
-
-/// Sends the partial sums of each tile to its owner, which folds the nodes of all layers. If this
-/// rank has no tiles, the ranks that it would exchange with have none either.
-void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
-  const PlacedSuperTile& super_tile = super_tiles_[super_number];
-  const std::uint64_t layers = plan_.shape.box.depth, edge = plan_.problem().tile.m;
-  if (super_tile.tiles.empty()) return;
-  gather_check(stream);
-  variables_.settle(stream, super_number, panels_);
-  for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
-    for (std::uint64_t row = 0; row < edge; row += plan_.shape.exchange_rows) {
-      exchange_rows(stream, super_tile, first,
-                    intersection({row, plan_.shape.exchange_rows}, {0, edge}));
-    }
-    const std::uint64_t mine = first + plan_.part.layer;
-    if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine, 0);
-  }
-}
-
-/// Exchanges some rows of consecutive tiles. Layer l receives those of tile `first` + l.
-void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile,
-                           std::uint64_t first, Range rows) {
-  const std::uint64_t nodes = plan_.shape.max_nodes;
-  const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
-  const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
-                         std::uint64_t node) {
-    return buffer.data() + (layer * nodes + node) * bytes;
-  };
-  const std::uint64_t tiles = std::min(plan_.shape.box.depth, super_tile.tiles.size() - first);
-  for (std::uint64_t layer = 0; layer < tiles; ++layer) {
-    for (std::uint64_t node = 0; node < plan_.part.nodes.size(); ++node) {
-      stream.launch(memory::copy_kernel(),
-                    {accumulator(node, first + layer) + offset, place(send_, layer, node), bytes});
-    }
-  }
-  among_layers(stream, [&](device::Stream& on) {
-    layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
-  });
-  if (plan_.part.layer >= tiles) return;
-  const std::vector<FoldAddition> fold = plan_.shape.fold();
-  for (const FoldAddition& add : fold) {
-    const bool root = &add == &fold.back();
-    std::byte* const left = place(receive_, add.left_layer, add.left_node);
-    stream.launch(gemm::add_kernel(),
-                  {left, place(receive_, add.right_layer, add.right_node),
-                   root ? accumulator(0, first + plan_.part.layer) + offset : left,
-                   operands_.precision, rows.count * plan_.problem().tile.n});
-  }
 }
 
 }  // namespace shardstream::workloads::product

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "device/buffer.hpp"
@@ -14,10 +15,10 @@
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
+#include "workloads/product/engine/normalization/variable_sums.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
-#include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -26,16 +27,16 @@ namespace shardstream::workloads::product {
 /// outlive it. Constructor and run() are collective.
 class Engine {
  public:
-  /// `library` multiplies the plan's tiles. C's elements are written to `to`, and finished tiles to
-  /// `journal`, unless these are null. Throws UsageError if the host's memory is too small for
-  /// staging and, with pipeline.mode pageable, for this rank's operands.
+  /// `library` multiplies the plan's tiles. `to` and `journal`: as in TileDrain. Throws UsageError
+  /// if the host's memory is too small for staging and, with pipeline.mode pageable, for this
+  /// rank's operands.
   Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
          const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
-         const io::RangeWriter* to, io::Journal* journal);
+         std::span<const io::RangeWriter> to, io::Journal* journal);
 
   /// Loads A and B as pipeline.mode requests, before timing begins.
   void load() { uploads_.load(); }
-  /// Sets the shifts and scales of centred or scaled operands. Call it between runs.
+  /// Sets how the values of the operands are changed. Call it between runs.
   void normalize(const Normalization& normalization);
   /// The sums of all variables in the last run.
   VariableSums::Totals variable_totals() { return variables_.totals(ring_.compute()); }
@@ -58,7 +59,7 @@ class Engine {
     SuperTile extent;
     std::uint64_t first = 0;       ///< index of its first tile's accumulator
     std::vector<TileIndex> tiles;  ///< the computed tiles, by their places in C
-    std::vector<gemm::TileAt> at;  ///< the same tiles, by their places in the panels
+    std::vector<gemm::TileAt> at;  ///< the places of their moments in the panels, tile by tile
   };
 
   // compute() is called for every batch that has arrived:
@@ -70,6 +71,7 @@ class Engine {
   //   finish_super_tile() multiplies the rest, tile by tile. With split-k, exchange() adds the sums
   //   of the layers instead. Both call finish_tile() for each tile.
   // The README of this workload shows an example (section "The plan").
+  void add_places(PlacedSuperTile& to, TileIndex tile) const;
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
@@ -84,6 +86,7 @@ class Engine {
   void finish_super_tile(device::Stream& stream);
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
                    std::uint64_t index, std::uint64_t products);
+  void settle(device::Stream& stream, std::uint64_t super_tile);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
   template <class Call>
@@ -97,7 +100,7 @@ class Engine {
   /// The target of a tile's products: its accumulator, or the first of its lanes.
   std::byte* target(const PlacedSuperTile& of, std::uint64_t level, std::uint64_t index) const {
     const gemm::Tile& tile = plan_.problem().tile;
-    return tile.has_lanes() ? lanes_.data() + index * tile.lanes * lane_bytes_
+    return tile.has_lanes() ? lanes_.data() + index * moments_ * tile.lanes * lane_bytes_
                             : accumulator(level, of.first + index);
   }
   std::uint64_t count_tiles(std::uint64_t batch) const {
@@ -113,10 +116,12 @@ class Engine {
   const Operands& operands_;
   Plan plan_;
   const gemm::MultiplyPlan& library_;
-  std::size_t row_bytes_, tile_bytes_;  ///< bytes of a row of a tile, and of the whole tile
-  std::size_t lane_bytes_;              ///< bytes of a lane's accumulator
-  std::uint64_t together_;              ///< number of tiles that one launch multiplies
-  bool gathers_block_;                  ///< whether all-gathers block the main thread: see Rates
+  std::size_t row_bytes_;   ///< bytes of a row of a tile
+  std::uint64_t moments_;   ///< number of accumulators of a tile
+  std::size_t tile_bytes_;  ///< bytes of the accumulators of a tile, which are contiguous
+  std::size_t lane_bytes_;  ///< bytes of a lane's accumulator
+  std::uint64_t together_;  ///< number of tiles that one launch multiplies
+  bool gathers_block_;      ///< whether all-gathers block the main thread: see Rates
   std::vector<PlacedSuperTile> super_tiles_;
   /// The batches that compute() has got, but whose products are not enqueued for all tiles.
   Range waiting_{};
@@ -133,7 +138,7 @@ class Engine {
   PanelUploads uploads_;
   Panels panels_;
   VariableSums variables_;
-  bool final_ = false;  ///< Normalization::final
+  Normalization normalization_;  ///< of a product that changes values
   device::Buffer<std::byte> accumulators_, lanes_;
   std::vector<TileDrain::Departure> departures_;  ///< one for each accumulator of level 0
   /// The references of the check for the current super-tile. Each slice has Z, the squares of A's

@@ -34,7 +34,7 @@ bool pads_on_device(const Operands& operands, gemm::Side side, const gemm::Tile&
 gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
                            Backend backend) {
   return gemm::panel_work(operands.matrix(side).type(), operands.precision, backend,
-                          operands.transposed(side), operands.normalizes(),
+                          operands.transposed(side), operands.uploads_as_stored(),
                           pads_on_device(operands, side, tile, backend));
 }
 

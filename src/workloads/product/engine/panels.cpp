@@ -10,6 +10,7 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/memory/memory.hpp"
+#include "workloads/product/engine/normalization/samples.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -20,6 +21,17 @@ using device::Memory;
 /// The number of variables, rounded up to whole tiles. The padding is not used.
 std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) {
   return ceil_div(operands.n, tile.n) * tile.n;
+}
+
+/// The number of samples, rounded up to whole blocks.
+std::uint64_t whole_samples(const Operands& operands, const gemm::Tile& tile) {
+  return ceil_div(operands.k, tile.k) * tile.k;
+}
+
+/// The number of shifts, with padding.
+std::uint64_t count_shifts(const Operands& operands, const gemm::Tile& tile) {
+  if (!operands.shifts()) return 0;
+  return operands.center ? whole_variables(operands, tile) : whole_samples(operands, tile);
 }
 
 /// The first corrupted part of a gathered panel. `checksums`: those of all parts as sent, then
@@ -80,36 +92,48 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
                        {device, Memory::device, buffers.batch.y / sizeof(double)}});
     }
   }
-  const std::uint64_t variables =
-      plan_.part.idle ? 0 : whole_variables(operands_, plan_.problem().tile);
-  if (operands_.center) shift_ = {device, Memory::device, variables};
-  if (operands_.has_whole_shifts()) whole_ = {device, Memory::device, variables};
-  if (operands_.normalizes()) {
-    scale_ = {device, Memory::device, variables};
-    lost_ = {device, Memory::device, variables};
-  }
+  allocate_normalization(device);
   checksums_ = {device, Memory::device, plan_.batches() * plan_.shape.batch_checksums()};
 }
 
+void Panels::allocate_normalization(device::Device& device) {
+  if (plan_.part.idle) return;
+  const gemm::Tile& tile = plan_.problem().tile;
+  const std::uint64_t variables = whole_variables(operands_, tile);
+  shift_ = {device, Memory::device, count_shifts(operands_, tile)};
+  if (operands_.has_whole_shifts()) whole_ = {device, Memory::device, shift_.size()};
+  if (operands_.has_sample_factors()) {
+    factor_ = {device, Memory::device, whole_samples(operands_, tile)};
+  }
+  if (!operands_.normalizes()) return;
+  scale_ = {device, Memory::device, variables};
+  lost_ = {device, Memory::device, variables};
+}
+
 std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
+  const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
   const std::uint64_t variables = whole_variables(operands, tile);
-  const std::uint64_t each = aligned(variables * sizeof(double));
-  return (operands.center ? each : 0) + (operands.has_whole_shifts() ? each : 0) +
-         (operands.normalizes() ? each + aligned(variables) : 0);
+  const std::uint64_t shifts = bytes(count_shifts(operands, tile));
+  return shifts + (operands.has_whole_shifts() ? shifts : 0) +
+         (operands.has_sample_factors() ? bytes(whole_samples(operands, tile)) : 0) +
+         (operands.normalizes() ? bytes(variables) + aligned(variables) : 0);
 }
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.part.idle) return;
-  const auto fill = [&](auto values, auto& memory) {
-    expect(values.empty() == (memory.size() == 0), "centred variables have shifts and scales");
+  const auto fill = [&](const auto& values, const auto& memory) {
+    expect(values.empty() == (memory.size() == 0), "a normalization has what its operands need");
     if (values.empty()) return;
-    values.resize(memory.size(), 1);
-    stream.upload(memory.data(), values.data(), memory.bytes());
+    stream.launch(gemm::zero_kernel(), {memory.data(), memory.bytes()});
+    stream.upload(memory.data(), values.data(), values.size() * sizeof(values[0]));
     stream.synchronize();
   };
-  fill(normalization.whole, whole_);
-  fill(normalization.shift, shift_);
+  const Samples& samples = *normalization.samples;
+  const bool of_samples = operands_.center_over_variables;
+  fill(of_samples ? samples.whole_shift : normalization.whole, whole_);
+  fill(of_samples ? samples.shift : normalization.shift, shift_);
   fill(normalization.scale, scale_);
+  fill(samples.factors, factor_);
 }
 
 // ---------------------------------------------------------------- arrivals
@@ -173,8 +197,8 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& upl
                                   std::byte* data, BatchMemory& memory) {
   const bool raw = plan_.problem().a.raw;
   std::byte* const panel = raw ? memory.a.data() : data;
-  const PitchedRows part =
-      pitched_rows(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
+  const PitchedRows part = pitched_rows(uploaded.a_part.rows.count * plan_.problem().moments.planes,
+                                        uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.part.column * part.bytes();
   if (raw) {
     make_panel(stream, gemm::Side::a, uploaded.a, uploaded.a_part.rows, {0, uploaded.k},
@@ -208,7 +232,8 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
                                   std::byte* data, BatchMemory& memory,
                                   const SuperTile& super_tile) {
   const gemm::Tile& tile = plan_.problem().tile;
-  const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
+  const std::uint64_t planes = plan_.problem().moments.planes;
+  const std::uint64_t tiles = super_tile.columns.count * planes, columns = tiles * tile.n;
   const std::uint64_t rows = uploaded.b_part.rows.count;
   const bool raw = plan_.problem().b.raw, signs = !tile.is_narrow();
   std::byte* const panel = raw ? memory.b.data() : data + uploaded.b_panel;
@@ -217,13 +242,12 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   double* const own_y = signs ? memory.y.data() + plan_.part.row * y_part : nullptr;
   if (raw) {
     make_panel(stream, gemm::Side::b, uploaded.b, uploaded.b_part.rows,
-               {super_tile.columns.first * tile.n, columns}, columns, data + uploaded.b_offset,
-               mine);
+               elements_of(super_tile.columns, tile.n), columns, data + uploaded.b_offset, mine);
   }
   if (signs) {
     stream.launch(gemm::signed_sums_kernel(),
                   {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
-                   super_tile.columns.first * tile.n, own_y});
+                   super_tile.columns.first * planes * tile.n, own_y});
   }
   if (groups_.b != nullptr) {
     if (operands_.symmetric && part > 0) {  // A's panel is made from it
@@ -256,7 +280,13 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle
                    static_cast<unsigned>(element_), rows.count, columns.count});
     return;
   }
-  const Range variables = side == gemm::Side::b ? columns : rows;
+  const bool of_b = side == gemm::Side::b;
+  const Range variables = of_b ? columns : rows;
+  const Range samples = of_b != transposed ? stored.rows : stored.columns;
+  const Range shifted = operands_.center_over_variables ? samples : variables;
+  const auto from_first = [](const auto& memory, Range range) {
+    return memory.size() > 0 ? memory.data() + range.first : nullptr;
+  };
   stream.launch(gemm::canonicalize_kernel(),
                 {.raw = from,
                  .from = stored.matrix->type(),
@@ -266,19 +296,23 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle
                  .rows = rows.count,
                  .columns = columns.count,
                  .ld = ld,
-                 .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
-                 .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
+                 .shift = from_first(shift_, shifted),
+                 .scale = from_first(scale_, variables),
                  .side = side,
                  .valid_rows = (transposed ? stored.columns : stored.rows).count,
                  .valid_columns = (transposed ? stored.rows : stored.columns).count,
-                 .whole = whole_.size() > 0 ? whole_.data() + variables.first : nullptr,
-                 .lost = lost_.size() > 0 ? lost_.data() + variables.first : nullptr});
+                 .whole = from_first(whole_, shifted),
+                 .lost = from_first(lost_, variables),
+                 .factor = from_first(factor_, samples),
+                 .shifts_samples = operands_.center_over_variables,
+                 .planes = plan_.shape.planes()});
 }
 
 /// B's factor is the panel itself, its transpose, or its split elements.
 void Panels::make_b_factor(device::Stream& stream, const SuperTile& super_tile,
                            BatchMemory& memory) const {
-  const std::uint64_t columns = super_tile.columns.count * plan_.problem().tile.n, k = memory.now.k;
+  const std::uint64_t columns = plan_.shape.panel_columns(super_tile.columns.count);
+  const std::uint64_t k = memory.now.k;
   const bool transposes = gemm::multiplies_transposed_b(operands_.precision, backend_);
   const bool splits = gemm::splits(operands_.precision);
   memory.now.b_factor = transposes || splits ? memory.b_factor.data() : memory.now.b;
@@ -311,17 +345,18 @@ void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMe
 /// is the transpose of B's panel, A's panel is a part of this factor.
 const std::byte* Panels::transpose_into_a(device::Stream& stream, const SuperTile& super_tile,
                                           std::byte* data, BatchMemory& memory) const {
-  const gemm::Tile& tile = plan_.problem().tile;
-  const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
-  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  const std::uint64_t across =
+      plan_.shape.panel_columns(super_tile.rows.first - super_tile.columns.first);
+  const std::uint64_t rows = plan_.shape.panel_rows(super_tile.rows.count);
   if (gemm::multiplies_transposed_b(operands_.precision, backend_)) {
     return memory.now.b_factor + across * memory.now.k * element_;
   }
   std::byte* const panel = plan_.problem().a.raw ? memory.a.data() : data;
   if (rows > 0) {
-    stream.launch(gemm::transpose_kernel(), {memory.now.b + across * element_, memory.now.k, rows,
-                                             super_tile.columns.count * tile.n, panel,
-                                             memory.now.a_ld, static_cast<unsigned>(element_)});
+    stream.launch(gemm::transpose_kernel(),
+                  {memory.now.b + across * element_, memory.now.k, rows,
+                   plan_.shape.panel_columns(super_tile.columns.count), panel, memory.now.a_ld,
+                   static_cast<unsigned>(element_)});
   }
   return panel;
 }
@@ -333,7 +368,7 @@ void Panels::make_a_factor(device::Stream& stream, const SuperTile& super_tile,
   memory.now.a_factor = splits ? memory.a_factor.data() : memory.now.a;
   if (!splits || super_tile.rows.count == 0 || super_tile.columns.count == 0) return;
   stream.launch(gemm::split_kernel(),
-                {memory.now.a, gemm::Side::a, super_tile.rows.count * plan_.problem().tile.m,
+                {memory.now.a, gemm::Side::a, plan_.shape.panel_rows(super_tile.rows.count),
                  memory.now.k, memory.now.a_ld, memory.a_factor.data()});
 }
 

@@ -12,7 +12,7 @@
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
-#include "workloads/product/engine/normalization.hpp"
+#include "workloads/product/engine/normalization/normalization.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -52,11 +52,16 @@ class Panels {
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
          const PanelGroups& groups, const PanelUploads& uploads);
 
-  /// Bytes of device memory for shifts, scales and lost(), which the constructor allocates.
+  /// Bytes of device memory for shifts, scales, factors() and lost(), which the constructor
+  /// allocates.
   static std::uint64_t normalization_bytes(const Operands& operands, const gemm::Tile& tile);
-  /// Uploads the shifts and scales of all variables. Call it before a run.
+  /// Uploads the shifts and scales of all variables, and the shifts and factors of all samples.
+  /// Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
+  /// On the device, one for each sample, then zeros for the padding of K. Null unless
+  /// Operands::has_sample_factors().
+  const double* factors() const { return factor_.data(); }
   /// CanonicalizeArgs::lost for the values that this rank has uploaded in the current run; on the
   /// device. Empty unless the product is normalized.
   const device::Buffer<std::uint8_t>& lost() const { return lost_; }
@@ -106,6 +111,7 @@ class Panels {
     std::uint64_t ld = 0;
   };
 
+  void allocate_normalization(device::Device& device);
   const std::byte* arrive_a(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
                             BatchMemory& memory);
   const std::byte* arrive_b(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
@@ -136,7 +142,7 @@ class Panels {
   std::size_t element_;  ///< bytes of an element of a panel
   const PanelGroups& groups_;
   const PanelUploads& uploads_;
-  device::Buffer<double> shift_, scale_;
+  device::Buffer<double> shift_, scale_, factor_;
   device::Buffer<std::int64_t> whole_;
   device::Buffer<std::uint8_t> lost_;
   std::vector<BatchMemory> memory_;

@@ -8,8 +8,10 @@
 
 #include "core/text.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
+#include "kernels/gemm/panel/pairwise.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
+#include "workloads/product/data/elements.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -24,21 +26,6 @@ std::size_t row_bytes_of(const Plan& plan) {
 std::size_t slot_bytes_of(const Plan& plan, const pipeline::StagingSizes& staging) {
   if (plan.part.idle) return 0;
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
-}
-
-/// Whether element `index` of a row of C is zero.
-bool is_zero(ElementType type, const std::byte* row, std::uint64_t index) {
-  if (type == ElementType::f64) return reinterpret_cast<const double*>(row)[index] == 0;
-  return reinterpret_cast<const float*>(row)[index] == 0;
-}
-
-/// Whether `count` elements are finite.
-bool are_finite(ElementType type, const std::byte* elements, std::uint64_t count) {
-  return with_element_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const auto* const x = reinterpret_cast<const T*>(elements);
-    return std::all_of(x, x + count, [](T each) { return each - each == 0; });
-  });
 }
 
 }  // namespace
@@ -56,7 +43,7 @@ std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
 }
 
 TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-                     const pipeline::StagingSizes& staging, const io::RangeWriter* to,
+                     const pipeline::StagingSizes& staging, std::span<const io::RangeWriter> to,
                      io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
@@ -67,6 +54,7 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
       element_(gemm::accumulator_bytes(operands.precision)),
       row_bytes_(row_bytes_of(plan)),
       tile_bytes_(plan.problem().tile.m * row_bytes_),
+      results_(plan.problem().moments.results()),
       tiles_(plan.numbered_tiles()),
       groups_(plan.super_tiles()),
       drain_(*runtime.device, runtime.recorder, slot_bytes_of(plan, staging), staging.slots,
@@ -90,20 +78,26 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
   for (std::uint64_t i = 0; i < max_mirrors; ++i) mirror_departures_.emplace_back(device);
 }
 
-void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
+void TileDrain::begin(device::Stream& stream, std::uint64_t products,
+                      const Normalization& normalization) {
+  normalization_ = &normalization;
+  pushed_sums_ = 0;
+  ++runs_;
   progress_.emplace("multiplying", static_cast<double>(products), runtime_.session.rank() == 0);
   enqueued_.clear();
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
   for (Tile& tile : tiles_) {
     tile.present = false;
     tile.c0_is_finite = true;
-    tile.words = tile.mirror_words = tile.weighted = tile.constant = tile.infinite = 0;
+    tile.words = tile.mirror_words = tile.weighted = tile.infinite = 0;
+    tile.sums.begin();
     tile.c_words = 0;
+    tile.counts = {};
   }
   for (std::uint64_t number = 0; number < groups_.size(); ++number) {
     groups_[number].failure.clear();
     // Idle ranks have no panels that could be wrong, and do not call finish_group().
-    if (plan_.part.idle && journal_ != nullptr) journal_->add_group(number);
+    if (plan_.part.idle) add_group(number);
   }
   mirrored_ = 0;
 }
@@ -140,7 +134,7 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   const gemm::Tile& edges = plan_.problem().tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
-  Report* const report = reports_.data() + number;
+  TileReport* const report = reports_.data() + number;
   tile.number = at.row * plan_.shape.tile_columns + at.column;
   tile.group = group;
   tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
@@ -148,12 +142,18 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   tile.present = true;
   tile.products = products;
   tile.mirrored = operands_.symmetric && at.row != at.column;
-  tile.row_squares.resize(tile.rows.count);
-  const bool mirrors_leave = tile.mirrored && to_ != nullptr;
-  tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
+  for (std::uint64_t i = 0; i < results_; ++i) tile.row_squares[i].resize(tile.rows.count);
+  const bool counts_variables = operands_.pairwise() && !operands_.normalizes() && !tile.mirrored;
+  tile.variables.assign(counts_variables ? tile.rows.count : 0, {});
+  const bool mirrors_leave = tile.mirrored && !to_.empty();
+  const bool has_sums = operands_.normalizes() && !tile.mirrored;
+  tile.missing = results_ * (tile.rows.count + (mirrors_leave ? tile.columns.count : 0)) + 1 +
+                 (has_sums ? references.variables.sums.doubles(tile.rows.count) : 0);
 
   check(stream, scratch, tile, data, references, report);
-  if (operands_.normalizes()) {
+  if (operands_.pairwise()) {
+    pairwise(stream, tile, data, references.variables, report);
+  } else if (operands_.normalizes()) {
     covariance(stream, tile, data, references.variables, report);
   } else if (operands_.alpha != 1 || operands_.beta != 0) {
     apply_alpha_beta(stream, tile, data, report);
@@ -162,44 +162,67 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
     stream.launch(gemm::mirror_kernel(),
                   {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
   }
-  stream.launch(gemm::word_checksum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
+  for (std::uint64_t i = 0; i < results_; ++i) {
+    stream.launch(gemm::word_checksum_kernel(),
+                  {data + i * tile_bytes_, tile.rows.count * row_bytes_, &report->words});
+  }
   if (mirrors_leave) mirror(stream, tile, data, report);
+  const DeviceSums& sums = references.variables.sums;
+  if (has_sums) TileSums::add_checksums(stream, sums, tile.rows.count, &report->sum_words);
   stream.record(*departure.finished_);
-  drain_.push(*departure.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
-              [this, &tile](Range, const std::byte* slot) {
-                std::copy_n(slot, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
+  drain_.push(*departure.finished_, reinterpret_cast<const std::byte*>(report), 1,
+              sizeof(TileReport), [this, &tile](Range, const std::byte* slot) {
+                std::copy_n(slot, sizeof(TileReport), reinterpret_cast<std::byte*>(&tile.report));
                 complete_parts(tile, 1);
               });
+  if (has_sums) {
+    pushed_sums_ =
+        tile.sums.push(drain_, *departure.finished_, sums, tile.rows.count,
+                       [this, &tile](std::uint64_t arrived) { complete_parts(tile, arrived); });
+  }
   departure.pushed_ =
       drain_.push(*departure.finished_, data, tile.rows.count, row_bytes_,
                   [this, &tile](Range rows, const std::byte* slot) { take(tile, rows, slot); });
+  if (results_ == 1) return;
+  departure.pushed_ = drain_.push(
+      *departure.finished_, data + tile_bytes_, tile.rows.count, row_bytes_,
+      [this, &tile](Range rows, const std::byte* slot) { take_counts(tile, rows, slot); });
 }
 
-/// Checks the products, before alpha and beta are applied.
+/// Checks the products, or all moments, before alpha and beta are applied.
 void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile,
-                      const std::byte* data, const CheckReferences& references, Report* report) {
-  const gemm::CheckTileArgs args{
-      .tile = data,
-      .precision = operands_.precision,
-      .rows = tile.rows.count,
-      .columns = tile.columns.count,
-      .ld = plan_.problem().tile.n,
-      .seed = sign_seed,
-      .first_column = tile.columns.first,
-      .k = operands_.k,
-      .z = references.z,
-      .z_stride = references.z_stride,
-      .row_squares = references.row_squares,
-      .column_squares = references.column_squares,
-      .row_verdicts = row_verdicts_.data() + scratch * plan_.problem().tile.m,
-      .verdict = &report->verdict};
-  stream.launch(gemm::check_rows_kernel(), args);
-  stream.launch(gemm::verdict_kernel(), args);
+                      const std::byte* data, const CheckReferences& references,
+                      TileReport* report) {
+  const gemm::Tile& edges = plan_.problem().tile;
+  const gemm::Moments& moments = plan_.problem().moments;
+  for (std::uint64_t i = 0; i < moments.count; ++i) {
+    const auto& [row, column] = references.moments[i];
+    const gemm::CheckTileArgs args{
+        .tile = data + i * tile_bytes_,
+        .precision = operands_.precision,
+        .rows = tile.rows.count,
+        .columns = tile.columns.count,
+        .ld = edges.n,
+        .seed = sign_seed,
+        .first_column = plan_.shape.planes().place(tile.columns.first, moments.all[i].column),
+        .k = operands_.k,
+        .z = references.z + row * edges.m * references.z_stride + column,
+        .z_stride = references.z_stride,
+        .row_squares = references.row_squares + row * edges.m,
+        .column_squares = references.column_squares + column,
+        .row_verdicts = row_verdicts_.data() + scratch * edges.m,
+        .verdict = &report->verdict,
+        .counts = moments.pairwise() && moments.all[i] == gemm::counts_of_pair,
+        .drifts = moments.pairwise() && gemm::is_sum(moments.all[i]),
+        .joins = i > 0};
+    stream.launch(gemm::check_rows_kernel(), args);
+    stream.launch(gemm::verdict_kernel(), args);
+  }
 }
 
 /// Computes alpha * tile + beta * C0. Without a C0 it only multiplies by alpha.
 void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* data,
-                                 Report* report) {
+                                 TileReport* report) {
   const std::uint64_t ld = plan_.problem().tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
@@ -221,9 +244,10 @@ void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* 
 }
 
 /// Turns products into covariances or correlations, after the check of the products. Correlations
-/// do not depend on alpha.
+/// that are not weighted are between -1 and 1.
 void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* data,
-                           const Variables& variables, Report* report) {
+                           const Variables& variables, TileReport* report) {
+  const bool correlates = operands_.scale && operands_.weights_of(Weights::Of::variables).empty();
   stream.launch(gemm::covariance_kernel(), {.tile = data,
                                             .precision = operands_.precision,
                                             .rows = tile.rows.count,
@@ -233,11 +257,37 @@ void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .column_sums = variables.column_sums,
                                             .row_factors = variables.row_factors,
                                             .column_factors = variables.column_factors,
-                                            .samples = static_cast<double>(operands_.k),
-                                            .alpha = operands_.scale ? 1 : operands_.alpha,
-                                            .correlates = operands_.scale,
+                                            .samples = variables.samples,
+                                            .alpha = variables.alpha,
+                                            .correlates = correlates,
                                             .diagonal = !tile.mirrored,
                                             .threshold = &report->verdict.detection_threshold});
+}
+
+/// Makes C and the counts from the moments, after their check.
+void TileDrain::pairwise(device::Stream& stream, const Tile& tile, std::byte* data,
+                         const Variables& variables, TileReport* report) {
+  const gemm::Moments& moments = plan_.problem().moments;
+  const auto sums = [&](gemm::Moment moment) {
+    const std::uint64_t index = moments.index_of(moment);
+    return index < moments.count ? data + index * tile_bytes_ : nullptr;
+  };
+  stream.launch(gemm::pairwise_kernel(), {.products = sums(gemm::products_of_pair),
+                                          .counts = sums(gemm::counts_of_pair),
+                                          .row_sums = sums(gemm::row_sums_of_pair),
+                                          .column_sums = sums(gemm::column_sums_of_pair),
+                                          .row_squares = sums(gemm::row_squares_of_pair),
+                                          .column_squares = sums(gemm::column_squares_of_pair),
+                                          .precision = operands_.precision,
+                                          .rows = tile.rows.count,
+                                          .columns = tile.columns.count,
+                                          .ld = plan_.problem().tile.n,
+                                          .k = operands_.k,
+                                          .row_factors = variables.row_factors,
+                                          .column_factors = variables.column_factors,
+                                          .divisor = operands_.divisor,
+                                          .diagonal = !tile.mirrored,
+                                          .sensitivity = &report->sensitivity});
 }
 
 /// Reads C0 into c_host_, dense, in C's type.
@@ -249,35 +299,31 @@ void TileDrain::read_c(const Tile& tile) {
   }
   c_stored_.resize(count * size_of(type));
   operands_.c->read(tile.rows, tile.columns, c_stored_.data(), columns * size_of(type));
-  with_element_type(type, [&](auto of) {
-    using T = typename decltype(of)::type;
-    const auto* const from = reinterpret_cast<const T*>(c_stored_.data());
-    if (type_ == ElementType::f64) {
-      std::transform(from, from + count, reinterpret_cast<double*>(c_host_.data()),
-                     [](T x) { return static_cast<double>(x); });
-    } else {
-      std::transform(from, from + count, reinterpret_cast<float*>(c_host_.data()),
-                     [](T x) { return static_cast<float>(x); });
-    }
-  });
+  convert(type, c_stored_.data(), count, type_, c_host_.data());
 }
 
 /// Makes the tile's mirror and sends it to the host.
-void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
+void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data,
+                       TileReport* report) {
   const std::uint64_t edge = plan_.problem().tile.n;
   const std::uint64_t turn = mirrored_++ % max_mirrors;
   Departure& departure = mirror_departures_[turn];
-  std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
+  std::byte* const turned = mirrors_.data() + turn * results_ * tile_bytes_;
   drain_.wait(stream, departure.pushed_);
-  // Transposes the padding too, because the mirror's rows are downloaded with their padding.
-  stream.launch(gemm::transpose_kernel(),
-                {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
-  stream.launch(gemm::word_checksum_kernel(),
-                {turned, tile.columns.count * row_bytes_, &report->mirror_words});
+  for (std::uint64_t i = 0; i < results_; ++i) {
+    const std::size_t offset = i * tile_bytes_;
+    // Transposes the padding too, because the mirror's rows are downloaded with their padding.
+    stream.launch(gemm::transpose_kernel(), {data + offset, edge, edge, edge, turned + offset, edge,
+                                             static_cast<unsigned>(element_)});
+    stream.launch(gemm::word_checksum_kernel(),
+                  {turned + offset, tile.columns.count * row_bytes_, &report->mirror_words});
+  }
   stream.record(*departure.finished_);
-  departure.pushed_ = drain_.push(
-      *departure.finished_, turned, tile.columns.count, row_bytes_,
-      [this, &tile](Range rows, const std::byte* slot) { take_mirror(tile, rows, slot); });
+  for (std::uint64_t i = 0; i < results_; ++i) {
+    departure.pushed_ = drain_.push(
+        *departure.finished_, turned + i * tile_bytes_, tile.columns.count, row_bytes_,
+        [this, &tile, i](Range rows, const std::byte* slot) { take_mirror(tile, i, rows, slot); });
+  }
 }
 
 void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
@@ -304,136 +350,6 @@ void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const
                             reinterpret_cast<std::byte*>(&group.unsettled));
                 complete_parts(group, panels, 1);
               });
-}
-
-// ---------------------------------------------------------------- on the host, by writers
-
-/// Writes some rows of the tile, counted from its first row, and adds their checksums and squares.
-void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
-  const Range of_c{tile.rows.first + rows.first, rows.count};
-  if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
-  std::uint64_t words = 0, weighted = 0;
-  for (std::uint64_t i = 0; i < rows.count; ++i) {
-    const gemm::RowChecksums sums = gemm::row_checksums(type_, data + i * row_bytes_,
-                                                        tile.columns.count, plan_.problem().tile.n);
-    const std::uint64_t row = of_c.first + i, column = tile.columns.first;
-    words += sums.words;
-    weighted += sums.matrix_checksum(row * operands_.n + column);
-    if (tile.mirrored) weighted += sums.matrix_checksum(column * operands_.n + row, operands_.n);
-    tile.row_squares[rows.first + i] = sums.squares;
-    if (!std::isfinite(sums.squares) && overflows(tile, row, data + i * row_bytes_)) {
-      ++tile.infinite;
-    }
-    if (operands_.normalizes() && row >= column && row - column < tile.columns.count) {
-      tile.constant += is_zero(type_, data + i * row_bytes_, row - column) ? 1 : 0;
-    }
-  }
-  tile.words += words;
-  tile.weighted += weighted;
-  complete_parts(tile, rows.count);
-}
-
-/// Whether a row of C in this tile is not finite, and C0 is not the cause.
-bool TileDrain::overflows(Tile& tile, std::uint64_t row, const std::byte* data) const {
-  const std::uint64_t columns = tile.columns.count;
-  if (are_finite(type_, data, columns) || !tile.c0_is_finite) return false;
-  if (!operands_.c) return true;
-  const ElementType type = operands_.c->type();
-  std::vector<std::byte> stored(columns * size_of(type));
-  operands_.c->read({row, 1}, tile.columns, stored.data(), stored.size());
-  tile.c0_is_finite = are_finite(type, stored.data(), columns);
-  return tile.c0_is_finite;
-}
-
-void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
-  to_->write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
-  tile.mirror_words += gemm::word_checksum(data, rows.count * row_bytes_);
-  complete_parts(tile, rows.count);
-}
-
-/// Counts parts of the tile that have reached the host. The last part completes the tile: the
-/// squares are added in the order of the rows, and a tile that is right is added to the journal.
-void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
-  if ((tile.missing -= parts) > 0) return;
-  tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
-                 (tile.mirrored ? 2 : 1);
-  tile.row_squares = {};
-  progress_->add(static_cast<double>(tile.products));
-  if (journal_ != nullptr && failure(tile).empty())
-    journal_->add(piece_of(finished(tile), tile.group));
-}
-
-/// Counts parts of the group that have reached the host. After the last part, the group is added to
-/// the journal if it is right, and if no second pass will compute its tiles again.
-void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t parts) {
-  if ((group.missing -= parts) > 0) return;
-  const auto number = static_cast<std::uint64_t>(&group - groups_.data());
-  const std::uint64_t blocks = plan_.part.blocks.count;
-  group.failure = panels.failure({number * blocks, blocks}, group.checksums.data());
-  if (group.failure.empty() && group.unsettled == 0 && journal_ != nullptr) {
-    journal_->add_group(number);
-  }
-}
-
-FinishedTile TileDrain::finished(const Tile& tile) const {
-  const gemm::TileVerdict& verdict = tile.report.verdict;
-  const std::uint64_t infinite = tile.infinite;  // unchecked rows that are not finite count, too
-  return {.tile = tile.number,
-          .weighted = tile.weighted,
-          .squares = tile.squares,
-          .worst = verdict.worst,
-          .detection_threshold = verdict.detection_threshold,
-          .unchecked = verdict.unchecked,
-          .constant = tile.constant,
-          .overflowed = verdict.overflowed,
-          .infinite = infinite > verdict.unchecked ? infinite - verdict.unchecked : 0};
-}
-
-// ---------------------------------------------------------------- verification
-
-std::string TileDrain::failure(const Tile& tile) const {
-  const gemm::TileVerdict& verdict = tile.report.verdict;
-  const auto last = [](Range range) { return range.end() - 1; };
-  if (verdict.failures > 0) {
-    return fmt::format(
-        "{} of C in columns {} to {} {} wrong; the worst is row {} (max_error {:.3g})",
-        counted(verdict.failures, "row"), tile.columns.first, last(tile.columns),
-        verdict.failures == 1 ? "is" : "are", tile.rows.first + verdict.worst_row, verdict.worst);
-  }
-  if (tile.c_words != tile.report.c_words) {
-    return fmt::format("rows {} to {} of input.c were corrupted between host and device",
-                       tile.rows.first, last(tile.rows));
-  }
-  const bool mirrored = tile.mirrored && to_ != nullptr;
-  if (tile.words == tile.report.words &&
-      (!mirrored || tile.mirror_words == tile.report.mirror_words)) {
-    return "";
-  }
-  const Range rows = tile.words != tile.report.words ? tile.rows : tile.columns;
-  return fmt::format("rows {} to {} of C were corrupted between device and host", rows.first,
-                     last(rows));
-}
-
-CheckSummary TileDrain::checks() const {
-  CheckSummary checks;
-  const auto fail = [&](const std::string& failure) {
-    if (checks.failure.empty()) checks.failure = failure;
-  };
-  for (const Group& group : groups_) fail(group.failure);
-  for (const Tile& tile : tiles_) {
-    if (!tile.present) continue;
-    fail(failure(tile));
-    checks.add(finished(tile));
-  }
-  return checks;
-}
-
-std::uint64_t TileDrain::checksum() const {
-  std::uint64_t sum = 0;
-  for (const Tile& tile : tiles_) {
-    if (tile.present) sum += tile.weighted;
-  }
-  return sum;
 }
 
 }  // namespace shardstream::workloads::product

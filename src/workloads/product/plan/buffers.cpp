@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "workloads/product/plan/tile_report.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -19,18 +20,19 @@ BatchBuffers batch_buffers(const Shape& shape, const CutSizes& sizes) {
   const gemm::Tile& tile = problem.tile;
   const gemm::Precision precision = problem.precision;
   const bool transposed_b = gemm::multiplies_transposed_b(precision, problem.ranks.backend);
-  const std::uint64_t rows = saturating_product({sizes.rows, tile.m});
-  const std::uint64_t columns = saturating_product({sizes.columns, tile.n});
+  const std::uint64_t planes = problem.moments.planes;
+  const std::uint64_t rows = shape.panel_rows(sizes.rows);
+  const std::uint64_t columns = shape.panel_columns(sizes.columns);
   const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
   const std::uint64_t part = shape.a_part_rows(sizes.uploaded_rows);
-  const std::uint64_t transposed = saturating_product({sizes.transposed_rows, tile.m});
-  const std::uint64_t a_rows =
-      std::max(saturating_product({part, shape.box.columns}), transposed_b ? 0 : transposed);
+  const std::uint64_t transposed = shape.panel_rows(sizes.transposed_rows);
+  const std::uint64_t a_rows = std::max(saturating_product({part, planes, shape.box.columns}),
+                                        transposed_b ? 0 : transposed);
   const std::uint64_t b_part = shape.b_part_rows(tile.k);
   const std::uint64_t b_rows = saturating_product({b_part, shape.box.rows});
   BatchBuffers batch;
   if (problem.a.raw) batch.raw_a = buffer_bytes({part, tile.k, shape.a_element});
-  if (problem.b.raw) batch.raw_b = buffer_bytes({b_part, columns, shape.b_element});
+  if (problem.b.raw) batch.raw_b = buffer_bytes({b_part, columns / planes, shape.b_element});
   batch.b_panel = buffer_bytes({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
     batch.a_factor = buffer_bytes({rows, depth, shape.panel_element});
@@ -40,22 +42,22 @@ BatchBuffers batch_buffers(const Shape& shape, const CutSizes& sizes) {
   if (tile.is_narrow()) return batch;  // its check needs B's panel alone
   batch.a_panel = buffer_bytes(
       {a_rows, gemm::a_ld(precision, tile.k, problem.ranks.backend), shape.panel_element});
-  batch.y = buffer_bytes({b_rows, 2, sizes.columns, sizeof(double)});
+  batch.y = buffer_bytes({b_rows, 2, planes, sizes.columns, sizeof(double)});
   return batch;
 }
 
 /// Buffers of the verification.
 CheckBuffers check_buffers(const Shape& shape, const CutSizes& sizes) {
   const Problem& problem = shape.problem;
-  const std::uint64_t rows = saturating_product({sizes.rows, problem.tile.m});
+  const std::uint64_t rows = shape.panel_rows(sizes.rows);
+  const std::uint64_t columns = saturating_product({problem.moments.planes, sizes.columns});
   CheckBuffers check;
-  check.z = buffer_bytes({rows, sizes.columns, sizeof(double)});
+  check.z = buffer_bytes({rows, columns, sizeof(double)});
   check.row_squares = buffer_bytes({rows, sizeof(double)});
-  check.column_squares = buffer_bytes({sizes.columns, sizeof(double)});
+  check.column_squares = buffer_bytes({columns, sizeof(double)});
   check.slices = shape.check_slices;
   check.verdicts = saturating_sum(
-      {buffer_bytes({shape.max_rows, shape.max_columns,
-                     sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
+      {buffer_bytes({shape.max_rows, shape.max_columns, sizeof(TileReport)}),
        buffer_bytes({problem.ranks.streams, problem.tile.m, sizeof(gemm::RowVerdict)}),
        buffer_bytes(
            {sizes.super_tiles, shape.max_blocks, shape.batch_checksums(), sizeof(std::uint64_t)})});
@@ -83,7 +85,7 @@ Buffers buffers_of(const Shape& shape, const CutSizes& sizes) {
   if (tile.has_lanes()) buffers.lanes = buffer_bytes({sizes.tiles, shape.lanes_bytes()});
   if (problem.reads_c) buffers.c_tile = buffer_bytes({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {
-    buffers.mirrors = buffer_bytes({max_mirrors, shape.tile_bytes});
+    buffers.mirrors = buffer_bytes({max_mirrors, shape.result_bytes()});
   }
   if (shape.box.depth > 1) {
     buffers.send = buffers.receive = buffer_bytes(

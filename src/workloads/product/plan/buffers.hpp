@@ -20,7 +20,8 @@ struct BatchBuffers {
   /// The matrices that the library multiplies, if they differ from the panels: for fp32x3, A and B
   /// with three times the depth; for int8 on a GPU, the transpose of B.
   std::uint64_t a_factor = 0, b_factor = 0;
-  /// Two doubles for each row and each column tile of B's panel. 0 for a narrow tile.
+  /// Two doubles for each row and each column tile of B's panel, and each of its planes. 0 for a
+  /// narrow tile.
   std::uint64_t y = 0;
 
   /// The buffer that is uploaded to: of each operand the raw part or, if it is not raw, the panel.
@@ -30,7 +31,7 @@ struct BatchBuffers {
 };
 
 /// The sizes of the buffers of the verification, in bytes as in BatchBuffers. Rows and column tiles
-/// are those of a super-tile.
+/// are those of a super-tile, in all planes.
 struct CheckBuffers {
   std::uint64_t z = 0;               ///< a double for each row and each column tile
   std::uint64_t row_squares = 0;     ///< a double for each row
@@ -53,7 +54,7 @@ struct Buffers {
   std::uint64_t kept_b = 0;             ///< factors and y of all B panels, if B is kept
   std::uint64_t lanes = 0;              ///< Shape::lanes_bytes() for each tile
   std::uint64_t c_tile = 0;             ///< one tile of C0, if C is read
-  std::uint64_t mirrors = 0;            ///< max_mirrors tiles
+  std::uint64_t mirrors = 0;            ///< max_mirrors tiles of each matrix that leaves
   std::uint64_t send = 0, receive = 0;  ///< of the exchange of split-k
 };
 

@@ -23,7 +23,8 @@ void add(DeviceWork& work, double bytes) {
 DeviceWork arrival_work(const Shape& shape, const Pass& pass, std::uint64_t depth, bool keeps_b) {
   const Problem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
-  const double element = real(shape.panel_element), k = real(depth);
+  const double k = real(depth), planes = real(problem.moments.planes);
+  const double element = planes * real(shape.panel_element);  // of all planes
   const double a_own = real(shape.a_part_rows(pass.uploaded_rows)) * k;
   const double a = real(pass.rows * tile.m) * k * element;
   const double columns = pass.has_b ? 0 : real(pass.columns * tile.n);
@@ -54,24 +55,25 @@ DeviceWork batch_work(const Shape& shape, const Pass& pass, std::uint64_t depth)
   const gemm::Tile& tile = problem.tile;
   const double panel = real(depth) * real(shape.panel_element);
   DeviceWork work;
-  add(work, real(pass.rows * tile.m) * panel);
-  if (problem.sums_variables) add(work, real(pass.columns * tile.n) * panel);
+  add(work, real(shape.panel_rows(pass.rows)) * panel);
+  if (problem.sums_variables) add(work, real(shape.panel_columns(pass.columns)) * panel);
   // At the end of a segment the lanes are added into one sum, and this sum to another segment's.
   const double share = real(shape.segments) / real(shape.blocks);
   const bool folds = shape.segments > 1;
   const double added = real(shape.lanes_bytes()) + (folds ? real(shape.tile_bytes) : 0);
   work.bytes += share * 3 * real(pass.tiles) * added;
-  work.calls +=
-      share * (std::bit_width(tile.lanes) - 1 + (tile.is_narrow() ? 1 : 0) + (folds ? 1 : 0));
+  work.calls += share * real(problem.moments.count) *
+                (std::bit_width(tile.lanes) - 1 + (tile.is_narrow() ? 1 : 0) + (folds ? 1 : 0));
   return work;
 }
 
 DeviceWork tile_work(const Shape& shape) {
-  const auto bytes = real(shape.tile_bytes);
+  const auto bytes = real(shape.tile_bytes), results = real(shape.result_bytes());
+  const gemm::Moments& moments = shape.problem.moments;
   // Products, three kernels that check, two downloads, and the events between their streams.
-  DeviceWork work{.bytes = 2 * bytes, .calls = 10};
-  if (shape.problem.symmetric) add(work, 2 * bytes);
-  if (shape.problem.sums_variables) add(work, 2 * bytes);
+  DeviceWork work{.bytes = 2 * bytes, .calls = 6 + 4 * real(moments.count)};
+  if (shape.problem.symmetric) add(work, 2 * results);
+  if (shape.problem.sums_variables || moments.pairwise()) add(work, bytes + results);
   return work;
 }
 

@@ -17,6 +17,9 @@ void check(const Problem& problem, const Rates& rates, std::uint64_t rank) {
          "rates are above 0");
   expect(!problem.symmetric || (problem.m == problem.n && tile.m == tile.n && !problem.reads_c),
          "a symmetric product has square tiles, and adds no C");
+  expect(!problem.moments.pairwise() ||
+             (problem.symmetric && problem.a.raw && problem.b.raw && !tile.is_narrow()),
+         "a pairwise product is symmetric, and kernels make its panels");
   const std::uint64_t panel = gemm::panel_element_bytes(problem.precision, problem.ranks.backend);
   for (const UploadedOperand& operand : {problem.a, problem.b}) {
     expect(operand.raw ? operand.element_bytes > 0 : operand.element_bytes == panel,
@@ -116,7 +119,8 @@ Traffic traffic_of(const Plan& plan) {
   add(traffic.uploads, c);
   add(traffic.min_uploads, c);
   const Range depth = intersection(shape.depth(part.blocks), {0, shape.problem.k});
-  traffic.flops = 2 * computed_elements(shape, part) * static_cast<double>(depth.count);
+  traffic.flops = 2 * static_cast<double>(shape.problem.moments.count) *
+                  computed_elements(shape, part) * static_cast<double>(depth.count);
   return traffic;
 }
 

@@ -36,15 +36,19 @@ Effort effort_of(const Shape& shape, const Rates& rates, const Pass& pass, bool 
   effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
   const DeviceWork arrival = arrival_work(shape, pass, tile.k, keeps_b);
   const DeviceWork beside = batch_work(shape, pass, tile.k);
-  effort.enqueue = (arrival.calls + beside.calls + real(pass.tiles) + other_calls) * rates.call;
+  effort.enqueue =
+      (arrival.calls + beside.calls + real(problem.moments.count * pass.tiles) + other_calls) *
+      rates.call;
   effort.arrive = arrival.bytes / rates.device;
-  effort.compute = 2 * real(pass.tiles) * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops +
+  effort.compute = 2 * real(problem.moments.count) * real(pass.tiles) * real(tile.m) *
+                       real(tile.n) * real(tile.k) / rates.flops +
                    beside.bytes / rates.device;
   effort.finish = seconds_of(tile_work(shape), rates);
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
-  const double bytes = real(shape.tile_bytes);
+  const double bytes = real(shape.result_bytes());
   const double drained = real(ceil_div(pass.drained, shape.box.depth));
-  const double rows = real(tile.m) * seconds_a_row / real(problem.ranks.writers);
+  const double rows =
+      real(problem.moments.results() * tile.m) * seconds_a_row / real(problem.ranks.writers);
   effort.tile_drain =
       std::max({bytes / rates.link_down, rows, problem.reads_c ? bytes / rates.link_up : 0}) +
       2 * rates.call;  // the tile and its report
@@ -106,7 +110,7 @@ TimePrediction predict(const Shape& shape, const Rates& rates, const Cut& cut,
     prediction.exchange_seconds += count * effort.exchange;
     prediction.drain_seconds += count * effort.drain;
     prediction.call_seconds += count * real(shape.max_blocks) * effort.enqueue;
-    drained += count * real(pass.drained) * real(shape.tile_bytes) / real(shape.box.depth);
+    drained += count * real(pass.drained) * real(shape.result_bytes()) / real(shape.box.depth);
     if (groups.empty() || !(groups.back().effort == effort)) groups.push_back({effort, 0});
     groups.back().count += pass.count;
   }

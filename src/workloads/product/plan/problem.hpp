@@ -8,6 +8,7 @@
 
 #include "core/shard.hpp"
 #include "kernels/gemm/grid.hpp"
+#include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/precision.hpp"
 
 namespace shardstream::workloads::product {
@@ -80,7 +81,14 @@ struct Problem {
   /// Whether op(B) is the transpose of op(A). Then only one of a tile and its mirror is computed.
   /// It requires m = n and tile.m = tile.n, and that C is not read.
   bool symmetric = false;
-  bool sums_variables = false;  ///< data are centred or scaled, so each variable is summed
+  bool sums_variables = false;  ///< values are changed, so each variable is summed
+  /// Whether elements of C can be NaN without samples. They then do not count in C's norm.
+  bool may_lack_elements = false;
+  /// Each tile has an accumulator of tile.m x tile.n for each moment. Panels have several planes if
+  /// the product is pairwise; then it is symmetric and both operands are raw.
+  gemm::Moments moments = {};
+  /// Whether finished tiles on the diagonal have statistics of their variables.
+  bool describes_variables() const { return sums_variables || moments.pairwise(); }
   gemm::Tile tile = {};
   RequestedPlacement requested = {};
   Ranks ranks = {};

@@ -24,14 +24,14 @@ Shape::Shape(const Problem& of, const Box& in)
       tile_rows(ceil_div(of.m, of.tile.m)),
       tile_columns(ceil_div(of.n, of.tile.n)),
       segments(count_segments(of)),
-      check_slices(gemm::check_slices(of.tile, of.m)),
+      check_slices(gemm::check_slices(of.tile, saturating_product({of.moments.planes, of.m}))),
       max_rows(ceil_div(tile_rows, in.rows)),
       max_columns(ceil_div(tile_columns, in.columns)),
       panel_element(gemm::panel_element_bytes(of.precision, of.ranks.backend)),
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
       c_element(gemm::accumulator_bytes(of.precision)),
-      tile_bytes(saturating_product({of.tile.m, of.tile.n, c_element})) {
+      tile_bytes(saturating_product({of.moments.count, of.tile.m, of.tile.n, c_element})) {
   begins_shallow =
       segments == 1 && of.k > of.tile.k && gemm::may_begin_shallow(of.tile, of.precision);
   blocks = ceil_div(of.k, of.tile.k) + (begins_shallow ? 2 : 0);
@@ -49,7 +49,7 @@ Shape::Shape(const Problem& of, const Box& in)
   constexpr std::uint64_t exchange_buffer = std::uint64_t{64} << 20;  // fits beside any super-tile
   const std::uint64_t row = saturating_product({in.depth, max_nodes, of.tile.n, c_element});
   const std::uint64_t fitting = std::max<std::uint64_t>(exchange_buffer / row / 8 * 8, 8);
-  exchange_rows = std::min(fitting, of.tile.m);
+  exchange_rows = std::min(fitting, of.moments.count * of.tile.m);
 }
 
 Range Shape::blocks_of(Range of) const {

@@ -64,14 +64,15 @@ struct Shape {
   /// depth of the stack. Level l of tile t (in the order of tiles()) is accumulator
   /// l * held_tiles + t.
   std::uint64_t levels = 1;
-  std::uint64_t check_slices = 1;   ///< gemm::check_slices()
-  std::uint64_t max_nodes = 1;      ///< split-k: the maximum number of nodes of a rank
-  std::uint64_t exchange_rows = 0;  ///< split-k: rows of a tile per exchange; fewer in the last
+  std::uint64_t check_slices = 1;  ///< gemm::check_slices()
+  std::uint64_t max_nodes = 1;     ///< split-k: the maximum number of nodes of a rank
+  /// split-k: rows of accumulators of a tile per exchange; fewer in the last.
+  std::uint64_t exchange_rows = 0;
   /// Maxima over all ranks, in tiles and blocks.
   std::uint64_t max_rows = 0, max_columns = 0, max_blocks = 0;
   /// Bytes of an element: of panels, of A and B as they are uploaded, and of C.
   std::uint64_t panel_element = 0, a_element = 0, b_element = 0, c_element = 0;
-  std::uint64_t tile_bytes = 0;  ///< bytes of an accumulator
+  std::uint64_t tile_bytes = 0;  ///< bytes of the accumulators of a tile: of all its moments
 
   // The parts of the ranks in a row, a column or a layer of the box.
   Range rows_of(std::uint64_t row) const { return share(tile_rows, row, box.rows); }
@@ -87,8 +88,21 @@ struct Shape {
   std::uint64_t lanes_bytes() const {
     const gemm::Tile& tile = problem.tile;
     if (!tile.has_lanes()) return 0;
-    return saturating_product({tile.lanes, tile.lane_elements(), c_element});
+    return saturating_product({problem.moments.count, tile.lanes, tile.lane_elements(), c_element});
   }
+  /// Bytes of the matrices that leave a tile, with padding.
+  std::uint64_t result_bytes() const {
+    return tile_bytes / problem.moments.count * problem.moments.results();
+  }
+  /// The rows (A) or columns (B) of panels for a number of tiles.
+  std::uint64_t panel_rows(std::uint64_t tiles) const {
+    return saturating_product({tiles, problem.moments.planes, problem.tile.m});
+  }
+  std::uint64_t panel_columns(std::uint64_t tiles) const {
+    return saturating_product({tiles, problem.moments.planes, problem.tile.n});
+  }
+  /// The layout of the panels' planes.
+  gemm::Planes planes() const { return {problem.moments.planes, problem.tile.n}; }
   /// Bytes of the accumulators of each tile of a super-tile: of all levels and all lanes.
   std::uint64_t accumulator_bytes() const {
     return saturating_sum({saturating_product({levels, tile_bytes}), lanes_bytes()});
@@ -101,8 +115,8 @@ struct Shape {
   std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }
 
   /// The number of rows of op(A) that a rank uploads for the A panels of a super-tile with `rows`
-  /// rows of tiles, with padding: the rows of a panel divided by box.columns, rounded up. A
-  /// gathered panel has box.columns times as many rows.
+  /// rows of tiles, with padding: the rows of a panel (of one plane) divided by box.columns,
+  /// rounded up. A gathered panel has box.columns times as many rows.
   std::uint64_t a_part_rows(std::uint64_t rows) const;
   /// The number of rows of op(B) that a rank uploads for the B panels of a block of this depth,
   /// with padding: the rows of a panel divided by box.rows, rounded up. A gathered panel has

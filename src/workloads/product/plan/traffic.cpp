@@ -48,6 +48,7 @@ std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
        pass.has_b ? 0
                   : saturating_product(
                         {shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
+                         shape.problem.moments.planes,
                          saturating_sum({saturating_product({tile.n, shape.panel_element}), y})})});
 }
 
@@ -61,10 +62,9 @@ std::uint64_t sum_over_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, 
 
 std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass) {
   if (shape.box.depth == 1) return 0;
-  const gemm::Tile& tile = shape.problem.tile;
-  const std::uint64_t sums =
-      saturating_sum({saturating_product({pass.rows, tile.m, pass.columns}),
-                      saturating_product({pass.rows, tile.m}), pass.columns});
+  const std::uint64_t rows = shape.panel_rows(pass.rows);
+  const std::uint64_t columns = saturating_product({shape.problem.moments.planes, pass.columns});
+  const std::uint64_t sums = saturating_sum({saturating_product({rows, columns}), rows, columns});
   return saturating_product(
       {shape.box.depth - 1,
        saturating_sum({saturating_product({ceil_div(pass.tiles, shape.box.depth), shape.max_nodes,

@@ -1,0 +1,63 @@
+// The dimensions of a data set, as HDF5's dimension scales describe them, and with them netCDF-4:
+// names, extents and coordinates. Damaged or dangling references count as missing ones. The caller
+// must hold the lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+#include "kernels/data/element.hpp"
+
+namespace shardstream::io {
+
+/// Dimensions with more elements have no coordinates, which are kept in memory.
+inline constexpr std::uint64_t max_coordinates = std::uint64_t{1} << 24;
+
+struct Dimension {
+  /// The last part of the path of its scale, as in netCDF and xarray, or else its label; may be
+  /// empty, and several dimensions may have the same name.
+  std::string name;
+  std::uint64_t extent;
+  bool has_coordinates;  ///< whether read_coordinates() returns some
+
+  bool operator==(const Dimension&) const = default;
+};
+
+/// "time=360 x lat=180 x lon=360", or "360 x 180" without names; printable.
+std::string text_of(std::span<const Dimension> dimensions);
+
+/// One per dimension; none for a scalar. A dimension scale is its own first dimension.
+/// Throws Error if the data set has no shape that can be read. `name` is its name in messages.
+std::vector<Dimension> dimensions_of(const hdf5::Dataset& dataset, const std::string& name);
+
+/// The coordinates of the elements along one dimension.
+struct Coordinates {
+  std::string name;            ///< of the dimension
+  ElementType type;            ///< of the values in the file after their unpacking
+  std::vector<double> values;  ///< one per element; a missing value is NaN
+  /// The texts of `units`, `calendar`, `long_name`, `standard_name` and `axis` that exist.
+  std::vector<std::pair<std::string, std::string>> attributes;
+};
+
+/// Reads the values of the scale of a dimension (counted from 0), with its conventions (packing and
+/// missing values). Nothing if there is no scale, or if it has no numbers along this dimension: it
+/// is a netCDF dimension without a variable, holds texts, has several dimensions, is shorter than
+/// the dimension, is larger than `max_coordinates`, or takes its values from other files. Throws
+/// UsageError if its values cannot be read.
+std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,
+                                            const std::string& name);
+
+/// Whether a data set is a dimension scale.
+bool is_dimension_scale(hid_t dataset);
+
+/// Whether a dimension scale only stands for the extent of a dimension: netCDF's dimensions without
+/// a variable.
+bool is_extent_only(hid_t scale);
+
+}  // namespace shardstream::io

@@ -1,0 +1,51 @@
+// Data sets with named dimensions and coordinates, as netCDF-4, xarray and h5py know them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+#include "kernels/data/element.hpp"
+
+namespace shardstream::io {
+
+/// A scalar or a list that becomes an HDF5 attribute.
+using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
+
+/// A data set of one dimension.
+struct Array {
+  std::string name, dimension;
+  ElementType type;  ///< of the stored elements, which are as near to `values` as it allows
+  std::variant<std::vector<double>, std::vector<std::int64_t>> values;
+  Attributes attributes = {};
+};
+
+/// Dimensions and the data sets that have them, in one group.
+struct LabelledData {
+  struct Dimension {
+    std::string name;
+    std::uint64_t extent;
+  };
+  /// A data set that already exists in the group.
+  struct Existing {
+    std::string name;
+    std::vector<std::string> dimensions;  ///< no name twice
+    Attributes attributes;
+  };
+  std::vector<Dimension> dimensions;
+  std::vector<Array> arrays;
+  std::vector<Existing> existing;
+};
+
+/// Writes dimensions, as scales that only stand for their extents, and arrays to `group`. Gives
+/// existing data sets their dimensions and attributes. Throws Error. Needs the lock.
+void write_labelled(hid_t group, const LabelledData& data);
+
+/// An upper bound of the bytes of the arrays in a file.
+std::uint64_t bytes_of(const LabelledData& data);
+
+}  // namespace shardstream::io

@@ -1,0 +1,71 @@
+// The coordinates of data sets that are joined: those of the first dimension go on from file to
+// file, those of all others are the same.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/hdf5/dimensions.hpp"
+#include "io/source/dataset/dataset_plan.hpp"
+
+namespace shardstream::io {
+
+/// The coordinates of each dimension that has some.
+using AllCoordinates = std::vector<std::optional<Coordinates>>;
+
+/// Those of plan.path in the file of the plan, which is open as `opened`. If some cannot be read,
+/// they are missing, with a warning in the plan. The caller holds the lock.
+AllCoordinates read_all_coordinates(const hdf5::File& opened, DatasetPlan& plan);
+
+/// Compares the coordinates of data sets in the order in which they are joined.
+class CoordinateCheck {
+ public:
+  /// Throws UsageError that names two files and the dimension if the coordinates of a dimension
+  /// other than the first one differ. If one of the types is f32, they are compared as f32. Data
+  /// sets without coordinates are not compared.
+  void add(const DatasetPlan& plan, AllCoordinates coordinates);
+
+  /// A sentence that names two files if coordinates along the first dimension have different units
+  /// or calendars; else empty.
+  const std::string& mixed_units() const { return mixed_units_; }
+  /// A warning that names two files if all data sets have coordinates along the first dimension in
+  /// the same units, but those of one file do not go on after those of the file before it.
+  std::string disorder() const;
+
+ private:
+  /// Coordinates, and the file that has them.
+  struct Known {
+    std::string file;
+    Coordinates coordinates;
+  };
+  /// The first and the last coordinate of a file along the first dimension.
+  struct Span {
+    std::string file;
+    double first, last;
+  };
+
+  void note_first_dimension(const std::string& file, const Coordinates& own);
+
+  std::map<std::size_t, Known> known_;  // of the first file that has some, by dimension
+  std::string mixed_units_;
+  std::vector<Span> spans_;
+  bool all_have_some_ = true;
+};
+
+/// The coordinates of a dimension of a data set, whose file is opened once more. As
+/// read_coordinates() of an open data set. Takes the lock.
+std::optional<Coordinates> read_coordinates(const DatasetPlace& place, std::size_t dimension);
+
+/// The coordinates along the first dimension of data sets that are joined, one after another.
+/// Nothing if one of them has none, or if they are more than `max_coordinates`. Takes the lock.
+/// Throws UsageError if they have different units.
+std::optional<Coordinates> joined_coordinates(const Origin& origin);
+
+/// The coordinate of index `row` of the first dimension of joined data sets. Opens only the file
+/// that contains it. As joined_coordinates() otherwise.
+std::optional<double> joined_coordinate(const Origin& origin, std::uint64_t row);
+
+}  // namespace shardstream::io

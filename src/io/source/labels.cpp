@@ -1,0 +1,175 @@
+#include "io/source/labels.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/hdf5/attribute_content.hpp"
+#include "io/hdf5/dimensions.hpp"
+#include "io/hdf5/lookup.hpp"
+#include "io/source/joined/coordinates.hpp"
+#include "io/source/selection.hpp"
+
+namespace shardstream::io {
+namespace {
+
+/// A source's data set, opened in its first file.
+struct Opened {
+  hdf5::File file;
+  hdf5::Dataset dataset;
+
+  explicit Opened(const Source& source) {
+    const InputFile& first = source.origin().files.at(0);
+    file = open_input_file(first.path);
+    dataset = open_dataset(file, first.path.string(), first.dataset);
+  }
+};
+
+/// The value of `read` for the data set of the source.
+template <class Read>
+auto read_from(const Source& source, const Read& read) {
+  const hdf5::AtWork at_work(source.origin().files.at(0).path.string(), hdf5::Stage::opening);
+  const hdf5::Lock lock;
+  return read(Opened(source).dataset);
+}
+
+std::vector<double> positions(const Axis& axis) {
+  std::vector<double> values;
+  for (std::uint64_t i = 0; i < axis.count; ++i) values.push_back(static_cast<double>(axis[i]));
+  return values;
+}
+
+/// The coordinates of all indices of dimension `number`; nothing if there are none.
+std::optional<Coordinates> all_coordinates(const Source& source, std::size_t number) {
+  if (number == 0 && !source.origin().joined.empty()) return joined_coordinates(source.origin());
+  return read_from(source, [&](const hdf5::Dataset& dataset) -> std::optional<Coordinates> {
+    if (number >= dimensions_of(dataset, source.name()).size()) return {};  // a scalar
+    return read_coordinates(dataset, number, source.name());
+  });
+}
+
+/// The coordinates that `read` returns; nothing, with a warning, if they cannot be read.
+template <class Read>
+auto or_warning(const Source& source, std::size_t number, std::vector<std::string>& warnings,
+                const Read& read) -> decltype(read()) {
+  try {
+    return read();
+  } catch (const ContractError&) {
+    throw;
+  } catch (const Error& error) {
+    warnings.push_back(fmt::format("the result lacks the coordinates of the dimension '{}': {}",
+                                   printable(source.dimensions()[number].name), error.what()));
+    return {};
+  }
+}
+
+/// The coordinates of the used indices of dimension `number`; nothing if there are none, or if they
+/// cannot be read.
+std::optional<Coordinates> used_coordinates(const Source& source, std::size_t number,
+                                            std::vector<std::string>& warnings) {
+  const auto& [name, extent, axis] = source.dimensions().at(number);
+  auto found =
+      or_warning(source, number, warnings, [&] { return all_coordinates(source, number); });
+  if (!found || found->values.size() != extent) return std::nullopt;
+  for (std::uint64_t i = 0; i < axis.count; ++i) found->values[i] = found->values[axis[i]];
+  found->values.resize(axis.count);
+  return found;
+}
+
+/// The coordinates of these indices of dimension `number` of the data set, as used_coordinates().
+/// Of joined files, only those that contain the indices are read.
+std::vector<double> coordinates_of(const Source& source, std::size_t number,
+                                   std::span<const Extents> positions,
+                                   std::vector<std::string>& warnings) {
+  return or_warning(source, number, warnings, [&] {
+    std::vector<double> values;
+    if (number == 0 && !source.origin().joined.empty()) {
+      for (const Extents& position : positions) {
+        const auto value = joined_coordinate(source.origin(), position[0]);
+        if (!value) return std::vector<double>();
+        values.push_back(*value);
+      }
+      return values;
+    }
+    const auto all = all_coordinates(source, number);
+    if (!all || all->values.size() != source.dimensions()[number].extent) return values;
+    for (const Extents& position : positions) values.push_back(all->values[position[number]]);
+    return values;
+  });
+}
+
+Labels labels_of_one(const Source& source, std::size_t number, std::vector<std::string>& warnings) {
+  const SourceDimension& dimension = source.dimensions().at(number);
+  const std::string name = dimension.name.empty() ? fmt::format("dim_{}", number) : dimension.name;
+  if (auto found = used_coordinates(source, number, warnings)) {
+    return {name, found->type, std::move(found->values), std::move(found->attributes), true};
+  }
+  return {name, ElementType::i64, positions(dimension.axis), {}, false};
+}
+
+/// The index along dimension `which` of element `index` of flattened dimensions.
+std::uint64_t index_along(std::span<const Labels> labels, std::size_t which, std::uint64_t index) {
+  for (std::size_t d = labels.size() - 1; d > which; --d) index /= labels[d].values.size();
+  return index % labels[which].values.size();
+}
+
+}  // namespace
+
+std::vector<Labels> labels_of(const Source& source, std::span<const std::size_t> dimensions,
+                              std::vector<std::string>& warnings) {
+  std::vector<Labels> all;
+  if (source.origin().files.empty()) return all;
+  for (const std::size_t dimension : dimensions) {
+    all.push_back(labels_of_one(source, dimension, warnings));
+  }
+  if (all.size() != 1 || all[0].are_coordinates) return all;
+  const SourceDimension& only = source.dimensions()[dimensions[0]];
+  if (only.name.empty() && is_whole(only.axis, only.extent)) all.clear();
+  return all;
+}
+
+std::string text_of(std::span<const Labels> labels, std::uint64_t index) {
+  std::string text;
+  for (std::size_t which = 0; which < labels.size(); ++which) {
+    const Labels& each = labels[which];
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", printable(each.name),
+                        each.values[index_along(labels, which, index)]);
+  }
+  return text;
+}
+
+std::vector<double> flattened(std::span<const Labels> labels, std::size_t which) {
+  std::uint64_t count = 1;
+  for (const Labels& each : labels) count *= each.values.size();
+  std::vector<double> values;
+  values.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    values.push_back(labels[which].values[index_along(labels, which, i)]);
+  }
+  return values;
+}
+
+std::vector<std::string> coordinates_at(const Source& source, std::span<const Extents> positions,
+                                        std::vector<std::string>& warnings) {
+  std::vector<std::string> texts(positions.size());
+  if (source.origin().files.empty() || positions.empty()) return texts;
+  for (std::size_t d = 0; d < source.dimensions().size(); ++d) {
+    const std::vector<double> values = coordinates_of(source, d, positions, warnings);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      texts[i] += fmt::format("{}{}={}", texts[i].empty() ? "" : ", ",
+                              printable(source.dimensions()[d].name), values[i]);
+    }
+  }
+  return texts;
+}
+
+std::string attribute_of(const Source& source, const std::string& key) {
+  if (source.origin().files.empty()) return {};
+  return read_from(source, [&](const hdf5::Dataset& dataset) {
+    return attribute_content(dataset.get(), key).text.value_or("");
+  });
+}
+
+}  // namespace shardstream::io
