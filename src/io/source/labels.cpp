@@ -79,7 +79,7 @@ std::optional<Coordinates> used_coordinates(const Source& source, std::size_t nu
 }
 
 /// The coordinates of these indices of dimension `number` of the data set, as used_coordinates().
-/// Of joined files, only those that contain the indices are read.
+/// If several files are joined, only those that contain the indices are read.
 std::vector<double> coordinates_of(const Source& source, std::size_t number,
                                    std::span<const Extents> positions,
                                    std::vector<std::string>& warnings) {
