@@ -47,8 +47,8 @@ std::shared_ptr<PartPool::Entry> PartPool::take(std::size_t part) {
 /// Whether the part may be opened. The caller holds the mutex.
 bool PartPool::has_room_for(std::size_t part) const {
   const OpeningCost& cost = costs_[part];
-  return open_.empty() || (used_.descriptors + cost.descriptors <= limit_.descriptors &&
-                           used_.bytes + cost.bytes <= limit_.bytes);
+  return used_.descriptors == 0 || (used_.descriptors + cost.descriptors <= limit_.descriptors &&
+                                    used_.bytes + cost.bytes <= limit_.bytes);
 }
 
 /// Closes the least recently used part that no thread uses, other than `except`, while `lock` is
@@ -61,13 +61,15 @@ bool PartPool::close_one(std::unique_lock<std::mutex>& lock, std::size_t except)
     if (oldest == open_.end() || each->second->last_use < oldest->second->last_use) oldest = each;
   }
   if (oldest == open_.end()) return false;
-  used_.descriptors -= costs_[oldest->first].descriptors;
-  used_.bytes -= costs_[oldest->first].bytes;
+  const OpeningCost cost = costs_[oldest->first];
   std::shared_ptr<Entry> superfluous = std::move(oldest->second);
   open_.erase(oldest);
   lock.unlock();
   superfluous.reset();
   lock.lock();
+  used_.descriptors -= cost.descriptors;  // not before it is closed
+  used_.bytes -= cost.bytes;
+  released_.notify_all();
   return true;
 }
 
