@@ -5,14 +5,16 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 
-from harness import PROGRAM, environment, new_folder, skip_all
+from harness import PROGRAM, environment, new_folder, ranks_below, skip_all
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
@@ -66,12 +68,25 @@ def skip_without_slurm():
         skip_all("a private Slurm needs root")
 
 
+def is_pending(pid, number):
+    """Whether a process has yet to handle the signal."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"^ShdPnd:\s*(\w+)", status, re.MULTILINE)[1], 16) >> (number - 1) & 1 == 1
+
+
 def free_ports(count):
+    """Ports below those that the system chooses for sockets: MPI programs of other tests, which run
+    at the same time, ask it for many."""
+    lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        ports = []
+        for port in random.sample(range(lowest // 2, lowest), lowest // 4):
+            with contextlib.suppress(OSError):  # it is in use
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise AssertionError(f"fewer than {count} free ports below {lowest}")
 
 
 class Cluster:
@@ -149,8 +164,9 @@ class Cluster:
     def is_idle(self):
         return self.call("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 2
 
-    def wait_for(self, holds, what):
-        """Waits until a condition holds that the daemons or a job are to bring about."""
+    def wait_for(self, holds, what, pause=0.1):
+        """Waits until a condition holds that the daemons or a job are to bring about. `pause` is
+        the time between two checks in seconds."""
         end = time.monotonic() + HANGS
         while not holds():
             dead = [name for pid, name in self.daemons.items()
@@ -160,7 +176,7 @@ class Cluster:
                                  for pattern in ("*.log", "work/*.out")
                                  for path in sorted(self.folder.glob(pattern)))
                 raise AssertionError(f"{what}: not within {HANGS} s; ended: {dead}\n{logs}")
-            time.sleep(0.1)
+            time.sleep(pause)
 
     def call(self, *words, code=0, cwd=None, **variables):
         """The output of a Slurm command, or of a script that calls such commands, in `work` or
@@ -171,6 +187,15 @@ class Cluster:
         assert done.returncode == code, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
 
+    @contextlib.contextmanager
+    def starting_no_jobs(self):
+        """Meanwhile, submitted jobs wait, so that none of them has ended before it is checked."""
+        self.call("scontrol", "update", "PartitionName=all", "State=DOWN")
+        try:
+            yield
+        finally:
+            self.call("scontrol", "update", "PartitionName=all", "State=UP")
+
     def submit(self, *words, **variables):
         """sbatch; returns the job's number."""
         return self.call("sbatch", "--parsable", *words, **variables).strip()
@@ -179,6 +204,20 @@ class Cluster:
         """What scontrol shows of a job: JobState, ExitCode, Restarts, StdOut and more."""
         text = self.call("scontrol", "show", "job", job)
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def terminate_ranks(self, job, ranks, holds, what):
+        """Sends SIGTERM to the ranks of a job as soon as a condition holds. They are stopped until
+        the signal has arrived, since a fast job could end before."""
+        self.wait_for(lambda: len(ranks_below(self.supervisor)) == ranks, "the ranks", pause=0.005)
+        pids = ranks_below(self.supervisor).values()
+        self.wait_for(holds, what, pause=0.005)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        assert holds(), f"job {job} has ended before it could be interrupted"
+        self.call("scancel", "--signal=TERM", job)
+        self.wait_for(lambda: all(is_pending(pid, signal.SIGTERM) for pid in pids), "SIGTERM")
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
     def finish(self, job):
         """Waits for the end of the job. Returns its state; ["log"] is its output."""

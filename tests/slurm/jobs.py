@@ -24,7 +24,8 @@ ONE_NODE = ["--nodes=1", "--ntasks-per-node=2", *NO_GPU]
 TWO_NODES = ["--nodes=2", "--ntasks-per-node=2", *NO_GPU]
 MODEL = ["model", "--model.work", "100ms", "--model.serial", "0.1", "--model.spin", "sleep",
          "--measure.repeat", "2"]
-SIZES = ["--gemm.m", "2900", "--gemm.n", "4600", "--gemm.k", "3000"]  # of e2e/resume.py
+# Many super-tiles, which take some seconds in all.
+SIZES = ["--gemm.m", "2900", "--gemm.n", "4600", "--gemm.k", "12000"]
 
 
 def ends(cluster, job, code=0, words=()):
@@ -183,13 +184,14 @@ def test_a_study_of_many_jobs(cluster):
                             SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1", **variables)
         lines = [line.replace(":", "").replace(",", "").split() for line in said.splitlines()]
         return {words[2]: words[1] for words in lines if words[0] == "job"}, said
-    jobs, said = submit()
+    with cluster.starting_no_jobs():
+        jobs, said = submit()
+        cluster.call("scancel", jobs["p2-r2"])
     launches = {f"p{ranks}-{name}" for ranks in (1, 2, 4) for name in ("r1", "r2", "timeline")}
     assert set(jobs) == {"calibration", *launches, "the"}, said
     assert {name[-1] for name in list(jobs)[1:4]} == {"1"}, said  # replicate by replicate
     expect_words(said, ["p1-r1 on 1 rank\n", "p2-r1 on 2 ranks\n"])
     assert cluster.state(jobs["p1-r1"])["OverSubscribe"] == "NO", said
-    cluster.call("scancel", jobs["p2-r2"])
     text = ends(cluster, jobs["the"], 1)["log"]
     expect_words(text, ["missing: p2-r2", "strong scaling of model"])
     assert "p2-r1" not in text, text
@@ -231,14 +233,15 @@ exec {find("sbatch")} "$@"
     assert len(jobs) == 3, said
     assert {cluster.finish(job)["JobState"] for job in jobs} <= {"CANCELLED", "COMPLETED"}
     shutil.rmtree(cluster.work / "few")
-    said = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
-    first, *launches, last = re.findall(r"^job (\d+):", said, re.MULTILINE)
-    assert len(launches) == 4, said
-    again = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
-    assert f"job {launches[-1]}:" in again and "the report" not in again, again
-    waits = [cluster.state(job)["Dependency"] for job in launches]
-    assert [first in each for each in waits] == 4 * [True], waits
-    assert all(launches[i] in waits[i + 2] for i in range(2)), (launches, waits)
+    with cluster.starting_no_jobs():
+        said = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
+        first, *launches, last = re.findall(r"^job (\d+):", said, re.MULTILINE)
+        assert len(launches) == 4, said
+        again = submit("--ranks", "1,2", "--at-most", "2", "--scale.timeline", "false")
+        assert f"job {launches[-1]}:" in again and "the report" not in again, again
+        waits = [cluster.state(job)["Dependency"] for job in launches]
+        assert [first in each for each in waits] == 4 * [True], waits
+        assert all(launches[i] in waits[i + 2] for i in range(2)), (launches, waits)
     names = {cluster.state(job)["JobName"] for job in (first, *launches, last)}
     assert names == {"shardstream-few"}, names
     ends(cluster, last, words=["strong scaling of model", "4 launches"])
@@ -258,31 +261,33 @@ def test_a_study_without_calibration_is_only_a_report(cluster):
     assert {cluster.state(job)["JobState"] for job in jobs[1:-1]} == {"CANCELLED"}
 
 
+def interrupt_product(cluster, folder, **variables):
+    """Submits a product with its result in `folder`, and sends SIGTERM to its ranks after its first
+    super-tiles. Returns its job."""
+    memory = min_memory("gemm", SIZES, 2, ON_HOST)
+    job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
+                         "--pipeline.gpu-memory", f"{memory}B", "-o", folder / "c.h5", **variables)
+    cluster.terminate_ranks(job, 2, lambda: 1 in finished_groups(folder, ranks=2), "a super-tile")
+    return job
+
+
 def test_a_product_resumes_after_its_requeue(cluster):
     if skips_products():
         return
-    memory = min_memory("gemm", SIZES, 2, ON_HOST)
-    job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
-                         "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5")
-    cluster.wait_for(lambda: 1 in finished_groups(cluster.work, ranks=2), "a super-tile")
-    cluster.call("scancel", "--signal=TERM", job)
-    ended = ends(cluster, job, words=["SIGTERM", "verified=true"])
+    folder = cluster.work / "resumed"
+    folder.mkdir()
+    ended = ends(cluster, interrupt_product(cluster, folder), words=["SIGTERM", "verified=true"])
     assert ended["Restarts"] == "1", ended
-    with h5py.File(cluster.work / "c.h5") as file:
+    with h5py.File(folder / "c.h5") as file:
         assert file.attrs["restart_count"] == 1 and file.attrs["status"] == "complete"
 
 
 def test_a_product_gives_up(cluster):
     if skips_products():
         return
-    memory = min_memory("gemm", SIZES, 2, ON_HOST)
     folder = cluster.work / "up"
     folder.mkdir()
-    job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
-                         "--pipeline.gpu-memory", f"{memory}B", "-o", folder / "c.h5",
-                         MAX_RESTARTS="0")
-    cluster.wait_for(lambda: 1 in finished_groups(folder, ranks=2), "a super-tile")
-    cluster.call("scancel", "--signal=TERM", job)
+    job = interrupt_product(cluster, folder, MAX_RESTARTS="0")
     ended = ends(cluster, job, 75, ["SIGTERM", "restart 0"])
     assert ended["Restarts"] == "0", ended
     assert len(list(folder.glob(".c.h5.*.checkpoint"))) == 2, list(folder.iterdir())
