@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/data/missing.hpp"
 #include "kernels/data/stored.hpp"
 
 namespace shardstream::conversion {
@@ -76,11 +77,11 @@ constexpr bool is_missing(const MissingValues& missing, Number<S> x) {
   return result;
 }
 
-/// The element with the bits of Conversion::missing_element; a float is NaN.
+/// The element with the bits of Conversion::missing_element; a float is missing_nan().
 template <class T>
 constexpr T missing_element(const Conversion& conversion) {
   if constexpr (std::floating_point<T>) {
-    return std::numeric_limits<T>::quiet_NaN();
+    return missing_nan<T>();
   } else {
     return static_cast<T>(conversion.missing_element);
   }

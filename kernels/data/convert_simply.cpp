@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/data/convert.hpp"
+#include "kernels/data/missing.hpp"
 
 namespace shardstream {
 namespace {
@@ -87,7 +88,7 @@ double unpack(const Unpacking& how, double value) {
 template <class T>
 T element_of(const Conversion& how, const Stored& value) {
   if (is_missing(how, value)) {
-    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(std::nan(""));
+    if constexpr (std::is_floating_point_v<T>) return missing_nan<T>();
     return static_cast<T>(how.missing_element);
   }
   if (how.unpacking.any()) return static_cast<T>(unpack(how.unpacking, value.as_double()));

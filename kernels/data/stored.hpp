@@ -108,7 +108,7 @@ struct Conversion {
   MissingValues missing = {};
   Unpacking unpacking = {};
   /// The bits of the element that stands for a missing value. No other element has these bits, if
-  /// `to` is a type of integers. A float is NaN.
+  /// `to` is a type of integers. A float is missing_nan().
   std::uint64_t missing_element = 0;
 
   bool operator==(const Conversion&) const = default;

@@ -33,13 +33,27 @@ void expect_workload(std::string_view command, const std::string& name) {
                   command, excerpt(name), did_you_mean(nearest(name, names)), join_or(names)));
 }
 
-/// The remedy for a word that no option takes. Without quotes, a shell replaces a pattern by all
-/// files that match, and divides a selection at its blanks.
-std::string remedy_for_extra(const std::string& word) {
+/// The first option for data of the workload; empty without a workload or such an option.
+std::string_view data_key_of(std::string_view name) {
+  const auto& known = workloads::all();
+  const auto found = std::ranges::find(known, name, &workloads::Workload::name);
+  return found == known.end() || found->data.empty() ? std::string_view() : found->data[0];
+}
+
+/// The remedy for the second word of a command line, which no option takes: it may be data. Without
+/// quotes, a shell replaces a pattern by all files that match, and divides a selection at its
+/// blanks.
+std::string remedy_for_extra(const CommandLine& line) {
+  const std::string& word = line.words[1];
   std::error_code unreadable;  // ignored: then it is no file
-  const bool is_of_data = word.ends_with(']') || fs::exists(word, unreadable);
-  return is_of_data ? "put a pattern or a selection in quotes ('sst_*.nc', 'x.h5:/T[0:3, 5]')"
-                    : "check the spelling of the options";
+  const bool names_data = word.find(":/") != word.npos || fs::exists(word, unreadable);
+  const std::string_view key = data_key_of(line.words[0]);
+  if (names_data && line.words.size() == 2 && !key.empty() && !line.values.contains(key)) {
+    return fmt::format("pass data as --{} {}", key, shell_line({word}));
+  }
+  return names_data || word.ends_with(']')
+             ? "put a pattern or a selection in quotes ('sst_*.nc', 'x.h5:/T[0:3, 5]')"
+             : "check the spelling of the options";
 }
 
 }  // namespace
@@ -61,7 +75,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
             : fmt::format("{} takes one workload or configuration file, but {} "
                           "follows {}: {}",
                           command, excerpt(line.words[1]), excerpt(line.words[0]),
-                          remedy_for_extra(line.words[1])));
+                          remedy_for_extra(line)));
   }
   if (!line.words[0].ends_with(".ini")) {
     std::error_code unreadable;  // ignored: the word is then checked as the name of a workload

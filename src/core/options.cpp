@@ -128,7 +128,7 @@ double Options::seconds(std::string_view key) const {
 }
 
 std::vector<std::string> Options::list(std::string_view key) const {
-  const std::vector<std::string_view> items = split(text(key), ',');
+  const std::vector<std::string_view> items = list_items(text(key));
   return {items.begin(), items.end()};
 }
 

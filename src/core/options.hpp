@@ -16,10 +16,11 @@
 namespace shardstream {
 
 enum class OptionKind {
-  text,      ///< any text
-  flag,      ///< true|false (also yes|no, on|off, 1|0)
-  choice,    ///< one of `range`, "a|b|c"
-  list,      ///< comma-separated; each one of `range` if that is given
+  text,    ///< any text
+  flag,    ///< true|false (also yes|no, on|off, 1|0)
+  choice,  ///< one of `range`, "a|b|c"
+  /// Comma-separated; each one of `range` if that is given. A choice may have arguments: f(X,X).
+  list,
   count,     ///< 42, 2^24, 1e9: a whole number
   number,    ///< 0.5, -2, 1e-3: a finite real number
   size,      ///< 64MiB, 1.5GB, 4096B or 4096: bytes

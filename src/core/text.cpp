@@ -55,7 +55,36 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+/// Words of other programs (numpy, R, SQL, CDO, C), and what they are called here.
+struct NameElsewhere {
+  std::string_view other, name;
+};
+constexpr NameElsewhere names_elsewhere[] = {
+    {"avg", "mean"},     {"average", "mean"}, {"std", "stddev"},    {"sd", "stddev"},
+    {"sigma", "stddev"}, {"var", "variance"}, {"maximum", "max"},   {"minimum", "min"},
+    {"total", "sum"},    {"ptp", "range"},    {"skew", "skewness"}, {"kurt", "kurtosis"},
+    {"norm", "l2"},      {"med", "median"},   {"idxmax", "argmax"}, {"idxmin", "argmin"},
+    {"float", "f32"},    {"float32", "f32"},  {"double", "f64"},    {"float64", "f64"},
+    {"int", "i32"},      {"int32", "i32"},    {"long", "i64"},      {"int64", "i64"},
+    {"int8", "i8"},      {"uint8", "u8"},     {"uint64", "u64"},    {"gpu", "cuda"},
+    {"cpu", "host"},
+};
+
 }  // namespace
+
+std::vector<std::string_view> list_items(std::string_view text) {
+  std::vector<std::string_view> items;
+  std::size_t begin = 0, depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')' && depth > 0) --depth;
+    if (text[i] != ',' || depth > 0) continue;
+    items.push_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  items.push_back(trim(text.substr(begin)));
+  return items;
+}
 
 std::string and_more(std::size_t count, std::size_t shown) {
   return count > shown ? fmt::format(" and {} more", count - shown) : "";
@@ -129,6 +158,14 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
     }
   }
   return best;
+}
+
+std::string_view meant_choice(std::string_view word,
+                              const std::vector<std::string_view>& candidates) {
+  for (const auto& [other, name] : names_elsewhere) {
+    if (word == other && std::ranges::find(candidates, name) != candidates.end()) return name;
+  }
+  return nearest(word, candidates);
 }
 
 std::string did_you_mean(std::string_view meant) {

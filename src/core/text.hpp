@@ -42,6 +42,11 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
 template <std::same_as<std::string> Temporary>
 void split(Temporary&& text, char separator) = delete;
 
+/// The trimmed items of a list: the pieces between commas outside parentheses, as in "a, f(b,c)".
+std::vector<std::string_view> list_items(std::string_view text);
+template <std::same_as<std::string> Temporary>
+void list_items(Temporary&& text) = delete;
+
 /// "a, b, c": the items joined by `separator`. `words` converts an item to text or to a whole
 /// number. This is not fmt::join, because GCC 12 warns about it in fmt 9 at -O2.
 template <class Items, class Words = std::identity>
@@ -81,7 +86,8 @@ template <typename Count>
 std::string counted(Count count, std::string_view noun) {
   std::string text = std::to_string(count);
   text.append(" ").append(noun);
-  return count == Count{1} ? text : text.append(noun.ends_with("ch") ? "es" : "s");
+  return count == Count{1} ? text
+                           : text.append(noun.ends_with("ch") || noun.ends_with("ss") ? "es" : "s");
 }
 
 /// The number of bytes that excerpt() shows.
@@ -94,6 +100,11 @@ std::string excerpt(std::string_view text);
 /// The candidate nearest to `word` by edit distance (Damerau–Levenshtein), or empty if none is near
 /// enough to be a typing error.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+
+/// The candidate that a user of other programs calls `word`, such as stddev for std; otherwise the
+/// nearest one.
+std::string_view meant_choice(std::string_view word,
+                              const std::vector<std::string_view>& candidates);
 
 /// " (did you mean X?)", or nothing if `meant` is empty.
 std::string did_you_mean(std::string_view meant);

@@ -22,11 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 using Checkpoints = workloads::Prediction::Checkpoints;
 
-using Outputs = std::vector<workloads::OutputMatrix>;
+using Outputs = std::vector<workloads::OutputArray>;
 
 std::uint64_t bytes_of(const Outputs& outputs) {
   std::uint64_t bytes = 0;
-  for (const workloads::OutputMatrix& each : outputs) bytes += each.bytes();
+  for (const workloads::OutputArray& each : outputs) bytes += each.bytes();
   return bytes;
 }
 

@@ -99,23 +99,22 @@ std::string names_of_inputs(const workloads::Outcome& outcome) {
   return names;
 }
 
-/// Allocates the matrices in the result file and opens them on every rank. Collective.
-std::vector<io::RangeWriter> open_matrices(const ranks::Session& session,
-                                           const workloads::Task& task, io::ResultFile* file) {
+/// Allocates the arrays of the task in the result file and opens them on every rank. Collective.
+std::vector<io::RangeWriter> open_outputs(const ranks::Session& session,
+                                          const workloads::Task& task, io::ResultFile* file) {
   std::vector<io::RangeWriter> writers;
-  for (const auto& [name, type, rows, columns, labelled_bytes] : task.outputs()) {
-    std::string place;  // offset of the matrix, and the path of the file
+  for (const auto& [name, type, shape, labelled_bytes] : task.outputs()) {
+    std::string place;  // offset of the array, and the path of the file
     session.collectively([&] {
       if (file == nullptr) return;
-      const std::uint64_t offset =
-          file->dataset("/results", name, type, rows, columns, labelled_bytes);
+      const std::uint64_t offset = file->dataset("/results", name, type, shape, labelled_bytes);
       place = fmt::format("{} {}", offset, file->part_path().string());
     });
     place = session.broadcast(place);
     const auto space = place.find(' ');
     session.collectively([&] {
       writers.emplace_back(place.substr(space + 1), std::stoull(place.substr(0, space)), type,
-                           columns);
+                           shape.empty() ? 1 : shape.back());
     });
   }
   return writers;
@@ -225,13 +224,13 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   });
   std::optional<Resumption> resumption;
   if (task->resumable()) resumption.emplace(session, options, path, log);
-  const std::vector<io::RangeWriter> matrices = open_matrices(session, *task, output->file());
+  const std::vector<io::RangeWriter> outputs = open_outputs(session, *task, output->file());
   std::optional<workloads::Resume> resume;
-  if (resumption) resume = resumption->begin(*output, uuid, matrices);
+  if (resumption) resume = resumption->begin(*output, uuid, outputs);
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = task->run(runtime, {matrices, resume ? &*resume : nullptr});
+  workloads::Outcome outcome = task->run(runtime, {outputs, resume ? &*resume : nullptr});
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
   outcome.add_validated();
@@ -241,7 +240,7 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   add_common_metrics(runtime, telemetry, inputs, outcome);
   session.heartbeat().enter("store");
   session.collectively([&] {
-    for (const io::RangeWriter& matrix : matrices) matrix.sync();
+    for (const io::RangeWriter& each : outputs) each.sync();
   });
   const Record record = gather(runtime, outcome, telemetry);
   const bool failed = outcome.verified == workloads::Verification::failed;

@@ -234,6 +234,23 @@ const std::byte* Feed::data_in_place(std::uint64_t number) {
   return converts_on_device() ? converted_data(batch(number)) : ring_.data(number);
 }
 
+void Feed::read(Range elements, std::byte* out) const {
+  if (loaded_.size() == 0 || sizes_.mode == Mode::write_combined) {
+    return source_.read(elements.first, elements.count, out);
+  }
+  const std::byte* const loaded = loaded_data(elements);
+  if (converts_on_device()) {
+    source_.convert(elements.first, elements.count, loaded, out);
+  } else {
+    std::copy_n(loaded, elements.count * sizes_.of.element, out);
+  }
+}
+
+const std::byte* Feed::in_place(std::uint64_t number) {
+  const bool is_mapped = sizes_.mode == Mode::mapped && !converts_on_device();
+  return is_mapped || sizes_.mode == Mode::resident ? data_in_place(number) : nullptr;
+}
+
 std::byte* Feed::loaded_data(Range elements) const {
   return loaded_.data() + (elements.first - shard_.first) * moved_;
 }

@@ -51,6 +51,15 @@ class Feed {
 
   device::Stream& compute() { return ring_.compute(); }
 
+  /// Writes elements of the shard to `out`, apart from a run(). They come from host memory after
+  /// load(), if the mode keeps them there and hosts read it fast, otherwise from the source.
+  /// Thread-safe. Throws like Source::read().
+  void read(Range elements, std::byte* out) const;
+
+  /// The elements of batch `number` after load(), if they are where kernels read them; otherwise
+  /// null.
+  const std::byte* in_place(std::uint64_t number);
+
   /// The number of missing values of the shard, after a run() and all work on compute().
   std::uint64_t missing() const;
 

@@ -108,8 +108,22 @@ ShardSize size_of_shard(const io::Source& source, Range shard, Backend backend) 
   return {shard.count, element_size(source, backend), source.decoding()};
 }
 
-Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resources,
-                   const ShardSize& shard, const DeviceState& state) {
+namespace {
+
+/// Bytes of host memory of the readers that decode.
+std::uint64_t decoding_bytes(const ShardSize& shard, const Sizes& sizes) {
+  return shard.decoding ? shard.decoding->host_bytes(sizes.readers) : 0;
+}
+
+/// The bytes of host memory that device_limit() leaves: without a shard in host memory, which
+/// check_host_memory() counts.
+std::uint64_t host_bytes_of(const ShardSize& shard, const Sizes& sizes) {
+  return saturating_sum({sizes.host_bytes(0), decoding_bytes(shard, sizes)});
+}
+
+/// choose_sizes() without checks.
+Sizes unchecked_sizes(const RingOptions& options, const runtime::Resources& resources,
+                      const ShardSize& shard, const DeviceState& state) {
   // Every size is limited to the size of the shard before it is rounded up.
   const std::uint64_t whole_shard = whole_units(shard.elements, state.unit);
   const auto elements = [&](std::uint64_t bytes) {
@@ -143,14 +157,27 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
   if (converts) sizes.converted = sizes.mode == Mode::resident ? whole_shard : sizes.batch;
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard.elements, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
-  const std::uint64_t decoding = shard.decoding ? shard.decoding->host_bytes(sizes.readers) : 0;
-  // Without a shard in host memory, which check_host_memory() counts.
-  const std::uint64_t host_bytes = saturating_sum({sizes.host_bytes(0), decoding});
-  sizes.device_limit = device_limit(options, resources, host_bytes);
-  check_device_memory(sizes, resources, options.batches, shard, state,
-                      options.gpu_memory ? 0 : host_bytes);
-  check_host_memory(sizes, resources, shard, decoding);
+  sizes.device_limit = device_limit(options, resources, host_bytes_of(shard, sizes));
   return sizes;
+}
+
+}  // namespace
+
+Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resources,
+                   const ShardSize& shard, const DeviceState& state) {
+  const Sizes sizes = unchecked_sizes(options, resources, shard, state);
+  check_device_memory(sizes, resources, options.batches, shard, state,
+                      options.gpu_memory ? 0 : host_bytes_of(shard, sizes));
+  check_host_memory(sizes, resources, shard, decoding_bytes(shard, sizes));
+  return sizes;
+}
+
+BatchMemory batch_memory(const RingOptions& options, const runtime::Resources& resources,
+                         const ShardSize& shard, const DeviceState& state) {
+  const Sizes sizes = unchecked_sizes(options, resources, shard, state);
+  const std::uint64_t need =
+      saturating_sum({sizes.device_bytes(), ceil_div(sizes.batch, state.unit) * state.per_unit});
+  return {need, sizes.device_limit - std::min(sizes.device_limit, need)};
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes) {

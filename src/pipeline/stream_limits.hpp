@@ -80,6 +80,14 @@ struct DeviceState {
 Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resources,
                    const ShardSize& shard, const DeviceState& state = {});
 
+/// Device memory in bytes: what the batches of a shard take, and what they leave. 0 is left if they
+/// take all of it.
+struct BatchMemory {
+  std::uint64_t taken, left;
+};
+BatchMemory batch_memory(const RingOptions& options, const runtime::Resources& resources,
+                         const ShardSize& shard, const DeviceState& state);
+
 /// The effective values of the [pipeline] options by key, in bytes or counts.
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes);
 

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
 
 namespace shardstream::workloads {
 
@@ -58,15 +60,41 @@ void describe_dimensions(const io::Source& source, const std::string& group, Out
   if (!selection.empty()) outcome.input.push_back({group, "selection", selection});
 }
 
+namespace {
+
+/// `base` times `factor`, at least 1. `key` names the option in the error.
+std::uint64_t multiplied(const Options& options, std::string_view key, std::uint64_t base,
+                         double factor) {
+  const double count = std::max(1.0, std::round(static_cast<double>(base) * factor));
+  if (count < 0x1p62) return static_cast<std::uint64_t>(count);
+  throw UsageError(
+      fmt::format("{} would be {:.3g} ({} times {}): choose fewer ranks or a smaller size", key,
+                  count, factor, options.text(key)));
+}
+
+}  // namespace
+
 Scaled scaled_count(const Options& options, std::string_view key, double factor) {
-  const auto base = static_cast<double>(options.count(key));
-  const double count = std::max(1.0, std::round(base * factor));
-  if (!(count < 0x1p62)) {
-    throw UsageError(
-        fmt::format("{} would be {:.3g} ({} times {}): choose fewer ranks or a smaller size", key,
-                    count, factor, options.text(key)));
+  const std::uint64_t base = options.count(key), count = multiplied(options, key, base, factor);
+  return {.options = {{std::string(key), std::to_string(count)}},
+          .factor = static_cast<double>(count) / static_cast<double>(base)};
+}
+
+Scaled scaled_shape(const Options& options, std::size_t dimension, double factor) {
+  constexpr std::string_view key = "input.shape";
+  std::vector<std::uint64_t> shape;
+  for (const std::string_view extent : split(options.text(key), 'x')) {
+    shape.push_back(parse_count(extent));
   }
-  return {.options = {{std::string(key), fmt::format("{:.0f}", count)}}, .factor = count / base};
+  if (dimension >= shape.size()) {
+    throw UsageError(
+        fmt::format("input.shape is {}, which has no dimension {}: name one from 0 to {}",
+                    options.text(key), dimension, shape.size() - 1));
+  }
+  const std::uint64_t base = shape[dimension];
+  shape[dimension] = multiplied(options, key, base, factor);
+  return {.options = {{std::string(key), fmt::format("{}", fmt::join(shape, "x"))}},
+          .factor = static_cast<double>(shape[dimension]) / static_cast<double>(base)};
 }
 
 Scaled scaled_rows(const Options& options, double factor) {

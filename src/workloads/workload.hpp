@@ -15,6 +15,7 @@
 
 #include "core/metric.hpp"
 #include "core/options.hpp"
+#include "core/shard.hpp"
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "io/output/checkpoint.hpp"
@@ -104,18 +105,26 @@ void describe_join(const io::Origin& origin, const std::string& group, Outcome& 
 /// Multiplies the option `key`, a count, by `factor`. Throws UsageError on overflow.
 Scaled scaled_count(const Options& options, std::string_view key, double factor);
 
+/// Multiplies the extent of dimension `dimension` of input.shape, which is not empty, by `factor`.
+/// Throws UsageError if there is no such dimension, or on overflow.
+Scaled scaled_shape(const Options& options, std::size_t dimension, double factor);
+
 /// Multiplies input.rows by `factor`, for data in a file. Throws UsageError if input.rows is auto,
 /// since the whole file cannot grow.
 Scaled scaled_rows(const Options& options, double factor);
 
-/// A result matrix that all ranks write together as /results/NAME.
-struct OutputMatrix {
+/// An array of the result that all ranks write together as /results/NAME.
+struct OutputArray {
   std::string name;
   ElementType type;
-  std::uint64_t rows, columns;
-  std::uint64_t labelled_bytes;  ///< an upper bound of the bytes of Outcome::labelled
+  std::vector<std::uint64_t> shape;  ///< row-major; empty for a scalar, at most 32 extents
+  /// An upper bound of the bytes of Outcome::labelled. One of several outputs has it, the others
+  /// have 0.
+  std::uint64_t labelled_bytes;
 
-  std::uint64_t bytes() const { return rows * columns * size_of(type); }
+  std::uint64_t bytes() const {
+    return saturating_product(size_of(type), saturating_product(shape));
+  }
 };
 
 /// The means for a resumable task to write a checkpoint and to resume from one.
@@ -132,8 +141,8 @@ struct Resume {
 /// The files of a run that a task itself writes or resumes from. The caller of Task::run owns them.
 /// `resume` is null either on all ranks or on none.
 struct RunFiles {
-  std::span<const io::RangeWriter> matrices = {};  ///< of Task::outputs(), in their order
-  const Resume* resume = nullptr;                  ///< null if the task is not resumable
+  std::span<const io::RangeWriter> outputs = {};  ///< of Task::outputs(), in their order
+  const Resume* resume = nullptr;                 ///< null if the task is not resumable
 };
 
 /// The description of a task in a dry run. Lines have the form "name: words".
@@ -168,7 +177,7 @@ class Task {
   virtual io::Origin inputs() const = 0;
   /// A description of the inputs, which must be the same on all ranks.
   virtual std::string identity() const = 0;
-  virtual std::vector<OutputMatrix> outputs() const { return {}; }
+  virtual std::vector<OutputArray> outputs() const { return {}; }
   /// Whether a run of this task can write checkpoints from which a later run resumes.
   virtual bool resumable() const { return false; }
   /// The plan and its predicted time, without MPI and without a device. Throws UsageError for

@@ -53,6 +53,11 @@ def test_options():
         ([*reduce, "--input.type", "f16"], 2, ["--input.type", "f16", "f32", "u8"]),
         ([*reduce, "--reduce.ops", "sum,medain"], 2, ["--reduce.ops", "medain", *OPS]),
         ([*reduce, "--reduce.ops", "sum,meen"], 2, ["--reduce.ops", "meen", "mean"]),
+        *(([*reduce, "--reduce.ops", f"sum,{other}"], 2,
+           ["--reduce.ops", other, f"did you mean {name}"])
+          for other, name in (("std", "stddev"), ("sd", "stddev"), ("avg", "mean"),
+                              ("var", "variance"), ("maximum", "max"))),
+        ([*reduce, "--device.backend", "gpu"], 2, ["--device.backend", "gpu", "cuda"]),
         ([*reduce, "--reduce.ops", "sum,sum"], 2, ["--reduce.ops", "sum", "twice"]),
         ([*reduce, "--reduce.ops", ""], 2, ["--reduce.ops", "empty"]),
         ([*reduce, "--reduce.missing", "skip"], 2,
@@ -73,6 +78,8 @@ def test_words():
         (["runn", "reduce"], 2, ["runn", "run"]),
         (["run", "reduc"], 2, ["reduc", "reduce"]),
         (["run", "reduce", "sum"], 2, ["sum", "reduce"]),
+        (["run", "reduce", "sst.nc:/sst"], 2, ["--input.data sst.nc:/sst"]),
+        (["run", "gemm", "a.h5:/A"], 2, ["--input.a a.h5:/A"]),
         (["run"], 2, ["run", "workload"]),
     ], ranks=(1,))
     expect_complaint(run(), 2, ["command", "--help"])

@@ -229,9 +229,10 @@ def ranks_below(process):
             if os.readlink(entry / "exe") == os.path.realpath(PROGRAM):
                 variables = dict(pair.split("=", 1) for pair in
                                  (entry / "environ").read_text().split("\0") if "=" in pair)
-                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
-                if rank is not None:
-                    ranks[pid] = int(rank)
+                rank = [variables[name] for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                                     "PMIX_RANK") if name in variables]
+                if rank:
+                    ranks[pid] = int(rank[0])
 
     def descends(pid):
         while pid in parents and pid != process.pid:

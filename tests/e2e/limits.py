@@ -137,7 +137,7 @@ def test_address_space():
         finished = run_within(f"ulimit -v {kilobytes}", arguments, ranks, folder)
         seen.append(outcome_of(finished, folder, ["ulimit -v", f"{kilobytes} KiB"]))
     each([(arguments, ranks, kilobytes) for arguments in (REDUCE, GEMM) for ranks in RANKS
-          for kilobytes in (250_000, 350_000, 450_000, 550_000, 650_000, 800_000, 64_000_000)],
+          for kilobytes in (265_000, 350_000, 450_000, 550_000, 650_000, 800_000, 64_000_000)],
          check, workers=3)
     assert seen.count("error") >= 4 and seen.count("done") >= 4, seen
 

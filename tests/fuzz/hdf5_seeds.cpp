@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "io/hdf5/lzf.hpp"
@@ -309,6 +310,26 @@ void put_coordinates(const hdf5::File& file) {
   describe("t", "coordinates", "lat other");
 }
 
+/// Texts of variable length.
+void put_texts(const hdf5::File& file) {
+  const hdf5::Type text = hdf5::text_type();
+  const char* const texts[] = {"Atlantic", "", "Pacific", "Indian", "Pacific"};
+  const hsize_t count = std::size(texts);
+  const hdf5::Space space(H5Screate_simple(1, &count, nullptr), "space");
+  const hdf5::Dataset dataset(
+      H5Dcreate2(file.get(), "d", text.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      "H5Dcreate2");
+  check(H5Dwrite(dataset.get(), text.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, texts), "H5Dwrite");
+  hdf5::write_attribute(dataset.get(), "_FillValue", std::string("Indian"));
+}
+
+/// A type of texts of this size.
+hdf5::Type fixed_text(std::size_t size) {
+  hdf5::Type type(H5Tcopy(H5T_C_S1), "string");
+  check(H5Tset_size(type.get(), size), "string");
+  return type;
+}
+
 /// A data set with names and coordinates of its dimensions, and with labels.
 void put_dimensions(const hdf5::File& file) {
   put(file, "d", {{6, 4, 3}, {3, 2, 3}});
@@ -360,6 +381,7 @@ void add_format(Format format, std::vector<Seed>& seeds) {
   add(put_coordinates, "");
   add(put_dimensions, "d");
   add(put_lzf, "d");
+  add(put_texts, "d");
   for (const Described& what : described()) {
     add([&](const hdf5::File& file) { put_described(file, what); }, "d");
   }
@@ -375,6 +397,8 @@ void add_format(Format format, std::vector<Seed>& seeds) {
     }
   };
   for (const hdf5::Type& type : types) add_type(type.get(), "d");
+  add_type(fixed_text(5).get(), "d");
+  add([](const hdf5::File& file) { put(file, "d", {{4, 3}, {}, {}, fixed_text(1).get()}); }, "d");
   for (const hid_t type : {H5T_STD_B8LE, H5T_STD_B16BE}) add_type(type, "d");
   for (const char* const member : {"id", "energy", "pos.x", "good"}) {
     add_type(types[3].get(), fmt::format("d{{{}}}", member));

@@ -11,6 +11,7 @@
 #include "fuzz/sealed.hpp"
 #include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
+#include "io/source/texts.hpp"
 
 namespace shardstream::fuzz {
 namespace {
@@ -78,7 +79,9 @@ class Hdf5 final : public Target {
     const Options options =
         table_.resolve(table_.parse_command_line(arguments), nothing, std::nullopt);
     if (arguments.front() == "--input.data") {
-      read_elements(*io::open_source(options));
+      if (!io::open_texts(options, "input.data", max_elements)) {
+        read_elements(*io::open_source(options));
+      }
     } else {
       read_rectangles(*io::open_matrix(options, "input.a", 8, 8));
     }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "core/calendar.hpp"
 #include "core/error.hpp"
 #include "core/options.hpp"
 #include "core/text.hpp"
@@ -13,21 +14,56 @@
 namespace shardstream::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 44> words = {"0",       "1",         "-1",
-                                                    "42",      "2^24",      "2^31+3",
-                                                    "2^64",    "2^-1",      "1e9",
-                                                    "1.5e6",   "1e400",     "1e-400",
-                                                    "nan",     "inf",       "-0",
-                                                    "64MiB",   "1.5GB",     "64M",
-                                                    "4096B",   "16EiB",     "250ms",
-                                                    "30s",     "10min",     "2h",
-                                                    "1e300h",  "auto",      "true",
-                                                    "off",     "4096x2048", "x",
-                                                    "1x",      "0x10",      "99999999999999999999",
-                                                    "0.1KiB",  "fp32",      "f64",
-                                                    "uniform", "ramp",      "a,b",
-                                                    ",",       "\xc2\xa0",  "\xff",
-                                                    "[",       "="};
+constexpr std::array<std::string_view, 50> words = {"0",
+                                                    "1",
+                                                    "-1",
+                                                    "42",
+                                                    "2^24",
+                                                    "2^31+3",
+                                                    "2^64",
+                                                    "2^-1",
+                                                    "1e9",
+                                                    "1.5e6",
+                                                    "1e400",
+                                                    "1e-400",
+                                                    "nan",
+                                                    "inf",
+                                                    "-0",
+                                                    "64MiB",
+                                                    "1.5GB",
+                                                    "64M",
+                                                    "4096B",
+                                                    "16EiB",
+                                                    "250ms",
+                                                    "30s",
+                                                    "10min",
+                                                    "2h",
+                                                    "1e300h",
+                                                    "auto",
+                                                    "true",
+                                                    "off",
+                                                    "4096x2048",
+                                                    "x",
+                                                    "1x",
+                                                    "0x10",
+                                                    "99999999999999999999",
+                                                    "0.1KiB",
+                                                    "fp32",
+                                                    "f64",
+                                                    "uniform",
+                                                    "ramp",
+                                                    "a,b",
+                                                    ",",
+                                                    "\xc2\xa0",
+                                                    "\xff",
+                                                    "[",
+                                                    "=",
+                                                    "days since ",
+                                                    "1950-01-01",
+                                                    "T12:30:15.5",
+                                                    " -06:00",
+                                                    "hours since 1582-10",
+                                                    "noleap"};
 
 std::string any_text(Random& random) {
   std::string text;
@@ -156,6 +192,10 @@ class Units final : public Target {
     attempt([&] { parse_number(text); });
     attempt([&] { format_duration(parse_duration(text)); });
     attempt([&] { open_shape(text); });
+    attempt([&] { calendar_named(text); });
+    for (const Calendar calendar : {Calendar::standard, Calendar::days_360, Calendar::julian}) {
+      attempt([&] { TimeUnit(text, calendar).date(-123456.7); });
+    }
     nearest(text, {"uniform", "ramp", text});
     split(text, 'x');
     attempt.finish();

@@ -69,7 +69,7 @@ class Checkpoints : public testing::Test {
     Run(Checkpoints& test, const std::string& uuid, int ranks, bool stores = true)
         : file(test.result_, Overwrite::never, id(uuid), 1 << 16) {
       if (stores) {
-        const auto offset = file.dataset("/results", "C", ElementType::f32, rows, columns);
+        const auto offset = file.dataset("/results", "C", ElementType::f32, {rows, columns});
         matrices.emplace_back(file.part_path(), offset, ElementType::f32, columns);
       }
       for (int rank = 0; rank < ranks; ++rank) {

@@ -13,38 +13,23 @@
 #include "core/descriptor.hpp"
 #include "core/failure.hpp"
 #include "support/errors.hpp"
+#include "support/lowered_limit.hpp"
 
 namespace shardstream {
 namespace {
 
+using test::LoweredLimit;
 using test::names;
 
-/// Lowers one soft limit of this process during its lifetime.
-class Lowered {
- public:
-  Lowered(decltype(RLIMIT_AS) resource, rlim_t value) : resource_(resource) {
-    getrlimit(resource, &before_);
-    const rlimit limit{value, before_.rlim_max};
-    EXPECT_EQ(setrlimit(resource, &limit), 0);
-  }
-  ~Lowered() { setrlimit(resource_, &before_); }
-  Lowered(const Lowered&) = delete;
-  Lowered& operator=(const Lowered&) = delete;
-
- private:
-  decltype(RLIMIT_AS) resource_;
-  rlimit before_{};
-};
-
 TEST(Limits, AreNamedAsAShellPrintsThem) {
-  const Lowered size(RLIMIT_FSIZE, rlim_t{8000} << 10);
+  const LoweredLimit size(RLIMIT_FSIZE, rlim_t{8000} << 10);
   EXPECT_TRUE(names(file_size_limit(), "ulimit -f", "8000 KiB"));
   EXPECT_TRUE(names(errno_text(EFBIG), "ulimit -f", "8000 KiB"));
   EXPECT_FALSE(names(errno_text(ENOSPC), "ulimit"));
 }
 
 TEST(Limits, ThatAreNotSetAreNotNamed) {
-  const Lowered space(RLIMIT_AS, RLIM_INFINITY);
+  const LoweredLimit space(RLIMIT_AS, RLIM_INFINITY);
   EXPECT_EQ(address_space_limit(), "");
   EXPECT_FALSE(names(errno_text(ENOMEM), "ulimit"));
 }
@@ -55,14 +40,14 @@ TEST(Limits, AWriteBeyondTheFileSizeIsAnError) {
   const Descriptor descriptor(::dup(fileno(file)));
   std::fclose(file);
   const std::vector<std::byte> data(8192);
-  const Lowered size(RLIMIT_FSIZE, 4096);
+  const LoweredLimit size(RLIMIT_FSIZE, 4096);
   EXPECT_FALSE(descriptor.write_at(0, data));
   EXPECT_EQ(errno, EFBIG);
 }
 
 TEST(Limits, OfMemoryAndThreadsAreInTheMessage) {
   // Far above the use of this process, so that nothing fails.
-  const Lowered space(RLIMIT_AS, rlim_t{1} << 60), threads(RLIMIT_NPROC, 10'000);
+  const LoweredLimit space(RLIMIT_AS, rlim_t{1} << 60), threads(RLIMIT_NPROC, 10'000);
   const std::string memory = message_of(std::bad_alloc(), "use --pipeline.gpu-memory");
   EXPECT_TRUE(names(memory, "ulimit -v", "1125899906842624 KiB"));
   const std::string thread =

@@ -1,4 +1,5 @@
 // Result files and generated data: their contents, other programs that read them, disk space.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
+#include "support/lowered_limit.hpp"
 #include "support/result_files.hpp"
 
 namespace shardstream::io {
@@ -231,8 +233,8 @@ TEST_F(ResultFiles, ContainMatricesWithManyWriters) {
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.attribute("/results", "before", 1.0);
-    const auto offset = result.dataset("/results", "C", ElementType::f64, rows, columns);
-    const auto other = result.dataset("/results/more", "D", ElementType::f64, 2, columns);
+    const auto offset = result.dataset("/results", "C", ElementType::f64, {rows, columns});
+    const auto other = result.dataset("/results/more", "D", ElementType::f64, {2, columns});
     EXPECT_EQ(offset % 4096, 0u);
     std::vector<std::thread> threads;
     for (std::uint64_t w = 0; w < 4; ++w) {
@@ -289,17 +291,39 @@ TEST_F(ResultFiles, ContainMatricesWithManyWriters) {
 TEST_F(ResultFiles, ReserveDiskSpaceForMatrices) {
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
-    result.dataset("/results", "C", ElementType::f32, 1024, 1024);
+    result.dataset("/results", "C", ElementType::f32, {1024, 1024});
     struct stat status {};
     ASSERT_EQ(::stat(result.part_path().c_str(), &status), 0);
     EXPECT_GE(status.st_blocks * 512, 5 << 20);
     const auto message = error_of([&] {
-      result.dataset("/results", "D", ElementType::f64, std::uint64_t{1} << 30, 1 << 20);
+      result.dataset("/results", "D", ElementType::f64, {std::uint64_t{1} << 30, 1 << 20});
     });
     EXPECT_TRUE(names(message, "8 PiB", "free"));
-    EXPECT_THROW(result.dataset("/results", "E", ElementType::f64, 0, 4), ContractError);
+    EXPECT_THROW(result.dataset("/results", "E", ElementType::f64, {0, 4}), ContractError);
   }
   EXPECT_EQ(entries(), 0u);
+}
+
+/// The space that was reserved for tables is not required once more after they are written.
+TEST_F(ResultFiles, LabelledDataNeedTheirOwnSpaceOnly) {
+  constexpr std::uint64_t limit = 3 << 20, reserve = 2 << 20, rows = 200'000;
+  static_assert(rows * sizeof(std::int64_t) < reserve);
+  static_assert(rows * sizeof(std::int64_t) + reserve > limit);
+  const test::LoweredLimit file_size(RLIMIT_FSIZE, limit);
+  Table many("many", {{"i", ColumnType::integer}});
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(rows); ++i) many.add({i});
+  const auto write = [&](std::size_t count) {
+    ResultFile result(file_, Overwrite::never, uuid, reserve);
+    result.table("/timing", many);
+    const Array array{"a", "i", ElementType::f64, std::vector<double>(count, 1.5)};
+    result.labelled("/results", {.dimensions = {{"i", count}}, .arrays = {array}, .existing = {}});
+    result.publish();
+  };
+  const std::string message = error_of([&] { write(limit / sizeof(double)); });
+  EXPECT_TRUE(names(message, file_, "File too large", "3072 KiB"));
+  EXPECT_EQ(entries(), 0U);
+  write(1000);
+  EXPECT_EQ(root_text(file_, "status"), "complete");
 }
 
 // ---------------------------------------------------------------- generated data

@@ -41,8 +41,22 @@ TEST(Scaled, ReduceGrowsElementsOrRowsOfAFile) {
   const Scaled file = scaled("reduce", {"--input.data", "x.h5:/x", "--input.rows", "10"}, 2.5);
   EXPECT_EQ(options_of(file).at("input.rows"), "25");
   EXPECT_THROW(scaled("reduce", {"--input.data", "x.h5:/x"}, 2), UsageError);
-  EXPECT_THROW(scaled("reduce", {"--input.shape", "4x5"}, 2), UsageError);
+  EXPECT_EQ(options_of(scaled("reduce", {"--input.shape", "4x5"}, 2)).at("input.shape"), "8x5");
   EXPECT_THROW(scaled("reduce", {"--input.count", "2^40"}, 1e9), UsageError);
+}
+
+/// Cells get more values, and their number stays.
+TEST(Scaled, ReduceGrowsAReducedDimension) {
+  const Words shape = {"--input.shape", "4x5x6", "--reduce.over"};
+  const auto over = [&](const std::string& dimensions) {
+    Words words = shape;
+    words.push_back(dimensions);
+    return scaled("reduce", words, 2.5);
+  };
+  EXPECT_EQ(options_of(over("0")).at("input.shape"), "10x5x6");
+  EXPECT_EQ(options_of(over("2,1")).at("input.shape"), "4x13x6");
+  EXPECT_EQ(over("2,1").factor, 13.0 / 5);
+  EXPECT_THROW(over("3"), UsageError);
 }
 
 TEST(Scaled, GramGrowsSamples) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardstream {
@@ -66,6 +67,15 @@ TEST(Text, JoinsWordsAsChoices) {
   EXPECT_EQ(join_or({"a", "b", "c"}), "a, b or c");
 }
 
+TEST(ListItems, AreDividedAtCommasOutsideParentheses) {
+  using Items = std::vector<std::string_view>;
+  EXPECT_EQ(list_items("a, b"), (Items{"a", "b"}));
+  EXPECT_EQ(list_items("a,f( b , (c,d)),e"), (Items{"a", "f( b , (c,d))", "e"}));
+  EXPECT_EQ(list_items("a,,b,"), (Items{"a", "", "b", ""}));
+  EXPECT_EQ(list_items("a),b"), (Items{"a)", "b"}));
+  EXPECT_EQ(list_items("f(a,b"), (Items{"f(a,b"}));
+}
+
 TEST(Nearest, FindsATypingError) {
   const std::vector<std::string_view> words = {"sum", "min", "max", "variance", "host"};
   EXPECT_EQ(nearest("sum", words), "sum");
@@ -82,6 +92,15 @@ TEST(Nearest, IgnoresOtherWords) {
   EXPECT_EQ(nearest("x", words), "");
   EXPECT_EQ(nearest("", words), "");
   EXPECT_EQ(nearest("sum", {}), "");
+}
+
+TEST(MeantChoice, KnowsNamesOfOtherPrograms) {
+  const std::vector<std::string_view> words = {"mean", "stddev", "variance", "max"};
+  EXPECT_EQ(meant_choice("std", words), "stddev");
+  EXPECT_EQ(meant_choice("avg", words), "mean");
+  EXPECT_EQ(meant_choice("maximum", words), "max");
+  EXPECT_EQ(meant_choice("minimum", words), "");  // min is not a candidate
+  EXPECT_EQ(meant_choice("meen", words), "mean");
 }
 
 TEST(Nearest, ChoosesTheNearest) {

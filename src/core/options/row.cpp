@@ -49,12 +49,20 @@ std::string describe_bounds(const Limits& limits, std::string_view example) {
   return fmt::format("in {}..{}", limits.min, limits.max);
 }
 
+/// A choice may have arguments: "f(X,X)" is the choice of "f(1)" and of "f(1,2,3)".
+bool is_choice(std::string_view choice, std::string_view text) {
+  const std::size_t open = choice.find('(');
+  if (open == choice.npos) return text == choice;
+  return text.starts_with(choice.substr(0, open + 1)) && text.ends_with(')');
+}
+
 void check_choice(const Limits& limits, std::string_view text) {
   std::vector<std::string_view> known = limits.choices;
-  if (std::find(known.begin(), known.end(), text) != known.end()) return;
+  const auto matches = [&](std::string_view choice) { return is_choice(choice, text); };
+  if (std::any_of(known.begin(), known.end(), matches)) return;
   if (limits.admits_auto) known.push_back("auto");
   throw UsageError(fmt::format("{} is not among the choices{}", excerpt(text),
-                               did_you_mean(nearest(text, known))));
+                               did_you_mean(meant_choice(text, known))));
 }
 
 template <auto parse>
@@ -68,11 +76,20 @@ void check_bounds(const Limits& limits, std::string_view text) {
   }
 }
 
+void check_parentheses(std::string_view item) {
+  const auto opened = std::count(item.begin(), item.end(), '(');
+  const auto closed = std::count(item.begin(), item.end(), ')');
+  if (opened == closed) return;
+  throw UsageError(fmt::format("{} has a parenthesis that is not {}", excerpt(item),
+                               opened > closed ? "closed" : "opened"));
+}
+
 void check_list(const Limits& limits, std::string_view text) {
   if (trim(text).empty()) throw UsageError("the list is empty");
   std::set<std::string> seen;
-  for (const std::string_view item : split(text, ',')) {
+  for (const std::string_view item : list_items(text)) {
     if (item.empty()) throw UsageError(fmt::format("{} has an empty item", excerpt(text)));
+    check_parentheses(item);
     std::string value(item);
     if (is_bounded(limits)) {
       check_bounds<parse_count>(limits, item);

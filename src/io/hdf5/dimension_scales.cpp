@@ -62,6 +62,11 @@ void make_extent_only(hid_t dataset, std::uint64_t extent) {
   hdf5::write_fixed_attribute(dataset, "NAME", fmt::format("{}.{:10}", extent_only_name, extent));
 }
 
+void make_coordinates(hid_t dataset, const std::string& name) {
+  hdf5::write_fixed_attribute(dataset, "CLASS", "DIMENSION_SCALE");
+  hdf5::write_fixed_attribute(dataset, "NAME", name);
+}
+
 void attach_scales(hid_t group, std::span<const NamedDimensions> datasets) {
   std::map<std::string, std::vector<Use>> uses;
   for (const NamedDimensions& each : datasets) {

@@ -22,6 +22,10 @@ inline constexpr std::string_view extent_only_name =
 /// its extent. Programs that read netCDF ignore its elements, whatever their type.
 void make_extent_only(hid_t dataset, std::uint64_t extent);
 
+/// Turns a data set of one dimension into a dimension scale with the coordinates of this dimension.
+/// `name` is the name of the data set.
+void make_coordinates(hid_t dataset, const std::string& name);
+
 /// The names of the dimensions of a data set.
 struct NamedDimensions {
   std::string dataset;

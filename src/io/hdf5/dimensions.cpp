@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -210,6 +211,17 @@ std::vector<Dimension> dimensions_of(const hdf5::Dataset& dataset, const std::st
     if (dimension.name.empty() && !labels.empty()) dimension.name = labels[d];
   }
   return dimensions;
+}
+
+std::optional<std::string> attribute_of(const Coordinates& coordinates, const std::string& name) {
+  const auto& all = coordinates.attributes;
+  const auto found = std::ranges::find(all, name, &std::pair<std::string, std::string>::first);
+  return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool are_same_coordinates(double a, double b, bool as_f32) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || (as_f32 && static_cast<float>(a) == static_cast<float>(b));
 }
 
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,

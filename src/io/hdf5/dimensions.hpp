@@ -45,6 +45,12 @@ struct Coordinates {
   std::vector<std::pair<std::string, std::string>> attributes;
 };
 
+/// The text of one of these attributes; nothing if it does not exist.
+std::optional<std::string> attribute_of(const Coordinates& coordinates, const std::string& name);
+
+/// Whether two coordinates are equal, as f32 if `as_f32`: if one of their types is f32. NaNs are.
+bool are_same_coordinates(double a, double b, bool as_f32);
+
 /// Reads the values of the scale of a dimension (counted from 0), with its conventions (packing and
 /// missing values). Nothing if there is no scale, or if it has no numbers along this dimension: it
 /// is a netCDF dimension without a variable, holds texts, has several dimensions, is shorter than

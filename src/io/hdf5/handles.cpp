@@ -37,23 +37,22 @@ herr_t collect_reason(unsigned, const H5E_error2_t* entry, void* texts) {
   return 0;
 }
 
-Type string_type(std::size_t size) {
-  Type type(H5Tcopy(H5T_C_S1), "cannot make a string type");
-  check(H5Tset_size(type.get(), size), "cannot size a string type");
-  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "cannot set a string type's characters");
-  return type;
-}
-
-void write_attribute(hid_t object, const std::string& name, hid_t type, const Space& space,
-                     const void* data) {
+/// `data` has the type `memory`.
+void write_attribute(hid_t object, const std::string& name, hid_t stored, hid_t memory,
+                     const Space& space, const void* data) {
   const auto what = fmt::format("cannot write the attribute '{}'", name);
   if (check(H5Aexists(object, name.c_str()), what) > 0) {
     check(H5Adelete(object, name.c_str()), what);
   }
-  Attribute attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-                      what);
-  check(H5Awrite(attribute.get(), type, data), what);
+  Attribute attribute(
+      H5Acreate2(object, name.c_str(), stored, space.get(), H5P_DEFAULT, H5P_DEFAULT), what);
+  check(H5Awrite(attribute.get(), memory, data), what);
   check(attribute.close(), what);
+}
+
+void write_attribute(hid_t object, const std::string& name, hid_t type, const Space& space,
+                     const void* data) {
+  write_attribute(object, name, type, type, space, data);
 }
 
 Space scalar() {
@@ -105,9 +104,16 @@ Properties posix_access(FileLocking locking) {
   return access;
 }
 
+Type text_type() {
+  Type type(H5Tcopy(H5T_C_S1), "cannot make a string type");
+  check(H5Tset_size(type.get(), H5T_VARIABLE), "cannot size a string type");
+  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "cannot set a string type's characters");
+  return type;
+}
+
 void write_attribute(hid_t object, const std::string& name, const std::string& value) {
   const char* text = value.c_str();
-  write_attribute(object, name, string_type(H5T_VARIABLE).get(), scalar(), &text);
+  write_attribute(object, name, text_type().get(), scalar(), &text);
 }
 
 void write_attribute(hid_t object, const std::string& name, double value) {
@@ -124,6 +130,14 @@ void write_attribute(hid_t object, const std::string& name,
   const Space space(H5Screate_simple(1, &extent, nullptr), "cannot make the space of a list");
   const std::int64_t nothing = 0;  // HDF5 accepts no null pointer, even for an empty list
   write_attribute(object, name, H5T_NATIVE_INT64, space, value.empty() ? &nothing : value.data());
+}
+
+void write_attribute(hid_t object, const std::string& name, double value, const Type& type) {
+  write_attribute(object, name, type.get(), H5T_NATIVE_DOUBLE, scalar(), &value);
+}
+
+void write_attribute(hid_t object, const std::string& name, std::int64_t value, const Type& type) {
+  write_attribute(object, name, type.get(), H5T_NATIVE_INT64, scalar(), &value);
 }
 
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value) {

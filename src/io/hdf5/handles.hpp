@@ -116,8 +116,14 @@ void write_attribute(hid_t object, const std::string& name, const std::string& v
 void write_attribute(hid_t object, const std::string& name, double value);
 void write_attribute(hid_t object, const std::string& name, std::int64_t value);
 void write_attribute(hid_t object, const std::string& name, const std::vector<std::int64_t>& value);
+/// A number that is stored as `type`.
+void write_attribute(hid_t object, const std::string& name, double value, const Type& type);
+void write_attribute(hid_t object, const std::string& name, std::int64_t value, const Type& type);
 /// A string of fixed length, as the HDF5 Table layout requires.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value);
+
+/// The type of strings of variable length in UTF-8. Throws Error.
+Type text_type();
 
 /// An attribute of one element, opened if `object` has it; else its type is not valid.
 struct ScalarAttribute {

@@ -71,6 +71,9 @@ void expect_whole(const std::filesystem::path& path, const std::string& status,
 
 constexpr std::int64_t schema_version = 1;
 
+/// Disk space for what follows labelled data in a file, in bytes: its attributes and small tables.
+constexpr std::uint64_t room_after_labelled = std::uint64_t{256} << 10;
+
 [[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
   throw UsageError(fmt::format(
       "'{}' is not a result of a run ({}): name a file that a run has written (-o)", name, why));
@@ -349,23 +352,26 @@ void ResultFile::table(const std::string& group, const Table& table) {
 void ResultFile::labelled(const std::string& group, const LabelledData& data) {
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
-  handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes_of(data) +
-                        handle_->reserve);
+  // The file already has the large tables, so `reserve`, which is for all of them, would be too
+  // much.
+  if (const std::uint64_t bytes = bytes_of(data); bytes > 0) {
+    handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + room_after_labelled);
+  }
   write_labelled(open_group(handle_->file, group).get(), data);
 }
 
 std::uint64_t ResultFile::dataset(const std::string& group, const std::string& name,
-                                  ElementType type, std::uint64_t rows, std::uint64_t columns,
+                                  ElementType type, const std::vector<std::uint64_t>& shape,
                                   std::uint64_t labelled_bytes) {
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
-  const std::uint64_t bytes = bytes_of(type, {rows, columns});
+  const std::uint64_t bytes = bytes_of(type, shape);
   handle_->reserve += labelled_bytes;
   // Space is reserved before HDF5 can find the disk full, and again after the data set is
   // allocated, since the tables follow it.
   handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + handle_->reserve);
   const std::uint64_t offset =
-      lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});
+      lay_out(handle_->file, fmt::format("{}/{}", group, name), type, shape);
   handle_->part.reserve(offset + bytes + handle_->reserve);
   return offset;
 }

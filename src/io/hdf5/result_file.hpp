@@ -88,14 +88,13 @@ class ResultFile {
   void table(const std::string& group, const Table& table);
   /// Writes dimensions and arrays to `group`. Throws UsageError without enough disk space.
   void labelled(const std::string& group, const LabelledData& data);
-  /// Allocates the contiguous data set group/NAME of `rows` x `columns` elements, reserves its
+  /// Allocates the contiguous data set group/NAME of `shape` (empty for a scalar), reserves its
   /// space on disk, and returns the offset of its bytes in the part file. Any rank may then write
   /// it with a RangeWriter, while this object continues to write. Elements that are not written are
   /// 0. Every RangeWriter must call sync() before publish(). `labelled_bytes` are reserved for
   /// labelled(), too. Throws UsageError without enough disk space.
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
-                        std::uint64_t rows, std::uint64_t columns,
-                        std::uint64_t labelled_bytes = 0);
+                        const std::vector<std::uint64_t>& shape, std::uint64_t labelled_bytes = 0);
 
   /// Keeps the part file from now on, even after publish(): a later run resumes from its matrix.
   /// The rest of the file may be incomplete.

@@ -83,7 +83,7 @@ ElementOrder::Place ElementOrder::place_of(std::uint64_t index) const {
 
 ElementOrder::Block ElementOrder::Place::block(const Extents& stride, std::uint64_t max) const {
   const std::size_t rank = stride.size();
-  Block block{start, Extents(rank, 1), 0};
+  Block block{start, Extents(rank, 1), 0, start, extent};
   Extents inside(rank);
   for (std::size_t d = 0; d < rank; ++d) {
     inside[d] = offset / stride[d] % extent[d];

@@ -61,6 +61,7 @@ class ElementOrder {
   struct Block {
     Extents start, extent;  ///< in selected indices
     std::uint64_t count;
+    Extents box_start, box_extent;  ///< of its box, in selected indices
   };
   /// The elements [first, first+count) as blocks, in order, with at most 2*rank-1 blocks per box.
   std::vector<Block> blocks(std::uint64_t first, std::uint64_t count) const;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/attribute_content.hpp"
@@ -33,12 +31,6 @@ auto read_from(const Source& source, const Read& read) {
   const hdf5::AtWork at_work(source.origin().files.at(0).path.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   return read(Opened(source).dataset);
-}
-
-std::vector<double> positions(const Axis& axis) {
-  std::vector<double> values;
-  for (std::uint64_t i = 0; i < axis.count; ++i) values.push_back(static_cast<double>(axis[i]));
-  return values;
 }
 
 /// The coordinates of all indices of dimension `number`; nothing if there are none.
@@ -80,9 +72,9 @@ std::optional<Coordinates> used_coordinates(const Source& source, std::size_t nu
 
 /// The coordinates of these indices of dimension `number` of the data set, as used_coordinates().
 /// If several files are joined, only those that contain the indices are read.
-std::vector<double> coordinates_of(const Source& source, std::size_t number,
-                                   std::span<const Extents> positions,
-                                   std::vector<std::string>& warnings) {
+std::vector<double> coordinates_along(const Source& source, std::size_t number,
+                                      std::span<const Extents> positions,
+                                      std::vector<std::string>& warnings) {
   return or_warning(source, number, warnings, [&] {
     std::vector<double> values;
     if (number == 0 && !source.origin().joined.empty()) {
@@ -100,15 +92,6 @@ std::vector<double> coordinates_of(const Source& source, std::size_t number,
   });
 }
 
-Labels labels_of_one(const Source& source, std::size_t number, std::vector<std::string>& warnings) {
-  const SourceDimension& dimension = source.dimensions().at(number);
-  const std::string name = dimension.name.empty() ? fmt::format("dim_{}", number) : dimension.name;
-  if (auto found = used_coordinates(source, number, warnings)) {
-    return {name, found->type, std::move(found->values), std::move(found->attributes), true};
-  }
-  return {name, ElementType::i64, positions(dimension.axis), {}, false};
-}
-
 /// The index along dimension `which` of element `index` of flattened dimensions.
 std::uint64_t index_along(std::span<const Labels> labels, std::size_t which, std::uint64_t index) {
   for (std::size_t d = labels.size() - 1; d > which; --d) index /= labels[d].values.size();
@@ -117,12 +100,36 @@ std::uint64_t index_along(std::span<const Labels> labels, std::size_t which, std
 
 }  // namespace
 
+std::string name_of_dimension(const Source& source, std::size_t dimension) {
+  const std::string& name = source.dimensions().at(dimension).name;
+  return name.empty() ? fmt::format("dim_{}", dimension) : name;
+}
+
+std::optional<Labels> coordinates_of(const Source& source, std::size_t dimension,
+                                     std::vector<std::string>& warnings) {
+  if (source.origin().files.empty()) return std::nullopt;
+  auto found = used_coordinates(source, dimension, warnings);
+  if (!found) return std::nullopt;
+  return Labels{name_of_dimension(source, dimension), found->type, std::move(found->values),
+                std::move(found->attributes), true};
+}
+
+Labels positions_of(const Source& source, std::size_t dimension) {
+  const Axis& axis = source.dimensions().at(dimension).axis;
+  Labels labels{name_of_dimension(source, dimension), ElementType::i64, {}, {}, false};
+  for (std::uint64_t i = 0; i < axis.count; ++i) {
+    labels.values.push_back(static_cast<double>(axis[i]));
+  }
+  return labels;
+}
+
 std::vector<Labels> labels_of(const Source& source, std::span<const std::size_t> dimensions,
                               std::vector<std::string>& warnings) {
   std::vector<Labels> all;
   if (source.origin().files.empty()) return all;
   for (const std::size_t dimension : dimensions) {
-    all.push_back(labels_of_one(source, dimension, warnings));
+    auto coordinates = coordinates_of(source, dimension, warnings);
+    all.push_back(coordinates ? std::move(*coordinates) : positions_of(source, dimension));
   }
   if (all.size() != 1 || all[0].are_coordinates) return all;
   const SourceDimension& only = source.dimensions()[dimensions[0]];
@@ -156,7 +163,7 @@ std::vector<std::string> coordinates_at(const Source& source, std::span<const Ex
   std::vector<std::string> texts(positions.size());
   if (source.origin().files.empty() || positions.empty()) return texts;
   for (std::size_t d = 0; d < source.dimensions().size(); ++d) {
-    const std::vector<double> values = coordinates_of(source, d, positions, warnings);
+    const std::vector<double> values = coordinates_along(source, d, positions, warnings);
     for (std::size_t i = 0; i < values.size(); ++i) {
       texts[i] += fmt::format("{}{}={}", texts[i].empty() ? "" : ", ",
                               printable(source.dimensions()[d].name), values[i]);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,12 +23,22 @@ struct Labels {
   bool are_coordinates;  ///< false: positions in the data set
 };
 
+/// The name of a dimension, an index into Source::dimensions(); "dim_1" if it has none.
+std::string name_of_dimension(const Source& source, std::size_t dimension);
+
+/// The coordinates of the used indices of a dimension; nothing if it has none. They are read from
+/// the first file of the source, or from all that are joined along the dimension. If that fails,
+/// there are none, and a sentence in `warnings` states the reason. Takes the lock of HDF5.
+std::optional<Labels> coordinates_of(const Source& source, std::size_t dimension,
+                                     std::vector<std::string>& warnings);
+
+/// The positions in the data set of the used indices of a dimension.
+Labels positions_of(const Source& source, std::size_t dimension);
+
 /// The labels of some dimensions, as indices into Source::dimensions(). A dimension without
 /// coordinates has the positions in the data set as labels. A generator has no labels, and neither
 /// has a single dimension without name and coordinates that is used as a whole, since its labels
-/// would be 0, 1, 2, ... The coordinates are read from the first file of the source; if that fails,
-/// the labels are positions, and a sentence in `warnings` states the reason. Takes the lock of
-/// HDF5.
+/// would be 0, 1, 2, ... The coordinates are those of coordinates_of().
 std::vector<Labels> labels_of(const Source& source, std::span<const std::size_t> dimensions,
                               std::vector<std::string>& warnings);
 

@@ -16,6 +16,9 @@ class RowMajorSource : public Source {
   const std::vector<SourceDimension>& dimensions() const override { return dimensions_; }
   const Extents& box() const override { return order_.box(); }
   Extents coordinates(std::uint64_t index) const override { return order_.coordinates(index); }
+  std::vector<ElementOrder::Block> blocks(std::uint64_t first, std::uint64_t count) const override {
+    return order_.blocks(first, count);
+  }
 
  private:
   std::vector<SourceDimension> dimensions_;

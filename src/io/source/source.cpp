@@ -337,7 +337,7 @@ std::unique_ptr<Source> open_source(const Options& options) {
 
 std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named) {
   for (const char* key : {"input.count", "input.shape"}) {
-    if (!options.is_on_command_line(key)) continue;
+    if (!options.is_on_command_line(key) || named.keeps_type) continue;
     throw UsageError(fmt::format("{} is for input.data, not for {}: leave it out", key, named.key));
   }
   const std::string& data = options.text(named.key);

@@ -72,6 +72,9 @@ class Source {
   virtual const Extents& box() const = 0;
   /// The coordinates of element `index` in the data set.
   virtual Extents coordinates(std::uint64_t index) const = 0;
+  /// The elements [first, first+count) as blocks of dimensions(), in order.
+  virtual std::vector<ElementOrder::Block> blocks(std::uint64_t first,
+                                                  std::uint64_t count) const = 0;
   /// The counts of the dimensions without those that an index removes; {1} if none is left.
   Extents shape() const;
   /// The number of elements.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "kernels/memory/vector.cuh"
 #include "workloads/histogram/count.hpp"
 
 namespace shardstream::workloads::histogram::cuda {
 namespace {
+
+using shardstream::cuda::attribute, shardstream::cuda::resident_blocks, shardstream::cuda::Vector;
 
 constexpr unsigned threads = 1024, warp = 32, all_lanes = 0xffffffffU;
 constexpr unsigned flight = 4;     // vectors that are on their way to a thread
@@ -16,23 +19,6 @@ constexpr unsigned no_cell = ~0U;  // of an element outside the range
 __device__ void add_to(std::uint64_t* counter, std::uint64_t n) {
   if (n > 0) atomicAdd(reinterpret_cast<unsigned long long*>(counter), n);
 }
-
-/// 16 bytes of elements. Bytes stay in words, since each of them would take a register.
-template <class T>
-struct alignas(16) Vector {
-  using Unit = std::conditional_t<sizeof(T) == 1, std::uint32_t, T>;
-  static constexpr unsigned width = 16 / sizeof(T);
-
-  Unit unit[16 / sizeof(Unit)];
-
-  __device__ T operator[](unsigned i) const {
-    if constexpr (sizeof(T) == 1) {
-      return static_cast<T>(unit[i / 4] >> (i % 4 * 8));
-    } else {
-      return unit[i];
-    }
-  }
-};
 
 template <class T>
 inline constexpr unsigned tile_elements = threads* flight* Vector<T>::width;
@@ -237,33 +223,21 @@ __global__ void __launch_bounds__(threads) count_elements(const __grid_constant_
   block.flush();
 }
 
-/// The largest shared memory of a block of the current GPU, and the number of its multiprocessors.
-/// Failures are kept by CUDA for the caller, who asks for the error of the launch.
-int attribute(cudaDeviceAttr which) {
-  int gpu = 0, value = 0;
-  (void)cudaGetDevice(&gpu);
-  (void)cudaDeviceGetAttribute(&value, which, gpu);
-  return value;
-}
-
 template <class T, class Counters>
 void launch(const CountArgs<T>& args, const Counters& counters, CudaStream stream) {
   const auto kernel = count_elements<T, Counters>;
-  const auto bytes = static_cast<int>(counters.bytes());
-  (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  int resident = 0;
-  (void)cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, bytes);
+  const std::size_t bytes = counters.bytes();
   std::uint64_t tiles = 0, elements = 0;
   for (unsigned i = 0; i < args.ranges; ++i) {
     tiles += ceil_div(args.range[i].count, tile_elements<T>);
     elements += args.range[i].count;
   }
-  const auto fitting =
-      static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount)) * resident;
+  const std::uint64_t fitting = resident_blocks(kernel, threads, bytes);
   // Counters of 32 bits take a block's share of the elements.
   const std::uint64_t blocks =
       std::max({std::min(fitting, tiles), elements >> 31, std::uint64_t{1}});
-  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(args, counters, bytes / 4);
+  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(
+      args, counters, static_cast<unsigned>(bytes / 4));
 }
 
 }  // namespace

@@ -155,14 +155,12 @@ class ProductTask : public Task {
     return fmt::format("{}", fmt::join(matrices, ", "));
   }
 
-  std::vector<OutputMatrix> outputs() const override {
+  std::vector<OutputArray> outputs() const override {
     if (!options_.flag("output.store")) return {};
     const ElementType type = gemm::accumulator_type(operands_.precision);
-    std::vector<OutputMatrix> matrices{
-        {"C", type, operands_.m, operands_.n, labelled_bytes(operands_)}};
-    if (operands_.pairwise()) {
-      matrices.push_back({"N", count_type(type), operands_.m, operands_.n, 0});
-    }
+    const std::vector<std::uint64_t> shape = {operands_.m, operands_.n};
+    std::vector<OutputArray> matrices{{"C", type, shape, labelled_bytes(operands_)}};
+    if (operands_.pairwise()) matrices.push_back({"N", count_type(type), shape, 0});
     return matrices;
   }
 

@@ -138,7 +138,7 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   });
   if (resume.earlier == nullptr) return {};
   const auto span = runtime.recorder.phase("resume", measure::PhaseKind::useful);
-  auto taken = take_over(session, *resume.earlier, files.matrices, *resume.journal, runtime.log,
+  auto taken = take_over(session, *resume.earlier, files.outputs, *resume.journal, runtime.log,
                          prepared.staging.readers, plan);
   resume.taken_over();
   return taken;
@@ -169,7 +169,7 @@ class Part {
       const auto span = runtime.recorder.phase("allocate", measure::PhaseKind::useful);
       runtime.session.collectively([&] {
         engine_.emplace(runtime, operands, prepared.plan, *prepared.multiply_plan, prepared.staging,
-                        files.matrices, computes_once(runtime) ? files.resume->journal : nullptr);
+                        files.outputs, computes_once(runtime) ? files.resume->journal : nullptr);
       });
     }
     const auto span = runtime.recorder.phase("load", measure::PhaseKind::useful);
@@ -249,7 +249,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
     }
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
-           !files.matrices.empty(), names, record, agreed, outcome);
+           !files.outputs.empty(), names, record, agreed, outcome);
   return outcome;
 }
 

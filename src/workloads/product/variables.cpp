@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "io/source/result_labels.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -30,27 +30,6 @@ constexpr const char* own_names[] = {first,
                                      "N",
                                      "special_variables"};
 
-/// The last part of the path of the data set: "sst" for "x.nc:/ocean/sst".
-std::string data_name(const io::Source& source) {
-  const auto& files = source.origin().files;
-  const std::string& path = files.empty() ? source.name() : files[0].dataset;
-  return path.substr(path.rfind('/') + 1);
-}
-
-/// `name` as a name of netCDF that the attribute `coordinates` can contain, and that is not in
-/// `taken`, to which it is added.
-std::string netcdf_name(const std::string& name, std::set<std::string>& taken) {
-  std::string made;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_letter = byte >= 0x80 || std::isalpha(byte) != 0 || c == '_';
-    if (made.empty() && !is_letter) made = '_';
-    made += is_letter || std::isdigit(byte) != 0 || c == '-' || c == '.' ? c : '_';
-  }
-  while (!taken.insert(made).second) made += "_of_data";
-  return made;
-}
-
 /// The coordinates of one of C's dimensions.
 std::vector<io::Array> coordinates(const VariableNames& names, const std::string& dimension,
                                    std::set<std::string>& taken) {
@@ -58,15 +37,11 @@ std::vector<io::Array> coordinates(const VariableNames& names, const std::string
   for (std::size_t which = 0; which < names.labels.size(); ++which) {
     const io::Labels& labels = names.labels[which];
     const std::string suffix = dimension == first ? "" : "_2";
-    io::Array array{netcdf_name(labels.name + suffix, taken), dimension, labels.type,
-                    flattened(names.labels, which)};
-    for (const auto& [key, text] : labels.attributes) {
-      if (key != "axis") array.attributes.emplace_back(key, text);
-    }
-    if (!labels.are_coordinates) {
-      array.attributes.emplace_back("long_name", "position in the data set");
-    }
-    arrays.push_back(std::move(array));
+    arrays.push_back(array_of(labels, io::netcdf_name(labels.name + suffix, taken), dimension,
+                              flattened(names.labels, which)));
+    // A flattened dimension is no axis.
+    std::erase_if(arrays.back().attributes,
+                  [](const auto& attribute) { return attribute.first == "axis"; });
   }
   return arrays;
 }
@@ -151,10 +126,8 @@ std::string VariableNames::operator[](std::uint64_t variable) const {
 
 std::string names_of_dimensions(const io::Source& source, std::span<const std::size_t> dimensions,
                                 std::string_view separator) {
-  return join(dimensions, separator, [&](std::size_t d) {
-    const std::string& name = source.dimensions()[d].name;
-    return name.empty() ? fmt::format("dim_{}", d) : printable(name);
-  });
+  return join(dimensions, separator,
+              [&](std::size_t d) { return printable(name_of_dimension(source, d)); });
 }
 
 VariableNames name_variables(const Operands& operands) {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -11,9 +14,13 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
+#include "workloads/reduce/cells/cell_reduction.hpp"
+#include "workloads/reduce/order/order.hpp"
 #include "workloads/reduce/passes.hpp"
 #include "workloads/reduce/report.hpp"
+#include "workloads/stream/composite.hpp"
 #include "workloads/stream/task.hpp"
 
 namespace shardstream::workloads {
@@ -21,8 +28,24 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
-              "count|sum|mean|variance|stddev|min|max",
-              "What to compute, in one pass; variance and stddev are those of the population."},
+              "count|sum|mean|variance|stddev|min|max|argmin|argmax|range|skewness|kurtosis|l1|l2|"
+              "effective-count|median|quantile(Q,Q)",
+              "What to compute: kurtosis is the excess; l1 and l2 are norms; argmin and argmax are "
+              "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
+              "elements lie."},
+    OptionRow{"reduce.over", OptionKind::list, "all", "",
+              "Dimensions over which statistics are taken, by name or by number from 0. The other "
+              "dimensions remain in the result."},
+    OptionRow{"reduce.by", OptionKind::text, "", "",
+              "Groups along one of these dimensions: TIME:month, TIME:season or TIME:year for a "
+              "dimension with dates, or FILE:/PATH, a list of labels."},
+    OptionRow{"reduce.weights", OptionKind::text, "", "",
+              "Weights of the elements: FILE:/PATH, with some of the dimensions of the data."},
+    OptionRow{"reduce.ddof", OptionKind::count, "0", "0..1",
+              "Divisor of variance and stddev: n - ddof. 0 is the population, 1 a sample of it."},
+    OptionRow{"reduce.quantile-method", OptionKind::choice, "linear", quantile_methods,
+              "How median and quantiles are computed from the elements next to them; the names are "
+              "those of numpy.quantile."},
     OptionRow{"reduce.missing", OptionKind::choice, "auto", "auto|ignore|propagate|error",
               "Missing values and NaNs are left out (ignore), make every result but count NaN "
               "(propagate), or end the run (error). With auto, values that attributes declare as "
@@ -39,9 +62,9 @@ Deviation worst_of(const ranks::Session& session, const Deviation& mine) {
 template <class T>
 class Reduction : public stream::Computation {
  public:
-  Reduction(const Options& options, const io::Source& source)
+  Reduction(const Options& options, const io::Source& source, std::vector<std::string> ops)
       : source_(source),
-        request_{options.list("reduce.ops"), options.text("reduce.missing")},
+        request_{std::move(ops), options.text("reduce.missing"), options.count("reduce.ddof")},
         want_(want_of<T>(request_, source)) {}
 
   pipeline::DeviceState device_state(Range shard) const override {
@@ -115,10 +138,7 @@ class Reduction : public stream::Computation {
   void reject_missing() const {
     session_->collectively([&] {
       if (request_.missing != "error" || total_.missing == 0) return;
-      throw Error(fmt::format(
-          "{} of {} values of {} are missing or NaN, the first at ({}): pass --reduce.missing "
-          "ignore or propagate",
-          total_.missing, elements(), source_.name(), place(source_, total_.first_missing)));
+      reject(source_, static_cast<std::uint64_t>(total_.missing), total_.first_missing);
     });
   }
 
@@ -164,6 +184,104 @@ class Reduction : public stream::Computation {
   bool overflows_ = false;
 };
 
+std::size_t dimension_named(const io::Source& source, const std::string& text) {
+  try {
+    return io::find_dimension(source, text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("reduce.over: {}", error.what()));
+  }
+}
+
+/// The dimensions that reduce.over names, in ascending order; all of them by default.
+std::vector<std::size_t> reduced_dimensions(const Options& options, const io::Source& source) {
+  if (options.text("reduce.over") == "all") {
+    const std::vector<std::size_t> all = io::kept_dimensions(source);
+    return all.empty() ? std::vector<std::size_t>{0} : all;  // a single element
+  }
+  std::vector<std::size_t> dimensions;
+  for (const std::string& text : options.list("reduce.over")) {
+    const std::size_t dimension = dimension_named(source, text);
+    if (std::ranges::find(dimensions, dimension) != dimensions.end()) {
+      throw UsageError(
+          fmt::format("reduce.over names the dimension {} twice: name it once", printable(text)));
+    }
+    dimensions.push_back(dimension);
+  }
+  std::ranges::sort(dimensions);
+  return dimensions;
+}
+
+/// The operations for which `has` is true, in their order.
+template <class Has>
+std::vector<std::string> some(const std::vector<std::string>& ops, const Has& has) {
+  std::vector<std::string> found;
+  std::ranges::copy_if(ops, std::back_inserter(found), has);
+  return found;
+}
+
+/// Whether leaves have the operation.
+bool is_of_leaves(std::string_view op) {
+  constexpr std::array names{"count", "sum", "mean", "variance", "stddev", "min", "max"};
+  return std::ranges::find(names, op) != names.end();
+}
+
+/// Leaves, cells and order statistics, as far as they are requested.
+std::unique_ptr<stream::Computation> create(const Options& options, const io::Source& source) {
+  const std::vector<std::string> ops = options.list("reduce.ops");
+  const bool has_dimensions =
+      options.text("reduce.over") != "all" || !options.text("reduce.by").empty();
+  const bool is_whole = !has_dimensions && options.text("reduce.weights").empty();
+  const std::vector<std::string> ordered = some(ops, is_order_statistic);
+  if (!ordered.empty() && !is_whole) {
+    throw UsageError(
+        fmt::format("reduce.ops: {} is available only for all elements together: "
+                    "leave out reduce.over, reduce.by and reduce.weights",
+                    ordered.front()));
+  }
+  const auto of_leaves = [&](const std::string& op) { return is_whole && is_of_leaves(op); };
+  const auto of_cells = [&](const std::string& op) {
+    return !of_leaves(op) && !is_order_statistic(op);
+  };
+  std::vector<std::unique_ptr<stream::Computation>> parts;
+  const auto add_typed = [&](auto make) {
+    with_element_type(source.type(), [&](auto type) {
+      parts.push_back(make.template operator()<typename decltype(type)::type>());
+    });
+  };
+  if (const auto own = some(ops, of_leaves); !own.empty()) {
+    add_typed([&]<class T> { return std::make_unique<Reduction<T>>(options, source, own); });
+  }
+  if (const auto own = some(ops, of_cells); !own.empty()) {
+    const CellRequest request{.ops = own,
+                              .reduced = reduced_dimensions(options, source),
+                              .makes_arrays = has_dimensions,
+                              .unit = is_whole ? leaf_elements : 1};
+    parts.push_back(make_cell_reduction(options, source, request));
+  }
+  if (!ordered.empty()) {
+    add_typed([&]<class T> { return std::make_unique<OrderStatistics<T>>(options, source); });
+  }
+  return stream::composite(std::move(parts));
+}
+
+/// A study increases the number of values of the cells, and not that of the cells.
+Scaled scaled(const Options& options, double factor, std::string_view grow) {
+  if (options.text("reduce.over") == "all") return stream::scaled(options, factor, grow);
+  const bool is_shape =
+      !io::names_file(options, "input.data") && !options.text("input.shape").empty();
+  const std::unique_ptr<io::Source> source = io::open_source(options);
+  const std::vector<std::size_t> reduced = reduced_dimensions(options, *source);
+  if (is_shape) return scaled_shape(options, reduced.front(), factor);
+  if (reduced.front() == 0) return stream::scaled(options, factor, grow);
+  throw UsageError(
+      "reduce.over keeps the first dimension, so input.rows would add cells in a weak scaling "
+      "study: reduce the first dimension, or use generated data with input.shape");
+}
+
+std::unique_ptr<Task> open(const Options& options) {
+  return stream::open_task(options, create);
+}
+
 }  // namespace
 
 Workload reduce_workload() {
@@ -174,9 +292,9 @@ Workload reduce_workload() {
           .honours = stream::honoured_keys(),
           .data = {"input.data"},
           .sizes = {"input.count", "input.shape"},
-          .open = stream::open<Reduction>,
+          .open = open,
           .grows = {"elements"},
-          .scaled = stream::scaled};
+          .scaled = scaled};
 }
 
 }  // namespace shardstream::workloads

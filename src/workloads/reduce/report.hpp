@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/source/labels.hpp"
 #include "kernels/reduce/reduce.hpp"
@@ -23,7 +24,8 @@ using reduce::Partial;
 /// The [reduce] options.
 struct StatisticsRequest {
   std::vector<std::string> ops;
-  std::string missing;  ///< the policy
+  std::string missing;     ///< the policy
+  std::uint64_t ddof = 0;  ///< the divisor of the variance is count - ddof
 
   bool has(std::string_view op) const { return std::ranges::find(ops, op) != ops.end(); }
 };
@@ -75,7 +77,8 @@ class Values {
     std::int64_t index = reduce::no_index;
   };
 
-  Values(const Partial<Wide>& total, const Invalid& invalid) : total_(total), invalid_(invalid) {}
+  Values(const Partial<Wide>& total, const Invalid& invalid, std::uint64_t ddof)
+      : total_(total), invalid_(invalid), ddof_(static_cast<std::int64_t>(ddof)) {}
 
   Value operator[](std::string_view op) const {
     if (op == "count") return integer(total_.count);
@@ -112,7 +115,8 @@ class Values {
                              : reduce::to_double(total_.sum) / static_cast<double>(total_.count);
   }
   double variance() const {
-    return total_.count == 0 ? quiet_nan : total_.m2 / static_cast<double>(total_.count);
+    return total_.count <= ddof_ ? quiet_nan
+                                 : total_.m2 / static_cast<double>(total_.count - ddof_);
   }
   Value extreme(Wide value, std::int64_t index) const {
     if (index == reduce::no_index) return {quiet_nan, "nan"};
@@ -125,6 +129,7 @@ class Values {
 
   Partial<Wide> total_;
   Invalid invalid_;
+  std::int64_t ddof_;
 };
 
 /// The coordinates of element `index`, such as "12,34"; empty for no_index.
@@ -166,6 +171,32 @@ struct Checks {
   bool overflows;  ///< sums of finite elements have exceeded the range of double
 };
 
+/// The table of the results, which is created on first use.
+inline Table& statistics_table(Outcome& outcome) {
+  const auto found = std::ranges::find(outcome.results, "reduce", &Table::name);
+  if (found != outcome.results.end()) return *found;
+  outcome.results.push_back(Table("reduce", {{"op", ColumnType::text},
+                                             {"value", ColumnType::real},
+                                             {"exact", ColumnType::text},
+                                             {"index", ColumnType::integer},
+                                             {"position", ColumnType::text},
+                                             {"coordinates", ColumnType::text},
+                                             {"validated", ColumnType::integer},
+                                             {"max_error", ColumnType::real},
+                                             {"tolerance", ColumnType::real}}));
+  return outcome.results.back();
+}
+
+/// Throws the Error for values that are missing or NaN if reduce.missing is error. `first` is the
+/// index of the first one.
+[[noreturn]] inline void reject(const io::Source& source, std::uint64_t missing,
+                                std::int64_t first) {
+  throw Error(fmt::format(
+      "{} of {} values of {} are missing or NaN, the first at ({}): pass --reduce.missing ignore "
+      "or propagate",
+      missing, source.count(), source.name(), place(source, first)));
+}
+
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
 /// operation deviates by more than its bound. A value that overflows is named and not verified.
 /// Only the root, whose results count, reads coordinates. `warnings`: as for io::labels_of().
@@ -174,16 +205,8 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
                    const Partial<reduce::Extreme<T>>& total, const Invalid& invalid,
                    const reduce::LeafCheck& check, Checks checks, bool is_root,
                    std::vector<std::string>& warnings, Outcome& outcome) {
-  Table table("reduce", {{"op", ColumnType::text},
-                         {"value", ColumnType::real},
-                         {"exact", ColumnType::text},
-                         {"index", ColumnType::integer},
-                         {"position", ColumnType::text},
-                         {"coordinates", ColumnType::text},
-                         {"validated", ColumnType::integer},
-                         {"max_error", ColumnType::real},
-                         {"tolerance", ColumnType::real}});
-  const Values<T> values(total, invalid);
+  Table& table = statistics_table(outcome);
+  const Values<T> values(total, invalid, request.ddof);
   std::vector<std::string> overflows, coordinates(request.ops.size());
   if (is_root) {
     std::vector<std::int64_t> indices;
@@ -211,7 +234,6 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
           deviation.error, deviation.bound);
     }
   }
-  outcome.results.push_back(std::move(table));
   if (invalid.nans > 0) outcome.metrics.push_back({"nans", invalid.nans});
   if (!overflows.empty()) outcome.metrics.push_back({"overflow", join(overflows, ", ")});
   if (!checks.whole || !outcome.verdict.empty()) return;

@@ -7,11 +7,16 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "core/shard.hpp"
 #include "device/device.hpp"
+#include "io/output/dataset_file.hpp"
+#include "io/source/origin.hpp"
 #include "io/source/source.hpp"
 #include "kernels/data/generate.hpp"
 #include "pipeline/feed.hpp"
@@ -46,10 +51,11 @@ class Digest {
 /// The part of one rank in a run. The kit owns everything, and it outlives the computation's use.
 struct ShardContext {
   runtime::Runtime& runtime;
-  Range shard;                   ///< the elements of this rank
-  const pipeline::Sizes& sizes;  ///< of the batches
-  pipeline::Feed& feed;          ///< its batches, and the compute stream
-  const SampledRanges& samples;  ///< their elements are known after a pass
+  Range shard;                               ///< the elements of this rank
+  const pipeline::Sizes& sizes;              ///< of the batches
+  pipeline::Feed& feed;                      ///< its batches, and the compute stream
+  const SampledRanges& samples;              ///< their elements are known after a pass
+  std::span<const io::RangeWriter> outputs;  ///< of Computation::outputs(), in their order
 };
 
 /// The step after a pass over the data.
@@ -73,15 +79,40 @@ class Computation {
  public:
   virtual ~Computation() = default;
 
+  /// Announces the number of ranks, and the device memory that the batches of each of them leave at
+  /// least. Called before the others, besides shard_unit() and device_state({}). Throws UsageError
+  /// if the memory is too small for any plan.
+  virtual void plan(const pipeline::BatchMemory& /*memory*/, std::uint64_t /*ranks*/) {}
   /// The device memory that it needs for a shard besides the batches, and the unit in which the
   /// data is divided, which must not depend on the shard.
   virtual pipeline::DeviceState device_state(Range shard) const = 0;
-  /// The word for several units: "leaves". Empty if any element may begin a shard.
+  /// Shards are multiples of this number of elements, which is a multiple of the unit.
+  virtual std::uint64_t shard_unit() const { return device_state({}).unit; }
+  /// The word for several units of shards: "leaves". Empty if any element may begin a shard.
   virtual std::string_view unit_word() const { return {}; }
+  /// The number of passes over the data of a repetition, as far as it is known before the run.
+  virtual std::uint64_t passes() const { return 1; }
+  /// The word for several sampled ranges.
+  virtual std::string_view sample_word() const {
+    return unit_word().empty() ? "ranges" : unit_word();
+  }
+  /// What has been verified if all checks of report() have passed, in addition to the samples: the
+  /// end of a sentence, ", and ..."; may be empty.
+  virtual std::string coverage() const { return {}; }
+  /// Lines of a dry run, "name: words", on its own work.
+  virtual std::vector<std::string> description() const { return {}; }
+  /// The files of further inputs, such as weights.
+  virtual io::Origin further_inputs() const { return {}; }
+  /// A description of further inputs, which must be the same on all ranks; empty if there are none.
+  virtual std::string identity() const { return {}; }
+  /// The arrays of the result that the ranks write with ShardContext::outputs. All elements are
+  /// written by some rank before report() returns; the kit syncs them. Their dimensions and
+  /// attributes become a part of Outcome::labelled in report().
+  virtual std::vector<OutputArray> outputs() const { return {}; }
 
   /// Allocates the state. Not collective. `context` stays valid.
   virtual void allocate(const ShardContext& context) = 0;
-  /// Enqueues work before the first batch, such as clearing the state.
+  /// Enqueues work before the first batch, such as clearing the state. Collective.
   virtual void begin_pass(device::Stream&) {}
   /// Enqueues the work on a batch. The data stays valid until the work is done. Parts of sampled
   /// ranges in the batch are found with SampledRanges::visit(batch.elements, ...).

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,19 +67,26 @@ Bound bound_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::S
   return bound;
 }
 
+/// A rank of the planned machine.
+runtime::Resources planned_rank(const Options& options, measure::Machine& machine) {
+  return {.host_memory = UINT64_MAX,
+          .device_memory = machine.device_memory(options),
+          .process_memory = runtime::process_memory(machine.threads()),
+          .backend = machine.backend()};
+}
+
 /// The memory that a rank needs, as lines of text. Throws UsageError if the planned machine's
 /// device memory is too small.
 std::vector<std::string> memory_of(const Options& options, const pipeline::ShardSize& shard,
                                    const pipeline::DeviceState& state, measure::Machine& machine) {
-  const runtime::Resources planned{.host_memory = UINT64_MAX,
-                                   .device_memory = machine.device_memory(options),
-                                   .process_memory = runtime::process_memory(machine.threads()),
-                                   .backend = machine.backend()};
+  const runtime::Resources planned = planned_rank(options, machine);
   const pipeline::Sizes sizes = pipeline::choose_sizes(options, planned, shard, state);
+  const std::uint64_t own = state.fixed + ceil_div(sizes.batch, state.unit) * state.per_unit;
   std::vector<std::string> lines = {
-      fmt::format("device memory: {} of {}: {} of {}", format_size(sizes.device_bytes()),
+      fmt::format("device memory: {} of {}: {} of {}{}", format_size(sizes.device_bytes()),
                   format_size(sizes.device_limit), counted(sizes.batches, "batch"),
-                  format_size(sizes.batch * shard.of.moved()))};
+                  format_size(sizes.batch * shard.of.moved()),
+                  own > 0 ? fmt::format("; up to {} for partial results", format_size(own)) : "")};
   if (pipeline::host_memory(sizes.mode)) {
     const std::uint64_t bytes = shard.elements * shard.of.moved();
     lines.push_back(
@@ -119,23 +128,30 @@ std::vector<std::string> plan_of(const io::Source& source, const std::string& sh
 
 }  // namespace
 
-Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
+Prediction predict(const Options& options, const io::Source& source, Computation& computation,
                    measure::Machine& machine) {
   const std::uint64_t elements = source.count();
-  const std::uint64_t unit = computation.device_state({}).unit;
+  const std::uint64_t unit = computation.shard_unit();
   const Range own = shard(elements, unit, 0, machine.ranks());
   const pipeline::ShardSize size = pipeline::size_of_shard(source, own, machine.backend());
+  computation.plan(pipeline::batch_memory(options, planned_rank(options, machine), size,
+                                          computation.device_state({})),
+                   machine.ranks());
   const pipeline::Sizes pass{.mode = pipeline::mode(options), .of = size.of};
   const Bound bound = bound_of(pass.mode, size.of, source, machine);
-  const double seconds = static_cast<double>(own.count * pass.bytes_of_pass()) / bound.rate;
+  const double seconds = static_cast<double>(computation.passes()) *
+                         static_cast<double>(own.count * pass.bytes_of_pass()) / bound.rate;
   std::vector<std::string> answer =
       memory_of(options, size, computation.device_state(own), machine);
   answer.insert(
       answer.begin(),
       fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds), bound.name,
                   bound.knows_source ? "" : "; reading the source may be slower"));
+  std::vector<std::string> plan =
+      plan_of(source, shard_line(computation.unit_word(), unit, elements, size), size);
+  std::ranges::move(computation.description(), std::back_inserter(plan));
   return {.answer = std::move(answer),
-          .plan = plan_of(source, shard_line(computation.unit_word(), unit, elements, size), size),
+          .plan = std::move(plan),
           .warnings = {},
           .seconds = seconds,
           .is_minimum = true};

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,17 +75,17 @@ void describe(const ranks::Session& session, const io::Source& source, const pip
 /// One run. Every function is collective, and execute() calls each once, in this order.
 class Run {
  public:
-  Run(runtime::Runtime& runtime, io::Source& source, std::unique_ptr<Computation> computation)
+  Run(runtime::Runtime& runtime, io::Source& source, std::unique_ptr<Computation> computation,
+      std::span<const io::RangeWriter> outputs)
       : runtime_(runtime),
         session_(runtime.session),
         source_(source),
         computation_(std::move(computation)),
-        elements_(source.count()),
-        unit_(computation_->device_state({}).unit),
-        mine_(shard(elements_, unit_, static_cast<std::uint64_t>(session_.rank()),
-                    static_cast<std::uint64_t>(session_.size()))) {}
+        outputs_(outputs),
+        elements_(source.count()) {}
 
   Outcome execute() {
+    plan();
     session_.collectively([&] {
       sizes_ = pipeline::choose_sizes(runtime_.options, runtime_.resources,
                                       pipeline::size_of_shard(source_, mine_, backend()),
@@ -108,6 +109,22 @@ class Run {
   }
 
  private:
+  /// The computation gets the memory that the batches leave.
+  void plan() {
+    mine_ = shard(elements_, computation_->shard_unit(),
+                  static_cast<std::uint64_t>(session_.rank()), ranks());
+    pipeline::BatchMemory batches{};
+    session_.collectively([&] {
+      batches = pipeline::batch_memory(runtime_.options, runtime_.resources,
+                                       pipeline::size_of_shard(source_, mine_, backend()),
+                                       computation_->device_state({}));
+    });
+    batches.left = static_cast<std::uint64_t>(-session_.max(-static_cast<double>(batches.left)));
+    session_.collectively([&] { computation_->plan(batches, ranks()); });
+  }
+
+  std::uint64_t ranks() const { return static_cast<std::uint64_t>(session_.size()); }
+
   void measure_memory() {
     const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
     outcome_.ceilings = pipeline::memory_ceilings(runtime_, sizes_, mine_.count);
@@ -121,10 +138,11 @@ class Run {
   void allocate() {
     const auto span = runtime_.recorder.phase("allocate", PhaseKind::useful);
     session_.collectively([&] {
-      samples_.emplace(mine_, unit_, sizes_.of.stored);
+      const std::uint64_t unit = computation_->device_state({}).unit;
+      samples_.emplace(mine_, unit, sizes_.of.stored);
       feed_.emplace(*runtime_.device, runtime_.recorder, source_, mine_, sizes_,
                     &session_.heartbeat());
-      context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_});
+      context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_, outputs_});
       computation_->allocate(*context_);
     });
   }
@@ -210,9 +228,8 @@ class Run {
     describe_missing(missing);
     describe(cache, outcome_);
     if (outcome_.verified == Verification::passed) {
-      const std::string_view unit = computation_->unit_word();
-      outcome_.verdict = fmt::format("{} sampled {} agree with their references", samples,
-                                     unit.empty() ? "ranges" : unit);
+      outcome_.verdict = fmt::format("{} sampled {} agree with their references{}", samples,
+                                     computation_->sample_word(), computation_->coverage());
     }
     describe(session_, source_, sizes_, outcome_);
   }
@@ -231,8 +248,9 @@ class Run {
   const ranks::Session& session_;
   io::Source& source_;
   const std::unique_ptr<Computation> computation_;
-  const std::uint64_t elements_, unit_;
-  const Range mine_;
+  const std::span<const io::RangeWriter> outputs_;
+  const std::uint64_t elements_;
+  Range mine_;
   pipeline::Sizes sizes_;
   std::optional<SampledRanges> samples_;
   std::optional<ShardContext> context_;
@@ -245,23 +263,40 @@ class Run {
 class StreamTask : public Task {
  public:
   StreamTask(const Options& options, CreateComputation create)
-      : options_(options), source_(io::open_source(options)), create_(create) {
-    create_(options_, *source_);  // throws if an option is wrong
-  }
+      : options_(options),
+        source_(io::open_source(options)),
+        create_(create),
+        computation_(create_(options_, *source_)) {}
 
-  io::Origin inputs() const override { return source_->origin(); }
-  std::string identity() const override { return io::identity_of(*source_); }
-  Prediction predict(measure::Machine& machine) const override {
-    return stream::predict(options_, *source_, *create_(options_, *source_), machine);
+  io::Origin inputs() const override {
+    io::Origin origin = source_->origin();
+    io::add(origin, computation().further_inputs());
+    return origin;
   }
-  Outcome run(runtime::Runtime& runtime, const RunFiles&) override {
-    return Run(runtime, *source_, create_(options_, *source_)).execute();
+  std::string identity() const override {
+    const std::string further = computation().identity();
+    return io::identity_of(*source_) + (further.empty() ? "" : ", ") + further;
+  }
+  std::vector<OutputArray> outputs() const override { return computation().outputs(); }
+  Prediction predict(measure::Machine& machine) const override {
+    return stream::predict(options_, *source_, computation(), machine);
+  }
+  /// The run owns the computation, whose device memory must not outlive `runtime`.
+  Outcome run(runtime::Runtime& runtime, const RunFiles& files) override {
+    computation();
+    return Run(runtime, *source_, std::move(computation_), files.outputs).execute();
   }
 
  private:
+  Computation& computation() const {
+    if (!computation_) computation_ = create_(options_, *source_);
+    return *computation_;
+  }
+
   const Options& options_;
   const std::unique_ptr<io::Source> source_;
   const CreateComputation create_;
+  mutable std::unique_ptr<Computation> computation_;  // null after a run
 };
 
 }  // namespace
@@ -278,7 +313,7 @@ std::unique_ptr<Task> open_task(const Options& options, CreateComputation create
 Scaled scaled(const Options& options, double factor, std::string_view) {
   if (io::names_file(options, "input.data")) return scaled_rows(options, factor);
   if (options.text("input.shape").empty()) return scaled_count(options, "input.count", factor);
-  throw UsageError("input.shape cannot grow in a weak scaling study: pass --input.count instead");
+  return scaled_shape(options, 0, factor);
 }
 
 }  // namespace shardstream::workloads::stream

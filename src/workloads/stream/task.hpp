@@ -35,10 +35,11 @@ std::unique_ptr<Task> open(const Options& options) {
 }
 
 /// Task::predict(). The host memory of GPU nodes is unknown and not checked.
-Prediction predict(const Options& options, const io::Source& source, const Computation& computation,
+Prediction predict(const Options& options, const io::Source& source, Computation& computation,
                    measure::Machine& machine);
 
-/// Multiplies the number of elements: Workload::scaled.
+/// Multiplies the number of elements, in the first dimension if there are several:
+/// Workload::scaled.
 Scaled scaled(const Options& options, double factor, std::string_view grow);
 
 }  // namespace shardstream::workloads::stream

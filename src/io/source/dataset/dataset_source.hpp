@@ -27,6 +27,9 @@ class DatasetSource : public Source {
   const std::vector<SourceDimension>& dimensions() const final { return dimensions_; }
   const Extents& box() const final { return order_.box(); }
   Extents coordinates(std::uint64_t index) const final { return order_.coordinates(index); }
+  std::vector<ElementOrder::Block> blocks(std::uint64_t first, std::uint64_t count) const final {
+    return order_.blocks(first, count);
+  }
   const ElementOrder& order() const { return order_; }
   const std::string& access() const final { return access_; }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/error.hpp"
@@ -13,19 +12,10 @@
 namespace shardstream::io {
 namespace {
 
-/// "none" if there is no such attribute.
-std::string attribute(const Coordinates& of, const std::string& name) {
-  const auto found = std::ranges::find(of.attributes, name, [](const auto& a) { return a.first; });
-  return found == of.attributes.end() ? "none" : found->second;
-}
-
 /// The first position at which the coordinates differ.
 std::optional<std::size_t> first_difference(const Coordinates& one, const Coordinates& two) {
   const bool as_f32 = one.type == ElementType::f32 || two.type == ElementType::f32;
-  const auto equal = [&](double a, double b) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-    return a == b || (as_f32 && static_cast<float>(a) == static_cast<float>(b));
-  };
+  const auto equal = [&](double a, double b) { return are_same_coordinates(a, b, as_f32); };
   const auto [at, other] = std::ranges::mismatch(one.values, two.values, equal);
   if (at == one.values.end()) return std::nullopt;
   return static_cast<std::size_t>(at - one.values.begin());
@@ -89,7 +79,8 @@ void CoordinateCheck::note_first_dimension(const std::string& file, const Coordi
   if (first == known_.end() || !mixed_units_.empty()) return;
   const auto& [other, theirs] = first->second;
   for (const char* const name : {"units", "calendar"}) {
-    const std::string one = attribute(theirs, name), two = attribute(own, name);
+    const std::string one = attribute_of(theirs, name).value_or("none");
+    const std::string two = attribute_of(own, name).value_or("none");
     if (one == two) continue;
     mixed_units_ = fmt::format(
         "the coordinates '{}' have other {} in '{}' ({}) than in '{}' ({}), so the same number "

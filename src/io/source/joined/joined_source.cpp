@@ -70,14 +70,27 @@ std::optional<Decoding> with_open_parts(std::optional<Decoding> largest) {
                   .per_reader = largest->per_reader / 2 * 3};
 }
 
-/// The box of all parts, if each of them is numbered row by row, or else that of the first part.
+/// The order of a part's elements.
+ElementOrder order_of(const DatasetDescription& about) {
+  Selection selection;
+  for (const SourceDimension& each : about.dimensions) selection.push_back(each.axis);
+  return {std::move(selection), about.box};
+}
+
+/// The box of all parts, if each of them is numbered row by row, or else the extents that the boxes
+/// of all parts have at least.
 Extents box_of(const std::vector<SourceDimension>& dimensions,
                const std::vector<JoinedPart>& parts) {
   Extents extents;
   for (const SourceDimension& dimension : dimensions) extents.push_back(dimension.extent);
   const bool by_rows = std::ranges::all_of(
       parts, [](const JoinedPart& part) { return part.plan.about.box == part.plan.about.shape; });
-  return by_rows ? extents : parts.front().plan.about.box;
+  if (by_rows) return extents;
+  Extents box = parts.front().plan.about.box;
+  for (const JoinedPart& part : parts) {
+    for (std::size_t d = 0; d < box.size(); ++d) box[d] = std::min(box[d], part.plan.about.box[d]);
+  }
+  return box;
 }
 
 }  // namespace
@@ -189,12 +202,24 @@ std::unique_ptr<DatasetSource> JoinedSource::open_part(std::size_t number) const
 Extents JoinedSource::coordinates(std::uint64_t index) const {
   const Piece piece = pieces_of({index, 1}).at(0);
   const JoinedPart& part = parts_[piece.part];
-  const DatasetDescription& about = part.plan.about;
-  Selection selection;
-  for (const SourceDimension& each : about.dimensions) selection.push_back(each.axis);
-  Extents at = ElementOrder(std::move(selection), about.box).coordinates(piece.elements.first);
+  Extents at = order_of(part.plan.about).coordinates(piece.elements.first);
   at[0] += part.offset;
   return at;
+}
+
+std::vector<ElementOrder::Block> JoinedSource::blocks(std::uint64_t first,
+                                                      std::uint64_t count) const {
+  std::vector<ElementOrder::Block> blocks;
+  for (const Piece& piece : pieces_of({first, count})) {
+    const JoinedPart& part = parts_[piece.part];
+    for (auto& block :
+         order_of(part.plan.about).blocks(piece.elements.first, piece.elements.count)) {
+      block.start[0] += part.rows.first;
+      block.box_start[0] += part.rows.first;
+      blocks.push_back(std::move(block));
+    }
+  }
+  return blocks;
 }
 
 void JoinedSource::visit_stored(Range elements, const UseBytes& use) const {

@@ -33,6 +33,7 @@ class JoinedSource final : public Source {
   const std::vector<SourceDimension>& dimensions() const override { return dimensions_; }
   const Extents& box() const override { return box_; }
   Extents coordinates(std::uint64_t index) const override;
+  std::vector<ElementOrder::Block> blocks(std::uint64_t first, std::uint64_t count) const override;
   const std::string& access() const override { return access_; }
   std::optional<Decoding> decoding() const override { return decoding_; }
   std::optional<FileReads> file_reads() const override { return reads_; }

@@ -1,0 +1,338 @@
+// Accumulation on a GPU: a thread per accumulator.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cells/cells.hpp"
+#include "kernels/cells/dispatch.hpp"
+#include "kernels/cells/tree.hpp"
+#include "kernels/cells/walk.hpp"
+
+namespace shardstream::cells::cuda {
+
+inline constexpr unsigned threads = 128, warp = 32;
+/// Elements that a thread loads before it adds them.
+template <class T>
+inline constexpr unsigned flight = sizeof(T) == 8 ? 8 : 16;
+
+/// The accumulator of an item while its thread adds to it.
+template <class T, Set S, bool Skips>
+class ThreadAccumulator {
+ public:
+  /// An item that does not count is neither read nor written.
+  __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const Item& item,
+                               bool counts = true)
+      : args_(&args), marker_(static_cast<T>(args.choice.marker)) {
+    if (!counts) return;
+    const Layout& layout = args.layout;
+    const std::uint64_t line = (task.unit * layout.groups + item.group) * layout.lanes + item.lane;
+    first_ = args.accumulators.words + line * args.unit_cells + (item.cell - task.first_cell);
+    sums_ = Accumulator<T, S>::load(first_, args.accumulators.values);
+  }
+  __device__ void store() { sums_.store(first_, args_->accumulators.values); }
+
+  __device__ void add(T x, std::uint64_t value, std::uint64_t weight) {
+    if (Skips && is_skipped(x, args_->choice.skip, marker_)) return;
+    double w = 0;
+    if constexpr (is_weighted(S)) w = __ldg(args_->layout.weights + weight);
+    sums_.add(x, static_cast<std::int64_t>(value), w);
+  }
+
+ private:
+  const AccumulateArgs<T>* args_;
+  T marker_;
+  std::uint64_t* first_;
+  Accumulator<T, S> sums_;
+};
+
+/// Adds the elements at `place` and `count` - 1 further steps, in order.
+template <class T, class Sums>
+__device__ void add_strided(const T* elements, Place place, const Place& step, std::uint64_t count,
+                            Sums& sums) {
+  const T* x = elements + place.element;
+  std::uint64_t i = 0;
+  for (; i + flight<T> <= count; i += flight<T>) {
+    T value[flight<T>];
+#pragma unroll
+    for (unsigned f = 0; f < flight<T>; ++f) value[f] = __ldg(x + f * step.element);
+#pragma unroll
+    for (unsigned f = 0; f < flight<T>; ++f) {
+      sums.add(value[f], place.value, place.weight);
+      place.value += step.value;
+      place.weight += step.weight;
+    }
+    x += flight<T> * step.element;
+  }
+  for (; i < count; ++i) {
+    sums.add(__ldg(x), place.value, place.weight);
+    place.value += step.value;
+    place.weight += step.weight;
+    x += step.element;
+  }
+}
+
+/// Adds the elements at the listed steps, in order.
+template <class T, class Sums>
+__device__ void add_listed(const T* elements, const Walk& walk, const Steps& steps, Sums& sums) {
+  std::uint64_t i = 0;
+  for (; i + flight<T> <= steps.count; i += flight<T>) {
+    T value[flight<T>];
+    std::uint64_t index[flight<T>];
+#pragma unroll
+    for (unsigned f = 0; f < flight<T>; ++f) index[f] = steps[i + f];
+#pragma unroll
+    for (unsigned f = 0; f < flight<T>; ++f) value[f] = __ldg(elements + walk.at(index[f]).element);
+#pragma unroll
+    for (unsigned f = 0; f < flight<T>; ++f) {
+      const Place place = walk.at(index[f]);
+      sums.add(value[f], place.value, place.weight);
+    }
+  }
+  for (; i < steps.count; ++i) {
+    const Place place = walk.at(steps[i]);
+    sums.add(__ldg(elements + place.element), place.value, place.weight);
+  }
+}
+
+/// One thread per item. Neighbouring threads read neighbouring elements if the innermost axis is
+/// kept, or has lanes.
+template <class T, Set S, bool Skips>
+__global__ void __launch_bounds__(threads, 3)
+    accumulate_items(const __grid_constant__ AccumulateArgs<T> args) {
+  const Layout& layout = args.layout;
+  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
+    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
+    const std::uint64_t items = item_count(layout, task.extent.counts());
+    const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
+    if (number >= items) continue;
+    const Item item(layout, task, number);
+    if (!is_in(args.cells, item.cell)) continue;
+    ThreadAccumulator<T, S, Skips> sums(args, task, item);
+    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+      Walk walk;
+      if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item)) continue;
+      const Steps steps =
+          steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count);
+      if (steps.count == 0) continue;
+      const Place step{steps.step * walk.inner_step.element, steps.step * walk.inner_step.value,
+                       steps.step * walk.inner_step.weight};
+      do {
+        if (steps.list != nullptr) {
+          add_listed(args.elements, walk, steps, sums);
+        } else {
+          add_strided(args.elements, walk.at(steps.first), step, steps.count, sums);
+        }
+      } while (walk.next());
+    }
+    sums.store();
+  }
+}
+
+/// The accumulators of all groups of an item, one of which is in registers.
+template <class T, Set S, bool Skips>
+class GroupAccumulators {
+ public:
+  __device__ GroupAccumulators(const AccumulateArgs<T>& args, const Task& task, const Item& item)
+      : args_(args), task_(task), item_(item) {}
+  __device__ ~GroupAccumulators() {
+    if (current_ >= 0) sums_.store();
+  }
+  /// Goes to the group of an index. Returns whether it has one.
+  __device__ bool enter(std::uint64_t index) {
+    const std::int32_t group = __ldg(args_.layout.group_of + index);
+    if (group < 0) return false;
+    if (group == current_) return true;
+    if (current_ >= 0) sums_.store();
+    current_ = group;
+    item_.group = static_cast<std::uint64_t>(group);
+    sums_ = Sums(args_, task_, item_);
+    return true;
+  }
+  __device__ auto& sums() { return sums_; }
+
+ private:
+  using Sums = ThreadAccumulator<T, S, Skips>;
+
+  const AccumulateArgs<T>& args_;
+  const Task& task_;
+  Item item_;
+  std::int32_t current_ = -1;
+  Sums sums_{args_, task_, item_, false};
+};
+
+/// One thread for all groups of an item, in the order of storage.
+template <class T, Set S, bool Skips>
+__global__ void __launch_bounds__(threads, 3)
+    accumulate_groups(const __grid_constant__ AccumulateArgs<T> args) {
+  const Layout& layout = args.layout;
+  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
+    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
+    const std::uint64_t items = item_count(layout, task.extent.counts()) / layout.groups;
+    const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
+    if (number >= items) continue;
+    const Item item(layout, task, number);
+    if (!is_in(args.cells, item.cell)) continue;
+    GroupAccumulators<T, S, Skips> groups(args, task, item);
+    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+      Walk walk;
+      if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item, true)) continue;
+      const bool is_inner = walk.innermost == layout.group_axis;
+      const Steps steps =
+          is_inner ? every(walk.inner_first, walk.inner_first + walk.inner_count, 1, 0)
+                   : steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count);
+      const Place step{steps.step * walk.inner_step.element, steps.step * walk.inner_step.value,
+                       steps.step * walk.inner_step.weight};
+      do {
+        if (is_inner) {
+          for (std::uint64_t i = 0; i < steps.count; ++i) {
+            if (!groups.enter(steps[i])) continue;
+            const Place place = walk.at(steps[i]);
+            groups.sums().add(__ldg(args.elements + place.element), place.value, place.weight);
+          }
+        } else if (groups.enter(walk.grouped)) {
+          add_strided(args.elements, walk.at(steps.first), step, steps.count, groups.sums());
+        }
+      } while (walk.next());
+    }
+  }
+}
+
+/// Where a row of 32 elements is, and which of them belong to the item.
+struct RowPart {
+  std::uint64_t element;  ///< position of the row's first element, which may not exist
+  unsigned begin, end;    ///< of the 32
+};
+
+/// Rows of 32 elements, one for each thread of a warp, in shared memory. The threads of the warp
+/// read each row together, so that neighbouring threads read neighbouring elements.
+template <class T>
+class WarpRows {
+ public:
+  /// Copies the rows of all threads. Called by the whole warp.
+  __device__ void copy(const T* elements, const RowPart& own) {
+    const unsigned lane = threadIdx.x % warp;
+    const std::uint64_t first = __shfl_sync(all, own.element, 0);
+    const std::uint64_t step = __shfl_sync(all, own.element, 1) - first;
+    const bool is_usual = own.begin == 0 && own.end == warp && own.element == first + lane * step;
+    if (__all_sync(all, is_usual)) {
+      copy_rows(lane, [&](unsigned i) { return __ldg(elements + (first + lane) + i * step); });
+    } else {
+      parts_[lane] = own;
+      __syncwarp();
+      copy_rows(lane, [&](unsigned i) {
+        const RowPart part = parts_[i];
+        const bool exists = part.begin <= lane && lane < part.end;
+        return exists ? __ldg(elements + (part.element + lane)) : T{};
+      });
+    }
+    __syncwarp();
+  }
+  __device__ T operator[](unsigned i) const { return rows_[threadIdx.x % warp][i]; }
+
+ private:
+  static constexpr unsigned all = 0xffffffffu;
+  static constexpr unsigned pitch = warp + (sizeof(T) == 8 ? 1 : 4 / sizeof(T));
+  static constexpr unsigned at_once = sizeof(T) == 8 ? 16 : 32;
+
+  template <class Load>
+  __device__ void copy_rows(unsigned lane, const Load& load) {
+    for (unsigned first = 0; first < warp; first += at_once) {
+      T value[at_once];
+#pragma unroll
+      for (unsigned i = 0; i < at_once; ++i) value[i] = load(first + i);
+#pragma unroll
+      for (unsigned i = 0; i < at_once; ++i) rows_[first + i][lane] = value[i];
+    }
+  }
+
+  T rows_[warp][pitch];
+  RowPart parts_[warp];
+};
+
+/// Adds the own row of a thread.
+template <class T, class Sums>
+__device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Walk& walk,
+                        std::uint64_t from, Sums& sums) {
+  Place place = walk.at(from + part.begin);
+  const auto add = [&](unsigned i) {
+    sums.add(rows[i], place.value, place.weight);
+    place.value += walk.inner_step.value;
+    place.weight += walk.inner_step.weight;
+  };
+  if (part.begin == 0 && part.end == warp) {
+#pragma unroll 8
+    for (unsigned i = 0; i < warp; ++i) add(i);
+  } else {
+    for (unsigned i = part.begin; i < part.end; ++i) add(i);
+  }
+}
+
+/// One thread per item, if the innermost axis is reduced.
+template <class T, Set S, bool Skips>
+__global__ void __launch_bounds__(threads, 3)
+    accumulate_rows(const __grid_constant__ AccumulateArgs<T> args) {
+  __shared__ WarpRows<T> rows_of_warps[threads / warp];
+  WarpRows<T>& rows = rows_of_warps[threadIdx.x / warp];
+  const Layout& layout = args.layout;
+  const unsigned lane = threadIdx.x % warp;
+  const bool has_lanes = layout.run() > 1;
+  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
+    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
+    const std::uint64_t items = item_count(layout, task.extent.counts());
+    const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
+    if (number - lane >= items) continue;  // the whole warp
+    const Item item(layout, task, number < items ? number : items - 1);
+    const bool counts = number < items && is_in(args.cells, item.cell);
+    ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
+    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+      Walk walk;
+      // Items may differ in the number of steps along outer axes.
+      bool more = walk.begin(layout, args.blocks + b * block_words(layout.axes), item) && counts;
+      const std::uint64_t last = walk.inner_first + walk.inner_count;
+      while (__any_sync(0xffffffffu, more)) {
+        const Steps runs = !more ? Steps{}
+                                 : every(walk.inner_first / row_run, (last + row_run - 1) / row_run,
+                                         has_lanes ? layout.lanes : 1, has_lanes ? item.lane : 0);
+        for (std::uint64_t r = 0; __any_sync(0xffffffffu, r < runs.count); ++r) {
+          const std::uint64_t from = runs[r] * row_run;
+          RowPart part{0, 0, 0};
+          if (r < runs.count) {
+            part.element = walk.place.element + (from - walk.inner_first) * walk.inner_step.element;
+            part.begin =
+                static_cast<unsigned>(from < walk.inner_first ? walk.inner_first - from : 0);
+            part.end = static_cast<unsigned>(last - from < row_run ? last - from : row_run);
+          }
+          rows.copy(args.elements, part);
+          add_row(rows, part, walk, from, sums);
+          __syncwarp();
+        }
+        more = more && walk.next();
+      }
+    }
+    if (counts) sums.store();
+  }
+}
+
+template <class T>
+void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
+  if (args.task_count == 0 || args.max_items == 0) return;
+  constexpr std::uint64_t max_y = 65535;
+  const dim3 grid(static_cast<unsigned>((args.max_items + threads - 1) / threads),
+                  static_cast<unsigned>(args.task_count < max_y ? args.task_count : max_y));
+  const auto launch = [&](auto set, auto skips) {
+    if (args.layout.group_axis != no_axis && !args.layout.has_lanes_of_groups()) {
+      accumulate_groups<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+    } else if (args.layout.by_rows) {
+      accumulate_rows<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+    } else {
+      accumulate_items<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+    }
+  };
+  with_set(args.choice.set, [&](auto set) {
+    if (args.choice.skip == Skip::none) return launch(set, std::false_type{});
+    launch(set, std::true_type{});
+  });
+}
+
+}  // namespace shardstream::cells::cuda

@@ -1,0 +1,225 @@
+// Statistics for each cell of an array: the values of a cell are those at one place of the kept
+// dimensions, along all reduced dimensions.
+//
+// Adjacent dimensions that are treated alike form one axis. The values of a cell are divided into
+// lanes by their index along one reduced axis, so that few cells keep many threads at work. Each
+// lane adds its values in the order of storage. Lanes are joined as one binary tree, and units,
+// which are ranges of elements, as another one (moments.hpp). Lanes and units depend only on the
+// data, so the bits do not depend on batches, backends or ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cells/moments.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::cells {
+
+inline constexpr unsigned max_axes = 8;
+inline constexpr unsigned no_axis = max_axes;
+
+struct Axis {
+  bool is_kept;
+  /// The steps of an index along this axis in the number of the cell (if it is kept), in the number
+  /// of the value within its cell (if it is reduced), and in the weights; otherwise 0.
+  std::uint64_t cell_step, value_step, weight_step;
+};
+
+/// How elements belong to cells, groups and lanes.
+struct Layout {
+  unsigned axes = 0;
+  Axis axis[max_axes] = {};
+  unsigned lane_axis = no_axis;  ///< a reduced axis, if there are several lanes
+  std::uint64_t lanes = 1;       ///< a power of two
+  /// Whether the innermost axis is reduced and long, and has no groups. Threads of a GPU then read
+  /// it through shared memory, row_run elements of 32 cells or lanes at a time.
+  bool by_rows = false;
+  unsigned group_axis = no_axis;  ///< a reduced axis, if there are groups
+  std::uint64_t groups = 1;
+  /// In device memory: the indices along the group axis, group by group and ascending within a
+  /// group, and for each group, the position of its first one; `groups` + 1 entries.
+  const std::uint64_t* steps = nullptr;
+  const std::uint64_t* first_step = nullptr;
+  const std::int32_t* group_of = nullptr;  ///< likewise: the group of each index, or -1
+  const double* weights = nullptr;         ///< in device memory; null without weights
+
+  /// Whether the lanes are those of the group axis. If there are groups and they are not, a thread
+  /// of a GPU goes through all groups of a cell.
+  constexpr bool has_lanes_of_groups() const {
+    return group_axis != no_axis && lane_axis == group_axis;
+  }
+
+  /// The lane of index i along the lane axis is i / run() mod lanes. If the lane axis has groups,
+  /// it is j mod lanes for the j-th index of a group.
+  constexpr std::uint64_t run() const;
+};
+
+/// Elements of a row that belong to one lane.
+inline constexpr std::uint64_t row_run = 32;
+
+constexpr std::uint64_t Layout::run() const {
+  return by_rows && lane_axis == axes - 1 ? row_run : 1;
+}
+
+/// A block of elements as words: the position of its first element in the batch, then for each axis
+/// the first index, then for each axis the number of indices. A block is dense and row-major.
+constexpr std::uint64_t block_words(unsigned axes) {
+  return 1 + 2 * std::uint64_t{axes};
+}
+
+/// Blocks of one unit that share cells, as words: the number of the unit's accumulators, the number
+/// of the unit's first cell, the first block and the one after the last, and then for each axis the
+/// first index and the number of indices of all blocks together. Tasks of a launch that have
+/// accumulators in common have no cells in common.
+constexpr std::uint64_t task_words(unsigned axes) {
+  return 4 + 2 * std::uint64_t{axes};
+}
+
+/// Numbers of cells.
+struct CellRange {
+  std::uint64_t first, count;
+};
+
+/// Arrays of Accumulator or Moments: word w of value v is at `words` + w * `values` + v.
+struct States {
+  std::uint64_t* words;
+  std::uint64_t values;
+};
+
+/// A choice of statistics.
+struct Choice {
+  Set set = Set::sum;
+  Skip skip = Skip::none;
+  std::int64_t marker = 0;  ///< the integer that stands for a missing value
+};
+
+/// Adds the values of a batch to their accumulators. All pointers are to device memory. The
+/// accumulator of a cell is number ((unit * groups + group) * lanes + lane) * unit_cells + cell -
+/// first cell of the unit.
+template <class T>
+struct AccumulateArgs {
+  const T* elements;
+  const std::uint64_t *blocks, *tasks;  ///< words of all blocks, and of the first task
+  std::uint64_t task_count;
+  std::uint64_t max_items;  ///< the maximum of item_count() of the tasks
+  Layout layout;
+  States accumulators;
+  std::uint64_t unit_cells;
+  CellRange cells;  ///< other cells are left out
+  Choice choice;
+};
+
+/// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
+/// `extents` has the number of indices of each axis.
+constexpr std::uint64_t item_count(const Layout& layout, const std::uint64_t* extents) {
+  std::uint64_t items = layout.groups * layout.lanes;
+  for (unsigned a = 0; a < layout.axes; ++a) {
+    if (layout.axis[a].is_kept) items *= extents[a];
+  }
+  return items;
+}
+
+/// Turns the accumulators of `units` units into moments, joins the lanes, and clears the
+/// accumulators. The moments of a cell are number (unit * groups + group) * unit_cells + cell.
+template <class T>
+struct JoinLanesArgs {
+  States accumulators, moments;
+  std::uint64_t first_unit, units, unit_slots;  ///< unit u is at number u mod unit_slots
+  std::uint64_t groups, lanes, unit_cells;
+  Set set;
+};
+
+/// Makes accumulators empty.
+template <class T>
+struct ClearArgs {
+  States accumulators;
+  Set set;
+};
+
+/// A node of the binary tree over units: units [first, first + 2^level).
+struct Node {
+  std::uint64_t first, level;
+
+  /// Whether `other` is the right sibling of this node.
+  constexpr bool precedes(const Node& other) const {
+    const std::uint64_t width = std::uint64_t{1} << level;
+    return level == other.level && first % (2 * width) == 0 && first + width == other.first;
+  }
+};
+
+/// A node on the stack, and the cells that it has.
+struct FoldNode {
+  Node place;
+  CellRange cells;
+};
+
+/// Appends items, which are units or nodes, to a stack of nodes, from left to right, and joins
+/// siblings, for some of the cells: at least those of the items and of the nodes that are joined,
+/// except the lowest one. The moments of a cell of node n on the stack are number (n * groups +
+/// group) * node_cells.count + cell - node_cells.first. The cells of neighbouring items overlap or
+/// are neighbours.
+template <class T>
+struct FoldArgs {
+  static constexpr unsigned max_depth = 32;
+
+  States nodes;
+  CellRange node_cells;  ///< for which the nodes have memory
+  CellRange cells;       ///< that are folded
+  std::uint64_t groups;
+  unsigned kept;              ///< nodes at the bottom of the stack that stay as they are
+  unsigned depth;             ///< of the stack before
+  FoldNode stack[max_depth];  ///< these nodes
+  /// The moments of the items, or, if `takes_accumulators`, accumulators without lanes, which are
+  /// cleared. Those of item i are number (item_slots[i] * groups + group) *
+  /// item_cells + cell - item_ranges[i].first.
+  States items;
+  std::uint64_t first_item, item_count, item_cells;
+  /// In device memory, by the number of the item: its place, its cells, and its slot.
+  const Node* item_places;
+  const CellRange* item_ranges;
+  const std::uint64_t* item_slots;
+  bool takes_accumulators;
+  /// Whether all nodes are then joined into roots. The root of an output has its number.
+  bool to_root;
+  States roots;
+  Set set;
+};
+
+/// Copies the moments of some outputs of a rank's nodes for every other rank, to be exchanged.
+/// Those of output o of node n for rank r are number ((r * max_nodes + n) * words + w) * tile + o -
+/// first of the rank's range, with w for each word. Outputs are numbered group * cells + cell.
+template <class T>
+struct PackArgs {
+  States nodes;
+  std::uint64_t depth, max_nodes;         ///< of this rank, and the maximum of all ranks
+  CellRange node_cells;                   ///< for which the nodes have memory
+  CellRange has[FoldArgs<T>::max_depth];  ///< the cells of each node
+  std::uint64_t cells, groups;
+  const CellRange* outputs;  ///< in device memory: the outputs of each rank, up to `tile` of them
+  std::uint64_t ranks, tile;
+  std::uint64_t* packed;
+  Set set;
+};
+
+template <class T>
+struct Kernels {
+  static Kernel<AccumulateArgs<T>> accumulate();
+  static Kernel<JoinLanesArgs<T>> join_lanes();
+  static Kernel<ClearArgs<T>> clear();
+  static Kernel<FoldArgs<T>> fold();
+  static Kernel<PackArgs<T>> pack();
+};
+
+/// Each launcher enqueues one kernel and does not wait.
+namespace cuda {
+template <class T>
+struct Launchers {
+  static void accumulate(const AccumulateArgs<T>& args, CudaStream stream);
+  static void join_lanes(const JoinLanesArgs<T>& args, CudaStream stream);
+  static void clear(const ClearArgs<T>& args, CudaStream stream);
+  static void fold(const FoldArgs<T>& args, CudaStream stream);
+  static void pack(const PackArgs<T>& args, CudaStream stream);
+};
+}  // namespace cuda
+
+}  // namespace shardstream::cells

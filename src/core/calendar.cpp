@@ -1,0 +1,318 @@
+#include "core/calendar.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <initializer_list>
+#include <iterator>
+#include <tuple>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace shardstream {
+namespace {
+
+constexpr std::int64_t second = 1'000'000, minute = 60 * second, hour = 60 * minute,
+                       day = 24 * hour;  // in microseconds
+
+struct CalendarName {
+  std::string_view name;
+  Calendar calendar;
+};
+/// The first name of each calendar is the one in messages.
+constexpr CalendarName names[] = {{"standard", Calendar::standard},
+                                  {"gregorian", Calendar::standard},
+                                  {"proleptic_gregorian", Calendar::proleptic_gregorian},
+                                  {"julian", Calendar::julian},
+                                  {"noleap", Calendar::noleap},
+                                  {"365_day", Calendar::noleap},
+                                  {"all_leap", Calendar::all_leap},
+                                  {"366_day", Calendar::all_leap},
+                                  {"360_day", Calendar::days_360}};
+
+std::string_view name_of(Calendar calendar) {
+  return std::ranges::find(names, calendar, &CalendarName::calendar)->name;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string made;
+  std::ranges::transform(text, std::back_inserter(made), lower);
+  return made;
+}
+
+constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+bool has_year_zero(Calendar calendar) {
+  return calendar != Calendar::standard && calendar != Calendar::julian;
+}
+
+/// The days before year `y`, which begins in March, so that a leap day is its last one. Years are
+/// astronomical: the year 0 precedes the year 1. Not for standard and days_360.
+constexpr std::int64_t days_before_year(Calendar calendar, std::int64_t y) {
+  switch (calendar) {
+    case Calendar::noleap:
+      return 365 * y;
+    case Calendar::all_leap:
+      return 366 * y;
+    case Calendar::julian:
+      return 365 * y + floor_div(y, 4);
+    default:
+      return 365 * y + floor_div(y, 4) - floor_div(y, 100) + floor_div(y, 400);
+  }
+}
+
+/// The days from 1 March to the first day of a month; months are counted from March = 0.
+constexpr std::int64_t days_before_month(std::int64_t month) {
+  return (153 * month + 2) / 5;
+}
+
+/// The number of a day in a calendar with only one rule for leap years.
+constexpr std::int64_t number_by_rule(Calendar calendar, const Date& date) {
+  if (calendar == Calendar::days_360) {
+    return (date.year * 12 + date.month - 1) * 30 + date.day - 1;
+  }
+  const std::int64_t year = date.year - (date.month < 3 ? 1 : 0);
+  return days_before_year(calendar, year) + days_before_month((date.month + 9) % 12) + date.day - 1;
+}
+
+Date date_by_rule(Calendar calendar, std::int64_t number) {
+  if (calendar == Calendar::days_360) {
+    const std::int64_t month = floor_div(number, 30), year = floor_div(month, 12);
+    return {year, static_cast<int>(month - 12 * year) + 1,
+            static_cast<int>(number - 30 * month) + 1};
+  }
+  std::int64_t year = floor_div(number, 366);  // this year or an earlier one
+  if (number < 0) year = floor_div(number, 365);
+  while (days_before_year(calendar, year + 1) <= number) {
+    year += std::max<std::int64_t>((number - days_before_year(calendar, year + 1)) / 366, 1);
+  }
+  const std::int64_t in_year = number - days_before_year(calendar, year);
+  const std::int64_t month = (5 * in_year + 2) / 153;
+  return {year + (month >= 10 ? 1 : 0), static_cast<int>((month + 2) % 12) + 1,
+          static_cast<int>(in_year - days_before_month(month)) + 1};
+}
+
+/// The first Gregorian day of the standard calendar. The Julian numbers of days before it become
+/// Gregorian ones by `julian_lead`.
+constexpr Date first_gregorian{1582, 10, 15}, last_julian{1582, 10, 4};
+constexpr std::int64_t gregorian_start =
+    number_by_rule(Calendar::proleptic_gregorian, first_gregorian);
+constexpr std::int64_t julian_lead =
+    number_by_rule(Calendar::julian, last_julian) + 1 - gregorian_start;
+
+bool is_before(const Date& a, const Date& b) {
+  return std::tuple(a.year, a.month, a.day) < std::tuple(b.year, b.month, b.day);
+}
+
+/// Of an astronomical year.
+std::int64_t number_of(Calendar calendar, const Date& date) {
+  if (calendar != Calendar::standard) return number_by_rule(calendar, date);
+  return is_before(date, first_gregorian) ? number_by_rule(Calendar::julian, date) - julian_lead
+                                          : number_by_rule(Calendar::proleptic_gregorian, date);
+}
+
+Date date_of(Calendar calendar, std::int64_t number) {
+  if (calendar != Calendar::standard) return date_by_rule(calendar, number);
+  return number < gregorian_start ? date_by_rule(Calendar::julian, number + julian_lead)
+                                  : date_by_rule(Calendar::proleptic_gregorian, number);
+}
+
+/// Reads the reference of a unit from left to right.
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& units) : rest_(text), units_(units) {}
+
+  bool is_at_end() const { return rest_.empty(); }
+  bool is_at_digit() const { return !rest_.empty() && std::isdigit(byte()) != 0; }
+  bool skip(std::string_view text) {
+    const bool found = rest_.starts_with(text);
+    if (found) rest_.remove_prefix(text.size());
+    return found;
+  }
+  /// Skips spaces, and returns whether there were some.
+  bool skip_spaces() {
+    bool found = false;
+    while (skip(" ")) found = true;
+    return found;
+  }
+  std::string_view digits(std::size_t max) {
+    std::size_t count = 0;
+    while (count < rest_.size() && count < max &&
+           std::isdigit(static_cast<unsigned char>(rest_[count])) != 0) {
+      ++count;
+    }
+    const std::string_view found = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return found;
+  }
+  std::int64_t number(std::size_t max_digits) {
+    const std::string_view text = digits(max_digits);
+    if (text.empty() || is_at_digit()) fail();
+    return value_of(text);
+  }
+  static std::int64_t value_of(std::string_view digits) {
+    std::int64_t value = 0;
+    for (const char c : digits) value = value * 10 + (c - '0');
+    return value;
+  }
+
+  [[noreturn]] void fail() const {
+    throw UsageError(
+        fmt::format("the units {} are no time since a date: write them as 'days since 1950-01-01'",
+                    excerpt(units_)));
+  }
+
+ private:
+  unsigned char byte() const { return static_cast<unsigned char>(rest_.front()); }
+
+  std::string_view rest_;
+  const std::string& units_;
+};
+
+Date read_date(Reader& reader) {
+  Date date{0, 1, 1};
+  const bool is_negative = reader.skip("-");
+  if (!is_negative) reader.skip("+");
+  date.year = reader.number(6) * (is_negative ? -1 : 1);
+  if (reader.skip("-")) {
+    date.month = static_cast<int>(reader.number(2));
+    if (reader.skip("-")) date.day = static_cast<int>(reader.number(2));
+  }
+  return date;
+}
+
+/// The microseconds since midnight; 0 if there is no time.
+std::int64_t read_time(Reader& reader) {
+  if (!reader.is_at_digit()) return 0;
+  const std::int64_t hours = reader.number(2);
+  std::int64_t minutes = 0, seconds = 0, microseconds = 0;
+  if (reader.skip(":")) {
+    minutes = reader.number(2);
+    if (reader.skip(":")) seconds = reader.number(2);
+    if (reader.skip(".")) {
+      std::string fraction(reader.digits(18));
+      fraction.resize(6, '0');
+      microseconds = Reader::value_of(fraction);
+    }
+  }
+  if (hours > 23 || minutes > 59 || seconds > 59) reader.fail();
+  return hours * hour + minutes * minute + seconds * second + microseconds;
+}
+
+/// The microseconds by which local time is ahead of UTC.
+std::int64_t read_zone(Reader& reader) {
+  for (const char* const utc : {"utc", "gmt", "z"}) {
+    if (reader.skip(utc)) return 0;
+  }
+  const bool is_behind = reader.skip("-");
+  if (!is_behind && !reader.skip("+")) return 0;
+  const std::string_view digits = reader.digits(4);
+  if (digits.empty()) reader.fail();
+  const std::size_t of_hours = digits.size() <= 2 ? digits.size() : digits.size() - 2;
+  std::int64_t hours = Reader::value_of(digits.substr(0, of_hours));
+  std::int64_t minutes = Reader::value_of(digits.substr(of_hours));
+  if (of_hours == digits.size() && reader.skip(":")) minutes = reader.number(2);
+  if (hours > 23 || minutes > 59) reader.fail();
+  return (hours * hour + minutes * minute) * (is_behind ? -1 : 1);
+}
+
+/// The microseconds of a unit; 0 if it is none.
+std::int64_t unit_named(std::string_view name, Calendar calendar) {
+  struct Unit {
+    std::int64_t microseconds;
+    std::initializer_list<std::string_view> names;
+  };
+  const Unit units[] = {
+      {1, {"microseconds", "microsecond", "microsec", "microsecs"}},
+      {1000, {"milliseconds", "millisecond", "millisec", "millisecs", "msec", "msecs", "ms"}},
+      {second, {"seconds", "second", "sec", "secs", "s"}},
+      {minute, {"minutes", "minute", "min", "mins"}},
+      {hour, {"hours", "hour", "hr", "hrs", "h"}},
+      {day, {"days", "day", "d"}}};
+  for (const Unit& unit : units) {
+    if (std::ranges::find(unit.names, name) != unit.names.end()) return unit.microseconds;
+  }
+  if (name != "months" && name != "month" && name != "years" && name != "year") return 0;
+  if (calendar == Calendar::days_360 && name.starts_with("month")) return 30 * day;
+  throw UsageError(fmt::format(
+      "the unit '{}' has no fixed length in the calendar {}: convert the coordinates to days", name,
+      name_of(calendar)));
+}
+
+/// Throws UsageError unless the calendar has the date.
+void expect_date(const Date& date, Calendar calendar, const std::string& units) {
+  if (date.year == 0 && !has_year_zero(calendar)) {
+    throw UsageError(
+        fmt::format("the units {} begin in the year 0, which the calendar {} does not have: give "
+                    "the coordinates another calendar, such as proleptic_gregorian",
+                    excerpt(units), name_of(calendar)));
+  }
+  Date astronomical = date;
+  if (date.year < 0 && !has_year_zero(calendar)) ++astronomical.year;
+  const bool is_possible = date.month >= 1 && date.month <= 12 && date.day >= 1 && date.day <= 31;
+  if (is_possible && date_of(calendar, number_of(calendar, astronomical)) == astronomical) return;
+  throw UsageError(
+      fmt::format("the calendar {} has no date {}-{:02}-{:02}, where the units {} begin",
+                  name_of(calendar), date.year, date.month, date.day, excerpt(units)));
+}
+
+}  // namespace
+
+Calendar calendar_named(std::string_view name) {
+  const std::string wanted = lower_case(trim(name));
+  if (wanted.empty()) return Calendar::standard;
+  const auto* const found = std::ranges::find(names, wanted, &CalendarName::name);
+  if (found != std::end(names)) return found->calendar;
+  std::vector<std::string_view> known;
+  for (const CalendarName& each : names) known.push_back(each.name);
+  throw UsageError(
+      fmt::format("the calendar {} is unknown: known are {}", excerpt(name), join_and(known)));
+}
+
+TimeUnit::TimeUnit(const std::string& units, Calendar calendar)
+    : units_(units), calendar_(calendar) {
+  const std::string text = lower_case(trim(units));
+  const std::string_view view = text;
+  const auto since = view.find(" since ");
+  const std::string_view name = trim(view.substr(0, std::min(since, view.size())));
+  Reader reader(since == view.npos ? "" : trim(view.substr(since + 7)), units_);
+  if (since == view.npos) reader.fail();
+  unit_ = unit_named(name, calendar);
+  if (unit_ == 0) reader.fail();
+  Date date = read_date(reader);
+  if (!reader.skip("t")) reader.skip_spaces();
+  std::int64_t start = read_time(reader);
+  reader.skip_spaces();
+  start -= read_zone(reader);
+  if (!reader.is_at_end()) reader.fail();
+  expect_date(date, calendar, units_);
+  if (date.year < 0 && !has_year_zero(calendar)) ++date.year;
+  first_day_ = number_of(calendar, date) + floor_div(start, day);
+  start_ = start - floor_div(start, day) * day;
+}
+
+Date TimeUnit::date(double value) const {
+  constexpr double max = 0x1p62;  // microseconds
+  if (!std::isfinite(value)) {
+    throw UsageError(
+        fmt::format("{} is no time: select other coordinates, or correct them", value));
+  }
+  if (std::abs(value) > max / static_cast<double>(unit_)) {
+    throw UsageError(fmt::format("{} {} are too far away for a date: check the coordinates", value,
+                                 excerpt(units_)));
+  }
+  const double whole = std::floor(value);
+  const std::int64_t time = start_ + static_cast<std::int64_t>(whole) * unit_ +
+                            std::llround((value - whole) * static_cast<double>(unit_));
+  Date date = date_of(calendar_, first_day_ + floor_div(time, day));
+  if (date.year <= 0 && !has_year_zero(calendar_)) --date.year;
+  return date;
+}
+
+}  // namespace shardstream

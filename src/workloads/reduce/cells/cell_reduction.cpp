@@ -1,0 +1,378 @@
+#include "workloads/reduce/cells/cell_reduction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "workloads/reduce/cells/check.hpp"
+#include "workloads/reduce/cells/exchange.hpp"
+#include "workloads/reduce/cells/groups.hpp"
+#include "workloads/reduce/cells/memory.hpp"
+#include "workloads/reduce/cells/report.hpp"
+#include "workloads/reduce/cells/shard_cells.hpp"
+#include "workloads/reduce/cells/weights.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// The values that do not count. With `error`, they are left out, so that the counts tell whether
+/// there are any.
+template <class T>
+cells::Choice choice_of(const std::string& missing, const io::Source& source, cells::Set set) {
+  const bool declared = source.declares_missing();
+  cells::Choice choice{.set = set};
+  if (declared) choice.skip = cells::Skip::missing;
+  if constexpr (std::floating_point<T>) {
+    if (missing == "ignore" || missing == "error") choice.skip = cells::Skip::nans;
+  } else if (declared) {
+    choice.marker =
+        static_cast<std::int64_t>(static_cast<T>(source.conversions().front().missing_element));
+  }
+  return choice;
+}
+
+CellDimensions dimensions_of(const CellRequest& request, const std::optional<CellGroups>& groups,
+                             const std::optional<CellWeights>& weights) {
+  CellDimensions dimensions{.reduced = request.reduced};
+  if (groups) {
+    dimensions.grouped = groups->dimension;
+    dimensions.groups = groups->count();
+  }
+  if (weights) dimensions.weighted = weights->dimensions;
+  return dimensions;
+}
+
+/// The steps of each group, and the position of the first one of each group.
+struct GroupSteps {
+  std::vector<std::uint64_t> steps, first;
+
+  explicit GroupSteps(const CellGroups& groups) : first(groups.count() + 1, 0) {
+    for (const std::int32_t group : groups.group_of) {
+      if (group >= 0) ++first[static_cast<std::size_t>(group) + 1];
+    }
+    for (std::size_t g = 1; g < first.size(); ++g) first[g] += first[g - 1];
+    steps.resize(first.back());
+    std::vector<std::uint64_t> next(first.begin(), first.end() - 1);
+    for (std::size_t i = 0; i < groups.group_of.size(); ++i) {
+      const std::int32_t group = groups.group_of[i];
+      if (group >= 0) steps[next[static_cast<std::size_t>(group)]++] = i;
+    }
+  }
+};
+
+/// The Computation. It makes a pass over the data for each range of cells that fits into the
+/// device memory.
+template <class T>
+class CellReduction final : public stream::Computation {
+ public:
+  CellReduction(const Options& options, const io::Source& source, const CellRequest& request)
+      : source_(source),
+        request_(request),
+        missing_(options.text("reduce.missing")),
+        groups_(open_groups(options, source, request.reduced)),
+        weights_(open_weights(options, source, request.reduced)),
+        rules_{.ddof = options.count("reduce.ddof"),
+               .is_weighted = weights_.has_value(),
+               .propagates = missing_ == "propagate"},
+        plan_(source, dimensions_of(request, groups_, weights_), request.unit),
+        choice_(choice_of<T>(missing_, source, set_of(request.ops, weights_.has_value()))) {
+    reject_operations();
+  }
+
+  /// Chooses as few passes as the memory allows, and then as many units at a time.
+  void plan(const pipeline::BatchMemory& batches, std::uint64_t ranks) override {
+    const std::uint64_t device_memory = batches.left;
+    rank_nodes_.emplace(plan_, source_.count(), ranks);
+    box_cells_ = box_cells(device_memory);
+    for (passes_ = 1;; passes_ *= 2) {
+      const CellMemory need = largest_memory();
+      const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
+      if (least <= device_memory) {
+        const std::uint64_t room = std::min(enough_for_units, device_memory - need.fixed);
+        slots_ = std::clamp<std::uint64_t>(room / std::max<std::uint64_t>(need.per_unit, 1), 1,
+                                           std::max<std::uint64_t>(need.units, 1));
+        return;
+      }
+      if (passes_ >= std::min(max_passes, plan_.cells())) {
+        throw UsageError(fmt::format(
+            "reduce.over: {} cells need {} of device memory besides the batches in each of {}, but "
+            "{} are left: select a part of the data, reduce more dimensions, or use "
+            "--pipeline.gpu-memory {}B or more",
+            plan_.outputs(), format_size(least), counted(passes_, "pass"),
+            format_size(device_memory), saturating_sum({least, batches.taken})));
+      }
+    }
+  }
+  pipeline::DeviceState device_state(Range shard) const override {
+    if (!rank_nodes_) return {.unit = request_.unit};
+    const CellMemory need = memory(shard, passes_);
+    return {.unit = request_.unit,
+            .per_unit = 0,
+            .fixed = saturating_sum({need.fixed, saturating_product(need.per_unit, slots_)})};
+  }
+  std::uint64_t shard_unit() const override { return plan_.unit_elements(); }
+  std::string_view unit_word() const override { return "units"; }
+  std::uint64_t passes() const override { return passes_; }
+  std::string_view sample_word() const override { return "boxes"; }
+  std::string coverage() const override {
+    if (choice_.skip == cells::Skip::none) {
+      return fmt::format(", and {} have the right number of values",
+                         counted(plan_.outputs(), "cell"));
+    }
+    const bool all_count = !groups_ || std::ranges::count(groups_->group_of, -1) == 0;
+    if (choice_.skip != cells::Skip::missing || !all_count) return {};
+    return fmt::format(", and the values of {} and the missing ones add up to all elements",
+                       counted(plan_.outputs(), "cell"));
+  }
+  std::vector<std::string> description() const override {
+    return {fmt::format("cells: {} of {} values each{}; {}, {} over the data", plan_.cells(),
+                        plan_.values(),
+                        groups_ ? fmt::format(", in {} groups", plan_.layout().groups) : "",
+                        counted(plan_.layout().lanes, "lane"), counted(passes_, "pass"))};
+  }
+  io::Origin further_inputs() const override {
+    io::Origin origin;
+    if (groups_) io::add(origin, groups_->origin);
+    if (weights_) io::add(origin, weights_->origin);
+    return origin;
+  }
+  std::string identity() const override {
+    std::vector<std::string> names;
+    if (groups_) names.push_back("groups " + groups_->by);
+    if (weights_) names.push_back("weights " + weights_->name);
+    return join(names, ", ");
+  }
+  std::vector<OutputArray> outputs() const override {
+    if (!request_.makes_arrays) return {};
+    return output_arrays(source_, plan_, groups_, columns());
+  }
+
+  void allocate(const stream::ShardContext& context) override {
+    context_ = &context;
+    device::Device& device = *context.runtime.device;
+    device::Stream& stream = context.feed.compute();
+    layout_ = plan_.layout();
+    if (groups_) {
+      const GroupSteps steps(*groups_);
+      steps_ = uploaded(device, stream, steps.steps);
+      first_step_ = uploaded(device, stream, steps.first);
+      layout_.steps = steps_.data();
+      layout_.first_step = first_step_.data();
+      group_of_ = uploaded(device, stream, groups_->group_of);
+      layout_.group_of = group_of_.data();
+    }
+    if (weights_) {
+      weight_values_ = uploaded(device, stream, weights_->values);
+      layout_.weights = weight_values_.data();
+    }
+    samples_.emplace(plan_, context.samples, box_cells_);
+    roots_.resize(passes_);
+    samples_of_pass_.resize(passes_);
+    begin_cells(0);
+  }
+
+  void enqueue(device::Stream& compute, const pipeline::Batch& batch) override {
+    shard_->enqueue(compute, batch);
+  }
+  void end_pass(device::Stream& compute) override { shard_->end_pass(compute); }
+  stream::Next combine(device::Stream& compute) override {
+    on_device_ = exchange_->run(compute, *shard_);
+    context_->runtime.communicator->wait(compute);
+    is_downloaded_ = false;
+    if (passes_ == 1) return stream::Next::done;
+    const std::uint64_t next = (pass_ + 1) % passes_;
+    context_->runtime.session.collectively([&] {
+      download();
+      begin_cells(next);
+    });
+    return next == 0 ? stream::Next::done : stream::Next::another_pass;
+  }
+
+  void add_result(stream::Digest& digest) const override {
+    download();
+    for (const auto& words : roots_) {
+      for (const std::uint64_t word : words) digest.add(word);
+    }
+  }
+
+  void conclude(const stream::ExtraPass&) override {
+    context_->runtime.session.collectively([&] { download(); });
+    if (missing_ != "error") return;
+    cells::with_set(choice_.set, [&](auto set) {
+      const std::uint64_t missing =
+          context_->runtime.session.sum(CellReport<T, set()>(inputs()).missing());
+      context_->runtime.session.collectively([&] {
+        if (missing == 0) return;
+        throw Error(
+            fmt::format("{} of {} values of {} are missing or NaN: pass --reduce.missing "
+                        "ignore or propagate",
+                        missing, source_.count(), source_.name()));
+      });
+    });
+  }
+
+  void report(const stream::Checks& checks, Outcome& outcome) override {
+    cells::with_set(choice_.set, [&](auto set) {
+      CellReport<T, set()> report(inputs());
+      report.write();
+      report.describe(checks, outcome);
+    });
+  }
+
+ private:
+  static constexpr std::uint64_t max_passes = 1024;
+  /// Accumulators of several units keep a GPU at work if a batch has several.
+  static constexpr std::uint64_t enough_for_units = std::uint64_t{256} << 20;
+
+  /// The cells of a sampled box. Accumulators of boxes take an eighth of the memory at most.
+  std::uint64_t box_cells(std::uint64_t device_memory) const {
+    constexpr std::uint64_t most = std::uint64_t{1} << 16;
+    const cells::Layout& layout = plan_.layout();
+    const std::uint64_t cell = saturating_product(
+        {layout.groups, layout.lanes + 1, cells::moment_words<T>(choice_.set) * 8});
+    const std::uint64_t room = device_memory / 8 / stream::SampledRanges::max / cell;
+    return std::clamp<std::uint64_t>(room, 1,
+                                     std::min(most / std::min(most, layout.groups), plan_.cells()));
+  }
+  CellMemory memory(Range shard, std::uint64_t passes) const {
+    const std::uint64_t groups = groups_ ? groups_->group_of.size() + groups_->count() + 1 : 0;
+    const std::uint64_t weights = weights_ ? weights_->values.size() : 0;
+    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.set, box_cells_,
+                              (groups + weights) * sizeof(std::uint64_t));
+  }
+  /// That of the rank that needs most.
+  CellMemory largest_memory() const {
+    CellMemory largest{};
+    const auto ranks = static_cast<std::uint64_t>(rank_nodes_->of.size());
+    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+      const CellMemory own =
+          memory(shard(source_.count(), plan_.unit_elements(), rank, ranks), passes_);
+      largest = {std::max(largest.fixed, own.fixed), std::max(largest.per_unit, own.per_unit),
+                 std::max(largest.units, own.units)};
+    }
+    return largest;
+  }
+
+  /// Read only once, since this may open files.
+  const std::vector<CellColumn>& columns() const {
+    if (!columns_) columns_ = columns_of(source_, plan_, request_, weights_.has_value());
+    return *columns_;
+  }
+
+  /// Throws UsageError for operations that are not defined with weights.
+  void reject_operations() const {
+    if (!weights_) return;
+    std::vector<std::string> undefined;
+    for (const std::string_view op : {"skewness", "kurtosis", "l1", "l2"}) {
+      if (std::ranges::find(request_.ops, op) != request_.ops.end()) undefined.emplace_back(op);
+    }
+    if (undefined.empty()) return;
+    throw UsageError(
+        fmt::format("reduce.ops: {} cannot be combined with reduce.weights: leave them out",
+                    join(undefined, ", ")));
+  }
+
+  /// Prepares for the cells of a pass.
+  void begin_cells(std::uint64_t pass) {
+    pass_ = pass;
+    exchange_.reset();
+    shard_.reset();
+    const cells::CellRange own = cells_of_pass(plan_, pass, passes_);
+    shard_.emplace(*context_, plan_, layout_, choice_, *samples_, own, slots_);
+    exchange_.emplace(context_->runtime, plan_, *rank_nodes_, choice_, own);
+    exchange_->prepare(context_->feed.compute());
+  }
+
+  /// Copies the roots of the last pass to the host, and the samples.
+  void download() const {
+    if (is_downloaded_) return;
+    is_downloaded_ = true;
+    device::Stream& stream = context_->feed.compute();
+    const std::uint64_t words = cells::moment_words<T>(choice_.set), own = exchange_->own().count;
+    std::vector<std::uint64_t>& to = roots_[pass_];
+    to.resize(words * own);
+    constexpr std::uint64_t piece = std::uint64_t{1} << 21;
+    const device::Buffer<std::uint64_t> staged(*context_->runtime.device, device::Memory::pinned,
+                                               std::min(piece, std::max<std::uint64_t>(own, 1)));
+    for (std::uint64_t w = 0; w < words; ++w) {
+      for (std::uint64_t first = 0; first < own; first += piece) {
+        const std::uint64_t count = std::min(piece, own - first);
+        stream.download(staged.data(), on_device_.words + w * on_device_.values + first,
+                        count * sizeof(std::uint64_t));
+        stream.synchronize();
+        std::copy_n(staged.data(), count,
+                    to.begin() + static_cast<std::ptrdiff_t>(w * own + first));
+      }
+    }
+    const cells::States samples = shard_->samples();
+    samples_of_pass_[pass_].assign(samples.words, samples.words + words * samples.values);
+  }
+
+  CellInputs inputs() {
+    std::vector<CellInputs::Pass> passes;
+    for (std::uint64_t p = 0; p < passes_; ++p) {
+      const cells::CellRange own = cells_of_pass(plan_, p, passes_);
+      passes.push_back(
+          {.cells = own,
+           .outputs = share(own.count * plan_.layout().groups,
+                            static_cast<std::uint64_t>(context_->runtime.session.rank()),
+                            rank_nodes_->of.size()),
+           .roots = &roots_[p],
+           .samples = &samples_of_pass_[p]});
+    }
+    return {.context = *context_,
+            .source = source_,
+            .plan = plan_,
+            .request = request_,
+            .rules = rules_,
+            .choice = choice_,
+            .groups = groups_,
+            .weights = weights_,
+            .boxes = *samples_,
+            .columns = columns(),
+            .missing_policy = missing_,
+            .passes = std::move(passes)};
+  }
+
+  const io::Source& source_;
+  const CellRequest request_;
+  const std::string missing_;
+  const std::optional<CellGroups> groups_;
+  const std::optional<CellWeights> weights_;
+  const CellRules rules_;
+  const CellPlan plan_;
+  const cells::Choice choice_;
+  std::uint64_t passes_ = 1, pass_ = 0, slots_ = 1, box_cells_ = 1;
+
+  const stream::ShardContext* context_ = nullptr;
+  cells::Layout layout_;
+  device::Buffer<std::uint64_t> steps_, first_step_;
+  device::Buffer<std::int32_t> group_of_;
+  device::Buffer<double> weight_values_;
+  std::optional<SampledBoxes> samples_;
+  std::optional<RankNodes> rank_nodes_;
+  std::optional<ShardCells<T>> shard_;
+  std::optional<CellExchange<T>> exchange_;
+  cells::States on_device_{};
+  mutable std::optional<std::vector<CellColumn>> columns_;
+  mutable bool is_downloaded_ = true;
+  mutable std::vector<std::vector<std::uint64_t>> roots_, samples_of_pass_;
+};
+
+}  // namespace
+
+std::unique_ptr<stream::Computation> make_cell_reduction(const Options& options,
+                                                         const io::Source& source,
+                                                         const CellRequest& request) {
+  return with_element_type(source.type(), [&](auto type) -> std::unique_ptr<stream::Computation> {
+    return std::make_unique<CellReduction<typename decltype(type)::type>>(options, source, request);
+  });
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,184 @@
+// The last step of a pass: all ranks exchange their nodes, and each of them folds its share of the
+// outputs into roots.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "kernels/cells/cells.hpp"
+#include "kernels/cells/dispatch.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/reduce/cells/shard_cells.hpp"
+
+namespace shardstream::workloads {
+
+/// The nodes of all ranks: the maximum number of one rank, and those of each.
+struct RankNodes {
+  std::uint64_t max = 1;
+  std::vector<std::vector<cells::Node>> of;
+  std::uint64_t max_depth;  ///< of the stack while the nodes of all ranks are appended
+
+  RankNodes(const CellPlan& plan, std::uint64_t elements, std::uint64_t ranks)
+      : max_depth(workloads::max_depth(plan, {0, elements}) + 1) {
+    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+      of.push_back(nodes_of(plan, shard(elements, plan.unit_elements(), rank, ranks)));
+      max = std::max<std::uint64_t>(max, of.back().size());
+    }
+  }
+};
+
+/// Outputs that are exchanged at a time.
+inline std::uint64_t exchange_tile(std::uint64_t outputs, std::uint64_t ranks, std::uint64_t nodes,
+                                   unsigned words) {
+  constexpr std::uint64_t max_bytes = std::uint64_t{64} << 20;
+  const std::uint64_t tile = max_bytes / (ranks * nodes * words * sizeof(std::uint64_t));
+  return std::max<std::uint64_t>(1, std::min(ceil_div(outputs, ranks), tile));
+}
+
+template <class T>
+class CellExchange {
+ public:
+  /// For the cells `pass`.
+  CellExchange(runtime::Runtime& runtime, const CellPlan& plan, const RankNodes& nodes,
+               const cells::Choice& choice, cells::CellRange pass)
+      : runtime_(runtime),
+        nodes_(nodes),
+        set_(choice.set),
+        words_(cells::moment_words<T>(choice.set)),
+        pass_(pass),
+        groups_(plan.layout().groups),
+        ranks_(static_cast<std::uint64_t>(runtime.session.size())),
+        own_(share_of(static_cast<std::uint64_t>(runtime.session.rank()))) {
+    if (ranks_ == 1) return;
+    tile_ = exchange_tile(pass.count * groups_, ranks_, nodes.max, words_);
+    device::Device& device = *runtime.device;
+    const std::uint64_t size = ranks_ * nodes.max * words_ * tile_;
+    send_ = {device, device::Memory::device, size};
+    receive_ = {device, device::Memory::device, size};
+    stack_ = {device, words_, nodes.max_depth * tile_};
+    roots_ = {device, words_, std::max<std::uint64_t>(1, own_.count)};
+  }
+
+  /// Uploads the lists that kernels need. Not collective.
+  void prepare(device::Stream& stream) {
+    if (ranks_ == 1) return;
+    device::Device& device = *runtime_.device;
+    std::vector<cells::Node> places;
+    std::vector<std::uint64_t> slots;
+    for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
+      for (std::size_t n = 0; n < nodes_.of[rank].size(); ++n) {
+        places.push_back(nodes_.of[rank][n]);
+        slots.push_back((rank * nodes_.max + n) * words_);
+      }
+    }
+    places_ = uploaded(device, stream, places);
+    slots_ = uploaded(device, stream, slots);
+    item_ranges_ =
+        uploaded(device, stream, std::vector<cells::CellRange>(places.size(), {0, UINT64_MAX}));
+    std::vector<cells::CellRange> outputs;
+    for (std::uint64_t first = 0; first < tiles() * tile_; first += tile_) {
+      for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
+        const Range share = share_of(rank);
+        const Range part = shardstream::intersection(share, {share.first + first, tile_});
+        outputs.push_back({part.first, part.count});
+      }
+    }
+    outputs_ = uploaded(device, stream, outputs);
+  }
+
+  /// The outputs of this rank: group * cells of the pass + cell - first cell of the pass.
+  Range own() const { return own_; }
+
+  /// Returns the moments of own(), in device memory. Collective; the work is enqueued.
+  cells::States run(device::Stream& stream, const ShardCells<T>& shard) {
+    if (ranks_ == 1) return fold_alone(stream, shard);
+    for (std::uint64_t tile = 0; tile < tiles(); ++tile) exchange(stream, shard, tile);
+    return roots_;
+  }
+
+ private:
+  Range share_of(std::uint64_t rank) const { return share(pass_.count * groups_, rank, ranks_); }
+  /// The first rank has the largest share.
+  std::uint64_t tiles() const { return ceil_div(share_of(0).count, tile_); }
+
+  cells::FoldArgs<T> root_args(const cells::States& nodes, const cells::States& roots,
+                               const cells::CellRange& cells, std::uint64_t groups) const {
+    return {.nodes = nodes,
+            .node_cells = cells,
+            .cells = cells,
+            .groups = groups,
+            .kept = 0,
+            .depth = 0,
+            .stack = {},
+            .items = {},
+            .first_item = 0,
+            .item_count = 0,
+            .item_cells = tile_,
+            .item_places = places_.data(),
+            .item_ranges = item_ranges_.data(),
+            .item_slots = slots_.data(),
+            .takes_accumulators = false,
+            .to_root = true,
+            .roots = roots,
+            .set = set_};
+  }
+
+  /// The nodes of a single rank have all cells of the pass.
+  cells::States fold_alone(device::Stream& stream, const ShardCells<T>& shard) {
+    auto args = root_args(shard.nodes(), shard.nodes(), shard.cells(), groups_);
+    args.depth = static_cast<unsigned>(shard.places().size());
+    std::ranges::copy(shard.places(), args.stack);
+    stream.launch(cells::Kernels<T>::fold(), args);
+    return shard.nodes();
+  }
+
+  void exchange(device::Stream& stream, const ShardCells<T>& shard, std::uint64_t tile) {
+    const cells::CellRange own = shard.cells();
+    if (!shard.places().empty()) {
+      cells::PackArgs<T> args{.nodes = shard.nodes(),
+                              .depth = shard.places().size(),
+                              .max_nodes = nodes_.max,
+                              .node_cells = {own.first - pass_.first, own.count},
+                              .has = {},
+                              .cells = pass_.count,
+                              .groups = groups_,
+                              .outputs = outputs_.data() + tile * ranks_,
+                              .ranks = ranks_,
+                              .tile = tile_,
+                              .packed = send_.data(),
+                              .set = set_};
+      for (std::size_t n = 0; n < shard.places().size(); ++n) {
+        const cells::CellRange has = shard.places()[n].cells;
+        args.has[n] = {has.first - pass_.first, has.count};
+      }
+      stream.launch(cells::Kernels<T>::pack(), args);
+    }
+    runtime_.communicator->all_to_all(stream, send_.data(), receive_.data(),
+                                      nodes_.max * words_ * tile_ * sizeof(std::uint64_t));
+    const std::uint64_t first = tile * tile_;
+    if (first >= own_.count) return;
+    const cells::States roots = roots_;
+    auto args = root_args(stack_, {roots.words + first, roots.values},
+                          {0, std::min(tile_, own_.count - first)}, 1);
+    args.items = {receive_.data(), tile_};
+    args.item_count = places_.size();
+    stream.launch(cells::Kernels<T>::fold(), args);
+  }
+
+  runtime::Runtime& runtime_;
+  const RankNodes& nodes_;
+  const cells::Set set_;
+  const unsigned words_;
+  const cells::CellRange pass_;
+  const std::uint64_t groups_, ranks_;
+  const Range own_;
+  std::uint64_t tile_ = 1;
+  device::Buffer<std::uint64_t> send_, receive_, slots_;
+  device::Buffer<cells::Node> places_;
+  device::Buffer<cells::CellRange> item_ranges_, outputs_;
+  DeviceStates stack_, roots_;
+};
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,409 @@
+// The report of statistics of cells: the values of each operation, which the ranks write together,
+// their summary, and their verification.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+#include "io/source/labels.hpp"
+#include "workloads/reduce/cells/cell_reduction.hpp"
+#include "workloads/reduce/cells/check.hpp"
+#include "workloads/reduce/cells/groups.hpp"
+#include "workloads/reduce/cells/labels.hpp"
+#include "workloads/reduce/cells/shard_cells.hpp"
+#include "workloads/reduce/cells/values.hpp"
+#include "workloads/reduce/cells/weights.hpp"
+#include "workloads/reduce/report.hpp"
+
+namespace shardstream::workloads {
+
+/// The results of a rank, and everything that describes them.
+struct CellInputs {
+  const stream::ShardContext& context;
+  const io::Source& source;
+  const CellPlan& plan;
+  const CellRequest& request;
+  const CellRules& rules;
+  const cells::Choice& choice;
+  const std::optional<CellGroups>& groups;
+  const std::optional<CellWeights>& weights;
+  const SampledBoxes& boxes;
+  const std::vector<CellColumn>& columns;
+  const std::string& missing_policy;
+  /// The moments of one pass: those of this rank's outputs, and of the samples.
+  struct Pass {
+    cells::CellRange cells;
+    Range outputs;  ///< group * cells.count + cell - cells.first
+    std::vector<std::uint64_t>*roots, *samples;
+  };
+  std::vector<Pass> passes;
+};
+
+/// The values of one operation over all cells.
+struct CellSummary {
+  double min = std::numeric_limits<double>::infinity(), max = -min;
+  std::uint64_t defined = 0, undefined = 0, unfit = 0;
+
+  void add(const CellValue& value) {
+    unfit += value.fits ? 0 : 1;
+    if (value.real != value.real) {
+      ++undefined;
+      return;
+    }
+    ++defined;
+    min = std::min(min, value.real);
+    max = std::max(max, value.real);
+  }
+  void add(const CellSummary& other) {
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+    defined += other.defined;
+    undefined += other.undefined;
+    unfit += other.unfit;
+  }
+};
+
+template <class T, cells::Set S>
+class CellReport {
+ public:
+  explicit CellReport(CellInputs inputs) : in_(std::move(inputs)) {
+    const std::uint64_t groups = in_.plan.layout().groups;
+    for (std::uint64_t g = 0; g < groups; ++g) {
+      expected_.push_back(in_.groups ? values_of_group(g) : in_.plan.values());
+    }
+  }
+
+  /// The values of this rank's cells that do not count.
+  std::uint64_t missing() const {
+    std::uint64_t missing = 0;
+    for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
+      missing += expected_[group] - static_cast<std::uint64_t>(m.count);
+    });
+    return missing;
+  }
+
+  /// Writes the values of this rank's outputs to the result, if it has arrays.
+  void write() const {
+    if (in_.context.outputs.empty()) return;
+    for (std::size_t i = 0; i < in_.columns.size(); ++i) {
+      write(in_.columns[i], in_.context.outputs[i]);
+    }
+  }
+
+  /// Collective.
+  void describe(const stream::Checks& checks, Outcome& outcome) {
+    const CellCheck check = worst_check();
+    const std::string fault = fault_of(checks, check);
+    if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
+    const std::vector<CellSummary> summaries = summarize();
+    const bool is_whole = checks.repeatable && fault.empty();
+    add_attributes(outcome);
+    if (in_.request.makes_arrays) {
+      add_table(summaries, check, is_whole, outcome);
+      if (in_.context.runtime.session.rank() == 0) label(summaries, outcome);
+    } else {
+      add_rows(check, is_whole, outcome);
+    }
+    if (!is_whole || !outcome.verdict.empty()) return;
+    outcome.verified = check.overflows ? Verification::partly : Verification::passed;
+    if (!check.overflows) return;
+    outcome.verdict =
+        "sums of finite elements exceed the range of double: divide the data by a constant";
+  }
+
+ private:
+  std::uint64_t values_of_group(std::uint64_t group) const {
+    const auto& all = in_.groups->group_of;
+    const auto own =
+        static_cast<std::uint64_t>(std::ranges::count(all, static_cast<std::int32_t>(group)));
+    return in_.plan.values() / all.size() * own;
+  }
+
+  /// Calls use(group, cell, moments) for the outputs of this rank.
+  template <class Use>
+  void for_outputs(const Use& use) const {
+    for (const CellInputs::Pass& pass : in_.passes) {
+      for (std::uint64_t i = 0; i < pass.outputs.count; ++i) {
+        const std::uint64_t output = pass.outputs.first + i;
+        use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
+            cells::Moments<T, S>::load(pass.roots->data() + i, pass.outputs.count));
+      }
+    }
+  }
+
+  CellValues<T, S> values(std::uint64_t group, const cells::Moments<T, S>& m) const {
+    return {m, in_.rules, expected_[group]};
+  }
+
+  void write(const CellColumn& column, const io::RangeWriter& writer) const {
+    constexpr std::size_t piece = std::size_t{1} << 20;
+    std::vector<std::uint64_t> words;
+    std::uint64_t first = 0;
+    const auto flush = [&] {
+      if (!words.empty()) writer.write(first, std::as_bytes(std::span(words)));
+      words.clear();
+    };
+    for_outputs([&](std::uint64_t group, std::uint64_t cell, const cells::Moments<T, S>& m) {
+      const std::uint64_t output = group * in_.plan.cells() + cell;
+      if (words.size() == piece || output != first + words.size()) flush();
+      if (words.empty()) first = output;
+      words.push_back(column.word(values(group, m)[column.op], in_.plan));
+    });
+    flush();
+  }
+
+  std::vector<CellSummary> summarize() const {
+    std::vector<CellSummary> own(in_.request.ops.size());
+    for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
+      const CellValues<T, S> of = values(group, m);
+      for (std::size_t i = 0; i < own.size(); ++i) own[i].add(of[in_.request.ops[i]]);
+    });
+    const auto all = in_.context.runtime.session.gather(own);
+    for (CellSummary& each : own) each = {};
+    for (std::size_t i = 0; i < all.size(); ++i) own[i % own.size()].add(all[i]);
+    return own;
+  }
+
+  // Verification.
+
+  CellCheck worst_check() {
+    CellCheck worst;
+    for (const CellInputs::Pass& pass : in_.passes) {
+      for (std::size_t s = 0; s < in_.boxes.boxes.size(); ++s) worst.add(check_box(s, pass));
+    }
+    const auto all = in_.context.runtime.session.gather(std::vector{worst});
+    for (const CellCheck& other : all) worst.add(other);
+    return worst;
+  }
+
+  CellCheck check_box(std::size_t number, const CellInputs::Pass& pass) const {
+    const CellPlan::Box& box = in_.boxes.boxes[number];
+    const Range kept = in_.context.samples.ranges()[number];
+    const auto* x = reinterpret_cast<const T*>(in_.context.samples.data(number)) +
+                    (box.elements.first - kept.first);
+    std::map<std::pair<std::uint64_t, std::uint64_t>, CellSample<T>> cells;  // by group, cell
+    in_.plan.visit(box.elements, [&](const CellPlan::Element& element) {
+      const T value = *x++;
+      const std::int32_t group = in_.groups ? in_.groups->group_of[element.grouped] : 0;
+      if (group < 0 || element.cell - pass.cells.first >= pass.cells.count) return;
+      CellSample<T>& cell = cells[{static_cast<std::uint64_t>(group), element.cell}];
+      const auto marker = static_cast<T>(in_.choice.marker);
+      if (in_.choice.skip != cells::Skip::none &&
+          cells::is_skipped(value, in_.choice.skip, marker)) {
+        return;
+      }
+      cell.values.push_back(value);
+      cell.numbers.push_back(static_cast<std::int64_t>(element.value));
+      if (in_.weights) cell.weights.push_back(in_.weights->values[element.weight]);
+    });
+    CellCheck worst;
+    const std::uint64_t groups = in_.plan.layout().groups;
+    const std::uint64_t samples = in_.boxes.boxes.size() * groups * in_.boxes.max_cells;
+    for (const auto& [place, sample] : cells) {
+      const std::uint64_t at =
+          (number * groups + place.first) * in_.boxes.max_cells + place.second - box.cells.first;
+      worst.add(
+          check_cell<T, S>(sample, cells::Moments<T, S>::load(pass.samples->data() + at, samples)));
+    }
+    return worst;
+  }
+
+  /// The reason why the result is wrong; empty if it is not. Collective.
+  std::string fault_of(const stream::Checks& checks, const CellCheck& check) const {
+    std::uint64_t wrong = 0;
+    const bool is_exact = in_.choice.skip == cells::Skip::none;
+    for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
+      const auto count = static_cast<std::uint64_t>(m.count);
+      wrong += count > expected_[group] || (is_exact && count != expected_[group]) ? 1 : 0;
+    });
+    const ranks::Session& session = in_.context.runtime.session;
+    wrong = session.sum(wrong);
+    if (wrong > 0) return fmt::format("{} cells have a wrong number of values", wrong);
+    const std::uint64_t missing = session.sum(this->missing());
+    const bool all_count = !in_.groups || std::ranges::count(in_.groups->group_of, -1) == 0;
+    if (all_count && in_.choice.skip == cells::Skip::missing && missing != checks.missing) {
+      return fmt::format("{} values are left out, but the conversion has found {} missing", missing,
+                         checks.missing);
+    }
+    for (const auto& [name, deviation] : named(check)) {
+      if (deviation.passes()) continue;
+      return fmt::format(
+          "the {} of a sampled cell is {:.3g} away from its reference, more than "
+          "{:.3g}",
+          name, deviation.error, deviation.bound);
+    }
+    return {};
+  }
+  static std::vector<std::pair<std::string, reduce::Deviation>> named(const CellCheck& check) {
+    return {{"number of values or an extreme", check.exact},
+            {"sum", check.sum},
+            {"sum of squared deviations", check.m2},
+            {"sum of cubed deviations", check.m3},
+            {"sum of fourth powers", check.m4},
+            {"sum of magnitudes", check.magnitude},
+            {"sum of weights", check.weight}};
+  }
+
+  // The outcome.
+
+  void add_attributes(Outcome& outcome) const {
+    outcome.attributes.emplace_back("missing_policy", in_.missing_policy);
+    outcome.attributes.emplace_back("cells", static_cast<std::int64_t>(in_.plan.cells()));
+    outcome.attributes.emplace_back("lanes", static_cast<std::int64_t>(in_.plan.layout().lanes));
+    outcome.attributes.emplace_back("unit_elements",
+                                    static_cast<std::int64_t>(in_.plan.unit_elements()));
+    outcome.attributes.emplace_back("cell_passes", static_cast<std::int64_t>(in_.passes.size()));
+    outcome.attributes.emplace_back("ddof", static_cast<std::int64_t>(in_.rules.ddof));
+    if (in_.groups) outcome.attributes.emplace_back("groups", in_.groups->by);
+    if (in_.weights) outcome.attributes.emplace_back("weights", in_.weights->name);
+  }
+
+  void add_table(const std::vector<CellSummary>& summaries, const CellCheck& check, bool is_whole,
+                 Outcome& outcome) const {
+    Table table("cells", {{"op", ColumnType::text},
+                          {"min", ColumnType::real},
+                          {"max", ColumnType::real},
+                          {"undefined", ColumnType::integer},
+                          {"validated", ColumnType::integer},
+                          {"max_error", ColumnType::real},
+                          {"tolerance", ColumnType::real}});
+    outcome.metrics.push_back({"cells", static_cast<std::int64_t>(in_.plan.outputs())});
+    if (in_.passes.size() > 1) {
+      outcome.metrics.push_back({"cell_passes", static_cast<std::int64_t>(in_.passes.size())});
+    }
+    std::vector<std::string> unfit;
+    for (std::size_t i = 0; i < in_.request.ops.size(); ++i) {
+      const std::string& op = in_.request.ops[i];
+      const CellSummary& all = summaries[i];
+      constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+      const double min = all.defined > 0 ? all.min : nan, max = all.defined > 0 ? all.max : nan;
+      const reduce::Deviation deviation = deviation_of(op, check);
+      table.add({op, min, max, static_cast<std::int64_t>(all.undefined),
+                 std::int64_t{is_whole && all.unfit == 0}, deviation.error, deviation.bound});
+      const std::string key = column_name(op);
+      if (all.defined > 0) {
+        outcome.metrics.push_back({key + "_smallest", min});
+        outcome.metrics.push_back({key + "_largest", max});
+      }
+      if (all.undefined > 0) {
+        outcome.metrics.push_back({key + "_undefined", static_cast<std::int64_t>(all.undefined)});
+      }
+      if (all.unfit > 0) unfit.push_back(op);
+    }
+    outcome.results.push_back(std::move(table));
+    if (unfit.empty()) return;
+    outcome.verdict =
+        fmt::format("{} of some cells exceeds 64 bits: pass --input.type f64", join(unfit, ", "));
+  }
+
+  static reduce::Deviation deviation_of(std::string_view op, const CellCheck& check) {
+    if (op == "sum" || op == "mean") return check.sum;
+    if (op == "variance" || op == "stddev" || op == "l2") return check.m2;
+    if (op == "skewness") return check.m3;
+    if (op == "kurtosis") return check.m4;
+    if (op == "l1") return check.magnitude;
+    if (op == "effective-count") return check.weight;
+    return check.exact;
+  }
+
+  /// Rows of the table `reduce` for a single cell. Its rank sends the values to all others.
+  void add_rows(const CellCheck& check, bool is_whole, Outcome& outcome) const {
+    Table& table = statistics_table(outcome);
+    for (const std::string& op : in_.request.ops) {
+      const Single single = only_value(op);
+      const bool is_index = op.starts_with("arg") && single.index != reduce::no_index;
+      const reduce::Deviation deviation = deviation_of(op, check);
+      const std::string position = is_index ? join(position_of(single.index), ",") : "";
+      const std::string coordinates = is_index ? coordinates_of_value(single.index) : "";
+      table.add({op, single.real, single.exact, is_index ? single.index : reduce::no_index,
+                 position, coordinates, std::int64_t{is_whole}, deviation.error, deviation.bound});
+      const std::string key = column_name(op);
+      outcome.metrics.push_back({.key = key, .value = single.exact, .number = single.real});
+      if (!position.empty()) outcome.metrics.push_back({key + "_position", position});
+      if (!coordinates.empty()) outcome.metrics.push_back({key + "_coordinates", coordinates});
+    }
+  }
+  /// The position in the data set of a value of the only cell.
+  io::Extents position_of(std::int64_t number) const {
+    const std::vector<std::uint64_t> indices =
+        in_.plan.reduced_indices(static_cast<std::uint64_t>(number));
+    io::Extents position;
+    for (const io::SourceDimension& each : in_.source.dimensions()) {
+      position.push_back(each.axis.first);
+    }
+    const std::vector<std::size_t>& reduced = in_.plan.dimensions().reduced;
+    for (std::size_t i = 0; i < reduced.size(); ++i) {
+      position[reduced[i]] = in_.source.dimensions()[reduced[i]].axis[indices[i]];
+    }
+    return position;
+  }
+  /// Only rank 0, whose results count, reads coordinates.
+  std::string coordinates_of_value(std::int64_t number) const {
+    if (in_.context.runtime.session.rank() != 0) return {};
+    std::vector<std::string> warnings;
+    const std::vector<io::Extents> positions{position_of(number)};
+    const std::string text = io::coordinates_at(in_.source, positions, warnings).front();
+    for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
+    return text;
+  }
+
+  struct Single {
+    double real = 0;
+    std::int64_t index = 0;
+    std::string exact;
+  };
+  Single only_value(const std::string& op) const {
+    const bool is_real = type_of<T>(op, in_.rules.is_weighted) == ElementType::f64;
+    Single single;
+    for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
+      const CellValue value = values(group, m)[op];
+      single.real = value.real;
+      single.index = static_cast<std::int64_t>(value.bits);
+      if (value.real != value.real) {
+        single.exact = "nan";
+      } else if (is_real) {
+        single.exact = fmt::format("{}", value.real);
+      } else if (type_of<T>(op, in_.rules.is_weighted) == ElementType::u64) {
+        single.exact = fmt::format("{}", value.bits);
+      } else {
+        single.exact = fmt::format("{}", single.index);
+      }
+    });
+    const ranks::Session& session = in_.context.runtime.session;
+    single.exact = session.broadcast(single.exact);
+    single.real = session.gather(std::vector{single.real}).front();
+    single.index = session.gather(std::vector{single.index}).front();
+    return single;
+  }
+
+  void label(const std::vector<CellSummary>& summaries, Outcome& outcome) const {
+    std::vector<bool> has_undefined(in_.columns.size(), true);
+    for (std::size_t i = 0; i < summaries.size(); ++i) {
+      has_undefined[i] = summaries[i].undefined > 0;
+    }
+    std::vector<std::string> warnings;
+    outcome.labelled = labelled_cells(in_.source, in_.plan, in_.groups, in_.weights, in_.columns,
+                                      has_undefined, warnings);
+    if (in_.groups) {
+      warnings.insert(warnings.end(), in_.groups->warnings.begin(), in_.groups->warnings.end());
+    }
+    for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
+  }
+
+  const CellInputs in_;
+  std::vector<std::uint64_t> expected_;  // values of a cell, by group
+};
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,107 @@
+#include "workloads/reduce/cells/schedule.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "kernels/cells/tree.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using cells::Node;
+
+/// Appends a node to a stack, and joins siblings.
+void push(std::vector<Node>& stack, Node node) {
+  while (!stack.empty() && stack.back().precedes(node)) {
+    node = {stack.back().first, node.level + 1};
+    stack.pop_back();
+  }
+  stack.push_back(node);
+}
+
+}  // namespace
+
+Range units_of(const CellPlan& plan, Range shard) {
+  return {shard.first / plan.unit_elements(), ceil_div(shard.count, plan.unit_elements())};
+}
+
+std::vector<Node> nodes_of(const CellPlan& plan, Range shard) {
+  std::vector<Node> stack;
+  const Range units = units_of(plan, shard);
+  for (std::uint64_t u = units.first; u < units.end(); ++u) push(stack, {u, 0});
+  return stack;
+}
+
+std::uint64_t max_depth(const CellPlan& plan, Range shard) {
+  std::vector<Node> stack;
+  std::size_t depth = 1;
+  const Range units = units_of(plan, shard);
+  for (std::uint64_t u = units.first; u < units.end(); ++u) {
+    depth = std::max(depth, stack.size() + 1);
+    push(stack, {u, 0});
+  }
+  return depth;
+}
+
+CellSchedule::CellSchedule(const CellPlan& plan, Range shard, cells::CellRange pass,
+                           std::uint64_t slots)
+    : plan_(plan),
+      shard_(shard),
+      units_(units_of(plan, shard)),
+      pass_(pass),
+      cells_(intersection(plan.cells_of(shard), pass)),
+      slots_(slots) {
+  for (std::uint64_t u = units_.first; u < units_.end(); ++u) {
+    unit_cells_.push_back(intersection(plan.cells_of(plan.unit(u)), pass));
+    max_unit_cells_ = std::max(max_unit_cells_, unit_cells_.back().count);
+  }
+}
+
+void CellSchedule::append(Range batch) {
+  std::vector<Round>& rounds = batches_.emplace_back();
+  for (std::uint64_t at = batch.first; at < batch.end();) {
+    Round round{.tasks = {.first = tasks_.tasks.size()}};
+    const std::uint64_t first = at / plan_.unit_elements();
+    const std::uint64_t end = first + slots_;
+    std::uint64_t unit = first;
+    for (; unit < end && at < batch.end(); ++unit) {
+      const Range part = shardstream::intersection(plan_.unit(unit), {at, batch.end() - at});
+      const cells::CellRange own = unit_cells_[unit - units_.first];
+      if (own.count > 0) {
+        plan_.append(part, batch.first, unit % slots_, own.first, tasks_, round.tasks);
+      }
+      at = part.end();
+    }
+    const bool last_has_ended = at == plan_.unit(unit - 1).end();
+    const std::uint64_t ended = unit - first - (last_has_ended ? 0 : 1);
+    end_units({first, ended}, round);
+    rounds.push_back(std::move(round));
+  }
+}
+
+/// A round folds the cells of its units, and those of nodes that move to a lower place on the
+/// stack.
+void CellSchedule::end_units(Range ended, Round& round) {
+  round.ended = ended;
+  if (ended.count == 0) return;
+  round.depth = static_cast<unsigned>(stack_.size());
+  std::size_t kept = stack_.size();
+  const std::vector<cells::FoldNode> before = stack_;
+  for (std::uint64_t u = ended.first; u < ended.end(); ++u) {
+    cells::FoldNode node{{u, 0}, unit_cells_[u - units_.first]};
+    while (!stack_.empty() && stack_.back().place.precedes(node.place)) {
+      round.cells = cells::hull(round.cells, node.cells);
+      node = {{stack_.back().place.first, node.place.level + 1},
+              cells::hull(stack_.back().cells, node.cells)};
+      stack_.pop_back();
+    }
+    if (node.place.level == 0) round.cells = cells::hull(round.cells, node.cells);
+    kept = std::min(kept, stack_.size());
+    stack_.push_back(node);
+  }
+  round.kept = static_cast<unsigned>(kept);
+  round.stack.assign(before.begin() + static_cast<std::ptrdiff_t>(kept), before.end());
+  expect(stack_.size() <= cells::FoldArgs<float>::max_depth, "a shard has few whole subtrees");
+}
+
+}  // namespace shardstream::workloads

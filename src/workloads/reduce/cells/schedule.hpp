@@ -1,0 +1,75 @@
+// The launches of one pass over a rank's shard, for a range of cells: arithmetic without devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/shard.hpp"
+#include "kernels/cells/cells.hpp"
+#include "workloads/reduce/cells/plan.hpp"
+
+namespace shardstream::workloads {
+
+/// The largest whole subtrees of the units of a shard, from left to right.
+std::vector<cells::Node> nodes_of(const CellPlan& plan, Range shard);
+
+/// The maximum number of nodes on the stack while the units of a shard are appended.
+std::uint64_t max_depth(const CellPlan& plan, Range shard);
+
+/// The numbers of units that a shard's elements belong to.
+Range units_of(const CellPlan& plan, Range shard);
+
+/// Accumulates units one after another. `slots` units have accumulators at the same time: unit u
+/// those of slot u mod slots. After a round, the units that have ended are folded into a stack of
+/// nodes.
+class CellSchedule {
+ public:
+  struct Round {
+    CellTasks::Span tasks;
+    Range ended = {};  ///< units
+    /// For FoldArgs, if units have ended.
+    unsigned kept = 0, depth = 0;
+    std::vector<cells::FoldNode> stack = {};  ///< the nodes from `kept` to `depth`
+    cells::CellRange cells = {};
+  };
+
+  /// For the cells `pass` of a shard of whole units.
+  CellSchedule(const CellPlan& plan, Range shard, cells::CellRange pass, std::uint64_t slots);
+
+  /// Appends the rounds of the next batch.
+  void append(Range batch);
+
+  const std::vector<Round>& rounds(std::uint64_t batch) const { return batches_[batch]; }
+  const CellTasks& tasks() const { return tasks_; }
+  /// Of the shard and the pass.
+  cells::CellRange cells() const { return cells_; }
+  /// The cells of each unit of the shard, and the maximum number of them.
+  const std::vector<cells::CellRange>& unit_cells() const { return unit_cells_; }
+  std::uint64_t max_unit_cells() const { return max_unit_cells_; }
+  std::uint64_t first_unit() const { return units_.first; }
+  std::uint64_t units() const { return units_.count; }
+  /// The nodes after the last batch.
+  const std::vector<cells::FoldNode>& nodes() const { return stack_; }
+
+ private:
+  void end_units(Range ended, Round& round);
+
+  const CellPlan& plan_;
+  Range shard_, units_;
+  cells::CellRange pass_, cells_;
+  std::uint64_t slots_, max_unit_cells_ = 0;
+  std::vector<cells::CellRange> unit_cells_;
+  CellTasks tasks_;
+  std::vector<std::vector<Round>> batches_;
+  std::vector<cells::FoldNode> stack_;
+};
+
+/// Numbers that are in both ranges.
+constexpr cells::CellRange intersection(cells::CellRange a, cells::CellRange b) {
+  const Range common = shardstream::intersection({a.first, a.count}, {b.first, b.count});
+  return {common.first, common.count};
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,151 @@
+#include "workloads/reduce/cells/weights.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "io/source/dimension_match.hpp"
+#include "io/source/labels.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/strided.hpp"
+#include "workloads/weights.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::string_view key = "reduce.weights";
+
+/// The dimensions of the weights, and of the data.
+struct Sides {
+  std::vector<std::size_t> own, kept;  ///< indices into Source::dimensions()
+  std::vector<io::NamedLength> weights, data;
+};
+
+/// Whether two matches give every element the same weight: they differ only in dimensions with a
+/// single index.
+bool are_equal(const io::DimensionMatch& a, const io::DimensionMatch& b, const Sides& sides) {
+  for (std::size_t i = 0; i < a.places.size(); ++i) {
+    if (a.places[i] != b.places[i] && sides.weights[i].count > 1) return false;
+  }
+  return true;
+}
+
+/// Removes the matches for which `is_worse`, unless all are.
+template <class IsWorse>
+void prefer(std::vector<io::DimensionMatch>& matches, const IsWorse& is_worse) {
+  if (!std::ranges::all_of(matches, is_worse)) std::erase_if(matches, is_worse);
+}
+
+/// The one match that open_weights() describes. Throws UsageError if there is none, or several.
+io::DimensionMatch best_match(const Sides& sides, std::span<const std::size_t> reduced,
+                              const std::string& weights) {
+  std::vector<io::DimensionMatch> matches =
+      io::match_dimensions(sides.weights, sides.data, io::MatchedLength::used_or_all);
+  const std::string words =
+      fmt::format("the weights {} ({})", weights, text_of(std::span(sides.weights)));
+  const std::string data = text_of(std::span(sides.data));
+  if (matches.empty()) {
+    throw UsageError(
+        fmt::format("{}: {} do not fit the data ({}): name weights for some of these dimensions",
+                    key, words, data));
+  }
+  const std::size_t most =
+      std::ranges::max(matches, {}, &io::DimensionMatch::equal_names).equal_names;
+  prefer(matches, [&](const io::DimensionMatch& each) { return each.equal_names < most; });
+  prefer(matches, [&](const io::DimensionMatch& each) {
+    return std::ranges::any_of(each.places, [&](std::size_t place) {
+      return std::ranges::find(reduced, sides.kept[place]) == reduced.end();
+    });
+  });
+  const bool agree = std::ranges::all_of(matches, [&](const io::DimensionMatch& each) {
+    return are_equal(each, matches.front(), sides);
+  });
+  if (agree) return matches.front();
+  throw UsageError(fmt::format(
+      "{}: {} fit several dimensions of the data ({}): give the dimensions of both data sets the "
+      "same names, by dimension scales or the attribute DIMENSION_LABELS",
+      key, words, data));
+}
+
+/// The places of the used weights in an array of all weights, row by row. Their dimensions are in
+/// the order of the data.
+struct UsedWeights {
+  std::uint64_t first = 0;  ///< index of the first one
+  io::Extents extent, pitch;
+  std::vector<std::size_t> dimensions;  ///< of the data
+
+  UsedWeights(const Sides& sides, const io::DimensionMatch& match, const io::Source& data);
+  std::uint64_t index_of(std::uint64_t used) const;
+  std::vector<double> from(const std::vector<double>& all) const;
+};
+
+UsedWeights::UsedWeights(const Sides& sides, const io::DimensionMatch& match,
+                         const io::Source& data) {
+  io::Extents all;
+  for (const io::NamedLength& each : sides.weights) all.push_back(each.count);
+  const io::Extents strides = io::row_major_strides(all);
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t d) { return match.places[d]; });
+  for (const std::size_t d : order) {
+    dimensions.push_back(sides.kept[match.places[d]]);
+    const io::Axis& axis = data.dimensions()[dimensions.back()].axis;
+    const bool has_all = all[d] != axis.count;
+    extent.push_back(axis.count);
+    pitch.push_back(strides[d] * (has_all ? axis.step : 1));
+    first += has_all ? axis.first * strides[d] : 0;
+  }
+}
+
+std::uint64_t UsedWeights::index_of(std::uint64_t used) const {
+  std::uint64_t index = first;
+  for (std::size_t d = extent.size(); d-- > 0; used /= extent[d]) {
+    index += used % extent[d] * pitch[d];
+  }
+  return index;
+}
+
+std::vector<double> UsedWeights::from(const std::vector<double>& all) const {
+  std::vector<double> used(saturating_product(extent));
+  io::Pitches bytes;
+  for (const std::uint64_t each : pitch) bytes.push_back(each * sizeof(double));
+  io::copy_block(extent, sizeof(double), reinterpret_cast<const std::byte*>(all.data() + first),
+                 bytes, reinterpret_cast<std::byte*>(used.data()),
+                 io::dense_pitches(extent, sizeof(double)));
+  return used;
+}
+
+}  // namespace
+
+std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
+                                        std::span<const std::size_t> reduced) {
+  if (options.text(key).empty()) return std::nullopt;
+  const std::unique_ptr<io::Source> source = open_weight_source(options, key);
+  if (source->count() > max_weights) {
+    throw UsageError(
+        fmt::format("{}: {} has {} elements, but at most {} weights are kept in "
+                    "memory: name weights along fewer dimensions",
+                    key, source->name(), source->count(), max_weights));
+  }
+  Sides sides{io::kept_dimensions(*source), io::kept_dimensions(data), {}, {}};
+  sides.weights = io::lengths_of(*source, sides.own);
+  sides.data = io::lengths_of(data, sides.kept);
+  const io::DimensionMatch match = best_match(sides, reduced, source->name());
+  for (std::size_t i = 0; i < match.places.size(); ++i) {
+    expect_same_coordinates(key, *source, sides.own[i], data, sides.kept[match.places[i]]);
+  }
+  const UsedWeights used(sides, match, data);
+  CellWeights weights{.dimensions = used.dimensions,
+                      .values = used.from(read_weights(*source)),
+                      .name = source->name(),
+                      .units = io::attribute_of(*source, "units"),
+                      .origin = source->origin()};
+  expect_weights(key, *source, weights.values, [&](std::uint64_t i) { return used.index_of(i); });
+  return weights;
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,145 @@
+// The intervals into which a pass divides the keys: parts that end at the ends of brackets, each
+// end by itself. So equal elements, however many, are only counted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "core/error.hpp"
+#include "kernels/order/partition.hpp"
+
+namespace shardstream::workloads::order_statistics {
+
+using order::Key;
+
+/// The keys from `first` to `last`.
+template <class T>
+struct KeyRange {
+  Key<T> first, last;
+
+  bool operator==(const KeyRange&) const = default;
+};
+
+/// The keys of missing values.
+template <class T>
+std::vector<KeyRange<T>> missing_keys(const order::Missing<T>& missing) {
+  if constexpr (std::floating_point<T>) {
+    return {{0, order::lowest_key<T> - 1}, {order::highest_key<T> + 1, order::max_key<T>}};
+  } else {
+    const Key<T> marker = order::key_of(missing.marker);
+    if (missing.has_marker) return {{marker, marker}};
+    return {};
+  }
+}
+
+template <class T>
+class Division {
+ public:
+  struct Part {
+    KeyRange<T> keys;
+    bool is_missing, collects;
+    std::uint64_t count = 0;
+
+    bool is_single() const { return keys.first == keys.last; }
+  };
+  /// The place of an order statistic: its part, and its rank within the part.
+  struct Found {
+    const Part* part;
+    std::uint64_t rank;
+  };
+
+  /// Parts inside brackets collect their keys, except those of a single key or of missing values.
+  /// `cuts` are more keys at which parts end.
+  Division(const std::vector<KeyRange<T>>& missing, const std::vector<KeyRange<T>>& brackets,
+           std::vector<Key<T>> cuts = {}) {
+    for (const KeyRange<T>& range : missing) add_ends(range, cuts);
+    for (const KeyRange<T>& bracket : brackets) {
+      add_ends({bracket.first, bracket.first}, cuts);
+      add_ends({bracket.last, bracket.last}, cuts);
+    }
+    cuts.push_back(order::max_key<T>);
+    std::ranges::sort(cuts);
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    expect(cuts.size() <= order::max_intervals, "a table has the intervals of a pass");
+    Key<T> first = 0;
+    for (const Key<T> last : cuts) {
+      const KeyRange<T> keys{first, last};
+      const bool is_missing = is_inside(keys, missing);
+      parts_.push_back(
+          {keys, is_missing, !is_missing && first < last && is_inside(keys, brackets)});
+      first = last + 1;
+    }
+  }
+
+  /// A part for each key. Only for types of one byte.
+  static Division of_all_keys(const std::vector<KeyRange<T>>& missing) {
+    std::vector<Key<T>> all(order::max_key<T> + std::size_t{1});
+    std::iota(all.begin(), all.end(), Key<T>{0});
+    return Division(missing, {}, std::move(all));
+  }
+
+  const std::vector<Part>& parts() const { return parts_; }
+  std::vector<order::Interval<T>> intervals() const {
+    std::vector<order::Interval<T>> all;
+    for (const Part& part : parts_) all.push_back({part.keys.last, part.collects});
+    return all;
+  }
+  /// Its cells lie between the first and the last end.
+  order::Locator<T> locator() const {
+    if constexpr (sizeof(T) == 1) return {0, order::max_key<T>};
+    Key<T> low = order::highest_key<T>, high = order::lowest_key<T>;
+    for (const Part& part : parts_) {
+      const Key<T> end = part.keys.last;
+      if (end < order::lowest_key<T> || end >= order::highest_key<T>) continue;
+      low = std::min(low, end);
+      high = std::max<Key<T>>(high, end + 1);
+    }
+    return low < high ? order::Locator<T>(low, high) : order::Locator<T>();
+  }
+
+  void set_counts(const std::uint64_t* counts) {
+    for (Part& part : parts_) part.count = *counts++;
+  }
+  std::uint64_t total() const {
+    return sum([](const Part&) { return true; });
+  }
+  std::uint64_t missing() const {
+    return sum([](const Part& part) { return part.is_missing; });
+  }
+  /// The number of valid elements below the key range that begins at `key`.
+  std::uint64_t below(Key<T> key) const {
+    return sum([&](const Part& part) { return !part.is_missing && part.keys.last < key; });
+  }
+  /// The place of the valid element with this rank, which is less than the number of valid ones.
+  Found find(std::uint64_t rank) const {
+    for (const Part& part : parts_) {
+      if (part.is_missing) continue;
+      if (rank < part.count) return {&part, rank};
+      rank -= part.count;
+    }
+    throw ContractError("there are fewer valid elements than the rank of an order statistic");
+  }
+
+ private:
+  static void add_ends(KeyRange<T> range, std::vector<Key<T>>& cuts) {
+    if (range.first > 0) cuts.push_back(range.first - 1);
+    cuts.push_back(range.last);
+  }
+  static bool is_inside(KeyRange<T> keys, const std::vector<KeyRange<T>>& ranges) {
+    return std::ranges::any_of(ranges, [&](const KeyRange<T>& range) {
+      return range.first <= keys.first && keys.last <= range.last;
+    });
+  }
+  template <class Which>
+  std::uint64_t sum(const Which& which) const {
+    std::uint64_t total = 0;
+    for (const Part& part : parts_) total += which(part) ? part.count : 0;
+    return total;
+  }
+
+  std::vector<Part> parts_;
+};
+
+}  // namespace shardstream::workloads::order_statistics

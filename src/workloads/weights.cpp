@@ -1,0 +1,70 @@
+#include "workloads/weights.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/source/strided.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// The position in the data set of the used element with this index.
+io::Extents position_of(const io::Source& source, std::uint64_t index) {
+  io::Extents position(source.dimensions().size());
+  for (std::size_t d = position.size(); d-- > 0;) {
+    const io::Axis& axis = source.dimensions()[d].axis;
+    position[d] = axis[index % axis.count];
+    index /= axis.count;
+  }
+  return position;
+}
+
+}  // namespace
+
+std::unique_ptr<io::Source> open_weight_source(const Options& options, std::string_view key) {
+  if (!io::names_file(options, key)) {
+    throw UsageError(fmt::format("{} is {}, which names no file: write FILE:/PATH or FILE", key,
+                                 excerpt(options.text(key))));
+  }
+  return io::open_source(
+      options, {.key = key, .shape = {}, .type = ElementType::f64, .seed = 0, .keeps_type = true});
+}
+
+std::vector<double> read_weights(const io::Source& source) {
+  std::vector<double> values(source.count());
+  io::Extents extent;
+  for (const io::SourceDimension& each : source.dimensions()) extent.push_back(each.axis.count);
+  with_element_type(source.type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<T> stored(values.size());
+    source.read_block(io::Extents(extent.size()), extent, io::dense_pitches(extent, sizeof(T)),
+                      reinterpret_cast<std::byte*>(stored.data()));
+    std::ranges::transform(stored, values.begin(), [](T x) { return static_cast<double>(x); });
+  });
+  return values;
+}
+
+void expect_weights(std::string_view key, const io::Source& source, std::span<const double> weights,
+                    const std::function<std::uint64_t(std::uint64_t)>& index_of) {
+  const auto wrong =
+      std::ranges::find_if(weights, [](double w) { return !(w >= 0) || !std::isfinite(w); });
+  if (wrong != weights.end()) {
+    const std::uint64_t index = index_of(static_cast<std::uint64_t>(wrong - weights.begin()));
+    throw UsageError(fmt::format(
+        "{}: element [{}] of {} is {}: weights must be finite numbers that are not negative; write "
+        "0 for what should not count",
+        key, join(position_of(source, index), ", "), source.name(),
+        std::isnan(*wrong) ? std::string("NaN, or missing") : fmt::format("{}", *wrong)));
+  }
+  if (std::ranges::all_of(weights, [](double w) { return w == 0; })) {
+    throw UsageError(fmt::format("{}: all {} of {} are 0: name other weights", key,
+                                 counted(weights.size(), "weight"), source.name()));
+  }
+}
+
+}  // namespace shardstream::workloads

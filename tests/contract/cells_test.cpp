@@ -1,0 +1,421 @@
+// Statistics of cells on every backend: against independent sums, and with the same bits for any
+// batches, any number of units at a time, and several passes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/data/generate.hpp"
+#include "support/backend.hpp"
+#include "workloads/reduce/cells/check.hpp"
+#include "workloads/reduce/cells/schedule.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// A data set that has an order and no elements. With a second box, it is joined from two halves
+/// along the first dimension, and the second half has this box.
+class Order final : public io::Source {
+ public:
+  Order(const io::Extents& shape, const io::Extents& box, const io::Extents& second_box)
+      : dimensions_(io::unnamed_dimensions(shape)), box_(box) {
+    io::Extents half = shape;
+    if (second_box.empty()) {
+      parts_.push_back({io::ElementOrder(shape, box), 0});
+      return;
+    }
+    half[0] = shape[0] / 2;
+    parts_.push_back({io::ElementOrder(half, box), 0});
+    half[0] = shape[0] - half[0];
+    parts_.push_back({io::ElementOrder(half, second_box), shape[0] / 2});
+    for (std::size_t d = 0; d < box.size(); ++d) box_[d] = std::min(box[d], second_box[d]);
+  }
+
+  const std::string& name() const override { return name_; }
+  ElementType type() const override { return ElementType::f32; }
+  const std::vector<io::SourceDimension>& dimensions() const override { return dimensions_; }
+  const io::Extents& box() const override { return box_; }
+  io::Extents coordinates(std::uint64_t index) const override {
+    return blocks(index, 1).front().start;
+  }
+  std::vector<io::ElementOrder::Block> blocks(std::uint64_t first,
+                                              std::uint64_t count) const override {
+    std::vector<io::ElementOrder::Block> all;
+    std::uint64_t before = 0;
+    for (const auto& [order, row] : parts_) {
+      const Range own =
+          shardstream::intersection(Range{first, count}, Range{before, order.count()});
+      if (own.count > 0) {
+        for (auto& block : order.blocks(own.first - before, own.count)) {
+          block.start[0] += row;
+          block.box_start[0] += row;
+          all.push_back(std::move(block));
+        }
+      }
+      before += order.count();
+    }
+    return all;
+  }
+  const std::string& access() const override { return name_; }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t, std::uint64_t, std::byte*) const override {}
+
+ private:
+  struct Part {
+    io::ElementOrder order;
+    std::uint64_t row;
+  };
+  std::string name_ = "order";
+  std::vector<io::SourceDimension> dimensions_;
+  io::Extents box_;
+  std::vector<Part> parts_;
+};
+
+struct Problem {
+  io::Extents shape, box;
+  std::vector<std::size_t> reduced;
+  std::optional<std::size_t> grouped = {};
+  std::vector<std::size_t> weighted = {};
+  io::Extents second_box = {};
+
+  std::string text() const {
+    std::string text;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const bool is_reduced = std::ranges::count(reduced, d) > 0;
+      text += std::to_string(shape[d]) + "/" + std::to_string(box[d]) + (is_reduced ? "r " : " ");
+    }
+    return text + (grouped ? "grouped " : "") + (weighted.empty() ? "" : "weighted");
+  }
+};
+
+constexpr std::uint64_t groups = 3;
+/// The group of an index; the last ones have none.
+std::int64_t group_of(std::uint64_t index) {
+  return index % 5 == 4 ? -1 : static_cast<std::int64_t>(index * 7 % groups);
+}
+
+/// One pass by one rank.
+template <class T>
+class Pass {
+ public:
+  Pass(const Problem& problem, const cells::Choice& choice, std::vector<T> elements)
+      : source_(problem.shape, problem.box, problem.second_box),
+        plan_(source_, dimensions_of(problem)),
+        choice_(choice),
+        elements_(std::move(elements)) {
+    layout_ = plan_.layout();
+    if (problem.grouped) {
+      for (std::uint64_t i = 0; i < problem.shape[*problem.grouped]; ++i) {
+        groups_.push_back(static_cast<std::int32_t>(group_of(i)));
+      }
+      first_ = {0};
+      for (std::uint64_t g = 0; g < groups; ++g) {
+        for (std::uint64_t i = 0; i < problem.shape[*problem.grouped]; ++i) {
+          if (group_of(i) == static_cast<std::int64_t>(g)) steps_.push_back(i);
+        }
+        first_.push_back(steps_.size());
+      }
+    }
+    std::uint64_t weights = problem.weighted.empty() ? 0 : 1;
+    for (const std::size_t d : problem.weighted) weights *= problem.shape[d];
+    for (std::uint64_t i = 0; i < weights; ++i) {
+      weights_.push_back(i % 11 == 3 ? 0 : 0.25 + static_cast<double>(mix(i) % 1000) / 500);
+    }
+  }
+
+  const CellPlan& plan() const { return plan_; }
+  unsigned words() const { return cells::moment_words<T>(choice_.set); }
+
+  /// The moments of all outputs, from batches of `batch` elements, in `passes` over ranges of
+  /// cells.
+  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch, std::uint64_t slots,
+                                 std::uint64_t passes) {
+    std::vector<std::uint64_t> result(words() * plan_.outputs());
+    for (std::uint64_t p = 0; p < passes; ++p) {
+      const Range part = share(plan_.cells(), p, passes);
+      if (part.count == 0) continue;
+      const cells::CellRange own{part.first, part.count};
+      const std::vector<std::uint64_t> found = run(device, batch, slots, own);
+      for (std::uint64_t line = 0; line < words() * layout_.groups; ++line) {
+        std::copy_n(
+            found.begin() + static_cast<std::ptrdiff_t>(line * part.count), part.count,
+            result.begin() + static_cast<std::ptrdiff_t>(line * plan_.cells() + part.first));
+      }
+    }
+    return result;
+  }
+
+  /// The same for the cells of one pass: word by word, and group by group.
+  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch, std::uint64_t slots,
+                                 const cells::CellRange& own) {
+    const auto stream = device.make_stream();
+    const Range all{0, source_.count()};
+    CellSchedule schedule(plan_, all, own, slots);
+    std::uint64_t batches = 0;
+    for (std::uint64_t first = 0; first < all.count; first += batch, ++batches) {
+      schedule.append(shardstream::intersection(all, {first, batch}));
+    }
+    const auto blocks = test::on_device(device, *stream, schedule.tasks().blocks);
+    const auto tasks = test::on_device(device, *stream, schedule.tasks().tasks);
+    const auto data = test::on_device(device, *stream, elements_);
+    const auto steps = test::on_device(device, *stream, steps_);
+    const auto first_step = test::on_device(device, *stream, first_);
+    const auto weights = test::on_device(device, *stream, weights_);
+    const auto ranges = test::on_device(device, *stream, schedule.unit_cells());
+    std::vector<cells::Node> unit_places;
+    std::vector<std::uint64_t> unit_slots;
+    for (std::uint64_t u = 0; u < plan_.units(); ++u) {
+      unit_places.push_back({u, 0});
+      unit_slots.push_back(u % slots);
+    }
+    const auto places = test::on_device(device, *stream, unit_places);
+    const auto slot_of = test::on_device(device, *stream, unit_slots);
+    const auto group_numbers = test::on_device(device, *stream, groups_);
+    layout_.group_of = group_numbers.data();
+    layout_.steps = steps.data();
+    layout_.first_step = first_step.data();
+    layout_.weights = weights.data();
+    const std::uint64_t unit = slots * layout_.groups * schedule.max_unit_cells();
+    const auto states = [&](unsigned width, std::uint64_t values) {
+      return device::Buffer<std::uint64_t>(device, device::Memory::device, width * values);
+    };
+    const auto accumulators = states(cells::moment_words<T>(choice_.set), unit * layout_.lanes);
+    const auto moments = states(words(), unit);
+    const std::uint64_t outputs = layout_.groups * own.count;
+    const auto nodes = states(words(), cells::FoldArgs<T>::max_depth * outputs);
+    const cells::States accumulated{accumulators.data(), unit * layout_.lanes};
+    const cells::States joined{moments.data(), unit};
+    const cells::States folded{nodes.data(), cells::FoldArgs<T>::max_depth * outputs};
+    stream->launch(cells::Kernels<T>::clear(), {.accumulators = accumulated, .set = choice_.set});
+    std::vector<cells::Node> stack;
+    for (std::uint64_t b = 0; b < batches; ++b) {
+      for (const CellSchedule::Round& round : schedule.rounds(b)) {
+        stream->launch(cells::Kernels<T>::accumulate(), {.elements = data.data() + b * batch,
+                                                         .blocks = blocks.data(),
+                                                         .tasks = tasks.data() + round.tasks.first,
+                                                         .task_count = round.tasks.count,
+                                                         .max_items = round.tasks.max_items,
+                                                         .layout = layout_,
+                                                         .accumulators = accumulated,
+                                                         .unit_cells = schedule.max_unit_cells(),
+                                                         .cells = own,
+                                                         .choice = choice_});
+        if (round.ended.count == 0) continue;
+        stream->launch(cells::Kernels<T>::join_lanes(), {.accumulators = accumulated,
+                                                         .moments = joined,
+                                                         .first_unit = round.ended.first,
+                                                         .units = round.ended.count,
+                                                         .unit_slots = slots,
+                                                         .groups = layout_.groups,
+                                                         .lanes = layout_.lanes,
+                                                         .unit_cells = schedule.max_unit_cells(),
+                                                         .set = choice_.set});
+        cells::FoldArgs<T> args{.nodes = folded,
+                                .node_cells = own,
+                                .cells = round.cells,
+                                .groups = layout_.groups,
+                                .kept = round.kept,
+                                .depth = round.depth,
+                                .stack = {},
+                                .items = joined,
+                                .first_item = round.ended.first,
+                                .item_count = round.ended.count,
+                                .item_cells = schedule.max_unit_cells(),
+                                .item_places = places.data(),
+                                .item_ranges = ranges.data(),
+                                .item_slots = slot_of.data(),
+                                .takes_accumulators = false,
+                                .to_root = false,
+                                .roots = {},
+                                .set = choice_.set};
+        std::ranges::copy(round.stack, args.stack + round.kept);
+        stream->launch(cells::Kernels<T>::fold(), args);
+      }
+    }
+    cells::FoldArgs<T> root{};
+    root.nodes = folded;
+    root.node_cells = root.cells = own;
+    root.groups = layout_.groups;
+    root.to_root = true;
+    root.roots = folded;
+    root.set = choice_.set;
+    root.depth = static_cast<unsigned>(schedule.nodes().size());
+    std::ranges::copy(schedule.nodes(), root.stack);
+    stream->launch(cells::Kernels<T>::fold(), root);
+    std::vector<std::uint64_t> result(words() * outputs);
+    for (unsigned w = 0; w < words(); ++w) {
+      stream->download(result.data() + w * outputs, folded.words + w * folded.values,
+                       outputs * sizeof(std::uint64_t));
+    }
+    stream->synchronize();
+    return result;
+  }
+
+  /// The values of each output, in the order of storage.
+  std::map<std::uint64_t, CellSample<T>> samples() const {
+    std::map<std::uint64_t, CellSample<T>> found;
+    std::uint64_t at = 0;
+    for (const auto& block : source_.blocks(0, source_.count())) {
+      plan_.visit({at, block.count}, [&](const CellPlan::Element& element) {
+        const T value = elements_[at++];
+        const std::int64_t group = plan_.dimensions().grouped ? group_of(element.grouped) : 0;
+        if (group < 0) return;
+        auto& cell = found[static_cast<std::uint64_t>(group) * plan_.cells() + element.cell];
+        const auto marker = static_cast<T>(choice_.marker);
+        if (choice_.skip != cells::Skip::none && cells::is_skipped(value, choice_.skip, marker)) {
+          return;
+        }
+        cell.values.push_back(value);
+        cell.numbers.push_back(static_cast<std::int64_t>(element.value));
+        if (!weights_.empty()) cell.weights.push_back(weights_[element.weight]);
+      });
+    }
+    return found;
+  }
+
+ private:
+  static CellDimensions dimensions_of(const Problem& problem) {
+    return {.reduced = problem.reduced,
+            .grouped = problem.grouped,
+            .groups = problem.grouped ? groups : 1,
+            .weighted = problem.weighted};
+  }
+
+  Order source_;
+  CellPlan plan_;
+  const cells::Choice choice_;
+  const std::vector<T> elements_;
+  cells::Layout layout_;
+  std::vector<std::uint64_t> steps_, first_;
+  std::vector<std::int32_t> groups_;
+  std::vector<double> weights_;
+};
+
+/// Values with missing ones and, for floats, NaNs.
+template <class T>
+std::vector<T> values_of(std::uint64_t count, const cells::Choice& choice) {
+  std::vector<T> values(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t random = mix(i + 1);
+    if constexpr (std::floating_point<T>) {
+      values[i] = static_cast<T>(1000 + static_cast<double>(random >> 40) / (1 << 20));
+      if (choice.skip != cells::Skip::none && random % 7 == 0) values[i] = missing_nan<T>();
+      if (choice.skip == cells::Skip::nans && random % 7 == 1) {
+        values[i] = std::numeric_limits<T>::quiet_NaN();
+      }
+    } else {
+      values[i] = static_cast<T>(random);
+      if (choice.skip != cells::Skip::none && random % 7 == 0) {
+        values[i] = static_cast<T>(choice.marker);
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<Problem> problems() {
+  return {
+      {{300000}, {300000}, {0}},                         // one cell
+      {{1000, 700}, {1000, 700}, {0}},                   // along the first dimension
+      {{700, 1000}, {700, 1000}, {1}},                   // along the last one
+      {{3, 200000}, {3, 200000}, {1}},                   // few long rows
+      {{200000, 3}, {200000, 3}, {0}},                   // few columns
+      {{100000, 5}, {100000, 5}, {1}},                   // short rows
+      {{40, 50, 60}, {40, 50, 60}, {1}},                 // in the middle
+      {{40, 50, 60}, {40, 50, 60}, {0, 2}},              // around a dimension
+      {{50, 40, 90}, {7, 40, 90}, {0}},                  // chunks of the first dimension
+      {{50, 41, 90}, {50, 10, 33}, {0}},                 // chunks of the others
+      {{50, 41, 90}, {8, 10, 33}, {1, 2}},               // chunks of all
+      {{50, 41, 90}, {8, 10, 40}, {0, 1, 2}},            // one cell of chunks
+      {{2, 1, 30, 1, 70}, {2, 1, 30, 1, 70}, {1, 2}},    // dimensions of one index
+      {{100, 1, 30}, {100, 1, 30}, {1}},                 // one value for each cell
+      {{400, 300}, {400, 300}, {0}, 0},                  // groups of steps
+      {{300, 400}, {300, 400}, {1}, 1},                  // groups within rows
+      {{60, 30, 40}, {60, 30, 40}, {0, 2}, 0},           // groups and another dimension
+      {{100, 40, 50}, {30, 17, 50}, {0, 1, 2}, 0},       // one cell for each group
+      {{60, 30, 40}, {60, 30, 40}, {1, 2}, {}, {1, 2}},  // weights of an area
+      {{60, 30, 40}, {60, 30, 40}, {0, 2}, {}, {1, 2}},  // weights of kept dimensions, too
+      {{60, 30, 40}, {20, 7, 11}, {0, 1}, {}, {0}},      // weights of steps
+      {{60, 30, 40}, {60, 30, 40}, {0, 1, 2}, 0, {1}},   // groups and weights
+      // two files with other chunks, some of which share cells
+      {{90, 40, 50}, {5, 40, 50}, {0}, {}, {}, {1, 16, 50}},
+      {{90, 40, 50}, {45, 16, 7}, {0, 2}, {}, {}, {45, 40, 20}},
+      {{7, 6, 5, 4, 3, 9, 2, 8}, {7, 6, 5, 4, 3, 9, 2, 8}, {0, 2, 4, 6}},  // alternating
+  };
+}
+
+template <class T>
+class Cells : public testing::Test {};
+using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t,
+                             std::uint64_t>;
+TYPED_TEST_SUITE(Cells, Types);
+
+template <class T>
+void expect_sums(const Problem& problem, cells::Set set, cells::Skip skip) {
+  SCOPED_TRACE(problem.text() + " set " + std::to_string(static_cast<int>(set)) + " skip " +
+               std::to_string(static_cast<int>(skip)));
+  const cells::Choice choice{.set = set, .skip = skip, .marker = 77};
+  const std::uint64_t count = saturating_product(problem.shape);
+  Pass<T> pass(problem, choice, values_of<T>(count, choice));
+  const auto device = test::make_backend();
+  const std::vector<std::uint64_t> found = pass.run(*device, count, 4, 1);
+  EXPECT_EQ(pass.run(*device, 7001, 1, 3), found);
+  cells::with_set(set, [&](auto chosen) {
+    CellCheck worst;
+    std::uint64_t counted = 0, expected = 0;
+    for (const auto& [output, sample] : pass.samples()) {
+      const auto m = cells::Moments<T, chosen()>::load(
+          const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
+      worst.add(check_cell<T, chosen()>(sample, m));
+      expected += sample.values.size();
+    }
+    for (std::uint64_t o = 0; o < pass.plan().outputs(); ++o) counted += found[o];
+    EXPECT_EQ(counted, expected);
+    for (const auto& deviation :
+         {worst.exact, worst.sum, worst.m2, worst.m3, worst.m4, worst.magnitude, worst.weight}) {
+      EXPECT_TRUE(deviation.passes()) << deviation.error << " > " << deviation.bound;
+    }
+  });
+}
+
+/// All statistics of every problem, and for floats, every set and policy.
+TYPED_TEST(Cells, AgreeWithIndependentSums) {
+  using cells::Set, cells::Skip;
+  for (const Problem& problem : problems()) {
+    if (!problem.weighted.empty()) {
+      expect_sums<TypeParam>(problem, Set::weighted, Skip::nans);
+      continue;
+    }
+    expect_sums<TypeParam>(problem, Set::all, Skip::none);
+    if (!std::same_as<TypeParam, float>) continue;
+    expect_sums<TypeParam>(problem, Set::sum, Skip::nans);
+    expect_sums<TypeParam>(problem, Set::extremes, Skip::missing);
+    expect_sums<TypeParam>(problem, Set::squares, Skip::nans);
+  }
+}
+
+/// Every compiled kernel, on a few problems.
+TYPED_TEST(Cells, AgreeForEverySet) {
+  using cells::Set, cells::Skip;
+  const Problem columns{{100, 70}, {100, 70}, {0}}, rows{{70, 100}, {70, 100}, {1}};
+  const Problem weighted_columns{{100, 70}, {100, 70}, {0}, {}, {0}};
+  const Problem weighted_rows{{70, 100}, {70, 100}, {1}, {}, {1}};
+  for (const Skip skip : {Skip::none, Skip::missing, Skip::nans}) {
+    for (const Set set : {Set::sum, Set::extremes, Set::squares, Set::all}) {
+      expect_sums<TypeParam>(columns, set, skip);
+      expect_sums<TypeParam>(rows, set, skip);
+    }
+    expect_sums<TypeParam>(weighted_columns, Set::weighted, skip);
+    expect_sums<TypeParam>(weighted_rows, Set::weighted, skip);
+  }
+}
+
+}  // namespace
+}  // namespace shardstream::workloads
