@@ -110,7 +110,7 @@ bool is_before(const Date& a, const Date& b) {
   return std::tuple(a.year, a.month, a.day) < std::tuple(b.year, b.month, b.day);
 }
 
-/// Of an astronomical year.
+/// For an astronomical year.
 std::int64_t number_of(Calendar calendar, const Date& date) {
   if (calendar != Calendar::standard) return number_by_rule(calendar, date);
   return is_before(date, first_gregorian) ? number_by_rule(Calendar::julian, date) - julian_lead
@@ -258,7 +258,7 @@ void expect_date(const Date& date, Calendar calendar, const std::string& units) 
   const bool is_possible = date.month >= 1 && date.month <= 12 && date.day >= 1 && date.day <= 31;
   if (is_possible && date_of(calendar, number_of(calendar, astronomical)) == astronomical) return;
   throw UsageError(
-      fmt::format("the calendar {} has no date {}-{:02}-{:02}, where the units {} begin",
+      fmt::format("the calendar {} has no date {}-{:02}-{:02}, at which the units {} begin",
                   name_of(calendar), date.year, date.month, date.day, excerpt(units)));
 }
 

@@ -14,7 +14,7 @@
 
 namespace shardstream::workloads {
 
-/// What becomes of the dimensions of a source; indices into Source::dimensions().
+/// The role of each dimension of a source. The lists have indices into Source::dimensions().
 struct CellDimensions {
   std::vector<std::size_t> reduced;         ///< ascending, none of them removed by an index
   std::optional<std::size_t> grouped = {};  ///< one of `reduced`

@@ -43,7 +43,7 @@ class CellSchedule {
 
   const std::vector<Round>& rounds(std::uint64_t batch) const { return batches_[batch]; }
   const CellTasks& tasks() const { return tasks_; }
-  /// Of the shard and the pass.
+  /// The cells of the shard that belong to the pass.
   cells::CellRange cells() const { return cells_; }
   /// The cells of each unit of the shard, and the maximum number of them.
   const std::vector<cells::CellRange>& unit_cells() const { return unit_cells_; }

@@ -13,7 +13,7 @@
 
 namespace shardstream::workloads {
 
-/// What a value needs besides moments.
+/// The rules for values, besides the moments.
 struct CellRules {
   std::uint64_t ddof = 0;
   bool is_weighted = false;

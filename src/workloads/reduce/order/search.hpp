@@ -138,7 +138,7 @@ class Search {
     std::vector<double> fractions;
     double elements;
   };
-  /// What the next pass has.
+  /// The contents of the next pass.
   struct Brackets {
     std::vector<KeyRange<T>> list;
     std::vector<K> cuts;
