@@ -30,7 +30,7 @@ constexpr std::array rows = {
     OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
               "count|sum|mean|variance|stddev|min|max|argmin|argmax|range|skewness|kurtosis|l1|l2|"
               "effective-count|median|quantile(Q,Q)",
-              "What to compute: kurtosis is the excess; l1 and l2 are norms; argmin and argmax are "
+              "The operations: kurtosis is the excess; l1 and l2 are norms; argmin and argmax are "
               "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
               "elements lie."},
     OptionRow{"reduce.over", OptionKind::list, "all", "",

@@ -96,8 +96,8 @@ class Computation {
   virtual std::string_view sample_word() const {
     return unit_word().empty() ? "ranges" : unit_word();
   }
-  /// What has been verified if all checks of report() have passed, in addition to the samples: the
-  /// end of a sentence, ", and ..."; may be empty.
+  /// The checks besides the samples, if report() has passed all of them: the end of a sentence,
+  /// ", and ..."; may be empty.
   virtual std::string coverage() const { return {}; }
   /// Lines of a dry run, "name: words", on its own work.
   virtual std::vector<std::string> description() const { return {}; }
