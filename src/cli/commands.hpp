@@ -90,8 +90,8 @@ inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gp
                                                                     "rates"};
 inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
 inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
-inline constexpr std::array<std::string_view, 5> switches_of_report = {"json", "quiet", "markdown",
-                                                                       "latex", "together"};
+inline constexpr std::array<std::string_view, 6> switches_of_report = {
+    "json", "quiet", "markdown", "latex", "together", "short"};
 inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
 inline constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
 inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",

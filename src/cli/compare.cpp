@@ -18,16 +18,16 @@ double fraction(const CommandLine& line, const std::string& name, double fallbac
   const auto found = line.settings.find(name);
   if (found == line.settings.end()) return fallback;
   const std::string_view text = found->second;
-  double percent = 0;
+  double value = 0;
   try {
     if (!text.ends_with('%')) throw UsageError("the sign % is missing");
-    percent = parse_number(trim(text.substr(0, text.size() - 1)));
-    if (!(percent > 0 && percent < 100)) throw UsageError("it is not above 0% and below 100%");
+    value = parse_number(text);
+    if (!(value > 0 && value < 1)) throw UsageError("it is not above 0% and below 100%");
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("--{} {} is not possible ({}): pass for example {:g}%", name,
                                  excerpt(text), error.what(), 100 * fallback));
   }
-  return percent / 100;
+  return value;
 }
 
 void print_in(Printing printing, const auto& comparison) {

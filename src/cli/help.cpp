@@ -40,12 +40,12 @@ constexpr std::string_view sources =
     "Options come from the command line, else from SHARDSTREAM_* variables\n"
     "(SHARDSTREAM_OUTPUT_FILE for output.file), else from an INI file, else from the defaults.\n"
     "A SHARDSTREAM_* variable that matches no option gives a warning.\n"
-    "Write sizes as 64MiB or 1.5GB, and counts as 2^24 or 1e9.\n";
+    "Write sizes as 64MiB or 1.5GB, counts as 2^24 or 1e9, and shares as 0.05 or 5%.\n";
 constexpr std::string_view sources_of_generate =
     "Options come from the command line, else from SHARDSTREAM_* variables\n"
     "(SHARDSTREAM_INPUT_COUNT for input.count), else from the defaults.\n"
     "A SHARDSTREAM_* variable that matches no option gives a warning.\n"
-    "Write sizes as 64MiB or 1.5GB, and counts as 2^24 or 1e9.\n";
+    "Write sizes as 64MiB or 1.5GB, counts as 2^24 or 1e9, and shares as 0.05 or 5%.\n";
 
 /// One example of a command for each workload.
 std::string examples() {
@@ -120,6 +120,7 @@ std::string program_help() {
   shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set
   shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems
   shardstream COMMAND --help                      shows a command's options
+  shardstream help NAME                           explains a command, workload or experiment
   shardstream completion bash|zsh                 completion for a shell, see cmake/README.md
   shardstream man                                 this program's man page: | man -l -
   shardstream --version, -V
@@ -184,7 +185,7 @@ that are missing.
   --only NAME does one launch of that list (calibration first), so that each can be a job
               of its own; several jobs may run at the same time
   --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S
-              from 0 to 1, and launches nothing
+              from 0 to 1, such as 0.05 or 5%, and launches nothing
   --json      prints the report, or the list, as one JSON object
   --quiet     prints nothing but warnings and errors
 
@@ -194,7 +195,7 @@ that are missing.
 }
 
 std::string report_help(const Arguments&) {
-  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--json|--markdown|--latex]
+  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--short|--json|--markdown|--latex]
                  [--csv FOLDER] [--svg FOLDER] [--extra-p FILE] [--together]
 
 Groups result files of run into scaling studies. For each study, it shows times, speed-up,
@@ -204,6 +205,7 @@ and the excluded results with the reasons. Tables of bench are shown too.
 
   --together  draws the studies of two to six folders in one figure and one table, and names
               what differs; for several serial shares, machines or versions
+  --short     shortens the text: the sizes, the law, its prediction, and warnings
   -o          writes one HTML page with figures instead of text; figures need gnuplot
   --json      writes one JSON object to standard output instead of text
   --quiet     writes no text, only the files of the other options

@@ -12,6 +12,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "experiments/catalogue.hpp"
 #include "experiments/helper_processes.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "runtime/provenance.hpp"
@@ -56,11 +57,20 @@ bool asks_for_help(const cli::Arguments& words) {
   return std::ranges::any_of(words, [](const auto& w) { return w == "--help" || w == "-h"; });
 }
 
+/// The help of a command, of a workload or of an experiment; without words, of the program.
+std::string help_on(const cli::Arguments& words) {
+  if (words.empty()) return cli::program_help();
+  const bool is_workload = std::ranges::find(workloads::all(), words[0],
+                                             &workloads::Workload::name) != workloads::all().end();
+  if (is_workload) return cli::run_help(words);
+  if (experiments::find(words[0]) != nullptr) return cli::bench_help(words);
+  return command_named(words[0]).help({words.begin() + 1, words.end()});
+}
+
 int dispatch(const cli::Arguments& words) {
   if (words.empty()) throw UsageError("a command is missing: see shardstream --help");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    print_output(words.size() > 1 ? command_named(words[1]).help({words.begin() + 2, words.end()})
-                                  : cli::program_help());
+    print_output(help_on({words.begin() + 1, words.end()}));
     return 0;
   }
   if (words[0] == "--version" || words[0] == "-V") {

@@ -148,11 +148,17 @@ int report(const Arguments& arguments, const char* const*) {
   const bool as_json = printing == Printing::json;
   const bool as_markdown = line.switches.contains("markdown");
   const bool as_latex = line.switches.contains("latex");
+  const auto detail =
+      line.switches.contains("short") ? report::Detail::brief : report::Detail::full;
   if (int{as_json} + int{as_markdown} + int{as_latex} > 1) {
     throw UsageError("--json, --markdown and --latex write to standard output: give one of them");
   }
   const Options options = table.resolve(line, &no_environment, std::nullopt);
   const std::string& page = options.text("output.file");
+  const bool prints_text = page.empty() && printing == Printing::text && !as_markdown && !as_latex;
+  if (detail == report::Detail::brief && !prints_text) {
+    throw UsageError("--short shortens the text: leave out --short, or the other form of output");
+  }
   // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
   // takes three quarters of the time for a thousand files.
   mallopt(M_MMAP_THRESHOLD, 16 << 20);
@@ -175,7 +181,7 @@ int report(const Arguments& arguments, const char* const*) {
   if (!why_no_pictures.empty()) {
     log.warn(fmt::format("the page lacks figures: {}", why_no_pictures));
   }
-  if (!page.empty() || as_json || as_markdown || as_latex) {  // the text has the sentences itself
+  if (!prints_text) {  // the text has the sentences itself
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
   if (printing == Printing::none) return report::exit_code(report);
@@ -183,7 +189,7 @@ int report(const Arguments& arguments, const char* const*) {
                : as_markdown   ? report::to_markdown(report)
                : as_latex      ? report::to_latex(report)
                : !page.empty() ? fmt::format("page={}\n", printable(page))
-                               : report::to_text(report));
+                               : report::to_text(report, detail));
   return report::exit_code(report);
 }
 

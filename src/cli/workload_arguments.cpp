@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -22,6 +23,14 @@ std::vector<std::string_view> names_of_workloads() {
   std::vector<std::string_view> names;
   for (const workloads::Workload& workload : workloads::all()) names.push_back(workload.name);
   return names;
+}
+
+/// Whether a word names a data set or looks like a file with some.
+bool names_data(const std::string& word) {
+  constexpr std::array<std::string_view, 6> extensions = {".h5", ".hdf5", ".he5",
+                                                          ".nc", ".nc4",  ".mat"};
+  return word.find(":/") != word.npos ||
+         std::ranges::find(extensions, fs::path(word).extension().string()) != extensions.end();
 }
 
 /// Throws UsageError, which names the argument and not the option run.workload that it stands for.
@@ -46,12 +55,12 @@ std::string_view data_key_of(std::string_view name) {
 std::string remedy_for_extra(const CommandLine& line) {
   const std::string& word = line.words[1];
   std::error_code unreadable;  // ignored: then it is no file
-  const bool names_data = word.find(":/") != word.npos || fs::exists(word, unreadable);
+  const bool is_data = names_data(word) || fs::exists(word, unreadable);
   const std::string_view key = data_key_of(line.words[0]);
-  if (names_data && line.words.size() == 2 && !key.empty() && !line.values.contains(key)) {
+  if (is_data && line.words.size() == 2 && !key.empty() && !line.values.contains(key)) {
     return fmt::format("pass data as --{} {}", key, shell_line({word}));
   }
-  return names_data || word.ends_with(']')
+  return is_data || word.ends_with(']')
              ? "put a pattern or a selection in quotes ('sst_*.nc', 'x.h5:/T[0:3, 5]')"
              : "check the spelling of the options";
 }
@@ -78,6 +87,12 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                           remedy_for_extra(line)));
   }
   if (!line.words[0].ends_with(".ini")) {
+    if (names_data(line.words[0])) {
+      throw UsageError(fmt::format(
+          "{0}: {1} is data, not a workload: name the workload first, as in shardstream "
+          "{0} reduce --input.data {2}",
+          command, excerpt(line.words[0]), shell_line({line.words[0]})));
+    }
     std::error_code unreadable;  // ignored: the word is then checked as the name of a workload
     if (fs::is_regular_file(line.words[0], unreadable)) {
       throw UsageError(

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "core/units.hpp"
 
 namespace shardstream {
@@ -68,6 +69,20 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::string similar_path(const std::filesystem::path& path) {
+  const auto full = path.has_filename() ? path : path.parent_path();  // "two/" is named "two"
+  std::vector<std::string> found;
+  std::error_code unreadable;
+  const std::filesystem::path parent = full.has_parent_path() ? full.parent_path() : ".";
+  for (std::filesystem::directory_iterator entry(parent, unreadable), end;
+       !unreadable && entry != end; entry.increment(unreadable)) {
+    found.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(found);
+  const std::string_view near = nearest(full.filename().string(), {found.begin(), found.end()});
+  return near.empty() ? "" : did_you_mean(excerpt((full.parent_path() / near).string()));
 }
 
 }  // namespace shardstream

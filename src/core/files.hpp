@@ -26,4 +26,8 @@ std::optional<std::string> read_small_file(const std::filesystem::path& path,
 /// read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
+/// " (did you mean '…'?)" with the path beside `path`, which does not exist, whose name is most
+/// similar; empty if none is.
+std::string similar_path(const std::filesystem::path& path);
+
 }  // namespace shardstream

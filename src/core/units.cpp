@@ -234,15 +234,17 @@ std::uint64_t parse_count(std::string_view text) {
 }
 
 double parse_number(std::string_view text) {
-  const std::string_view number = trim(text);
+  std::string_view number = trim(text);
+  const bool is_percentage = number.ends_with('%');
+  if (is_percentage) number = trim(number.substr(0, number.size() - 1));
   double value = 0;
   const char* const end = number.data() + number.size();
   const auto [stop, error] = std::from_chars(number.data(), end, value);
   if (error == std::errc::result_out_of_range) fail(text, "is not in the range of a double");
   if (error != std::errc() || stop != end || !std::isfinite(value)) {
-    fail(text, "is not a number: write for example 0.5, -2 or 1e-3");
+    fail(text, "is not a number: write for example 0.5, -2, 1e-3 or 5%");
   }
-  return value;
+  return is_percentage ? value / 100 : value;
 }
 
 double parse_duration(std::string_view text) {

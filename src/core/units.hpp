@@ -16,7 +16,7 @@ std::uint64_t parse_size(std::string_view text);
 /// A whole number from "42", "2^24", "2^31+3", "1e9" or "1.5e6".
 std::uint64_t parse_count(std::string_view text);
 
-/// A finite real number from "0.5", "-2" or "1e-3".
+/// A finite real number from "0.5", "-2", "1e-3" or "5%", which is 0.05.
 double parse_number(std::string_view text);
 
 /// Seconds from "250ms", "30s", "10min", "2h" or "1.5s". A number without a unit is rejected.

@@ -116,6 +116,8 @@ DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log
   for (const std::string& warning : inputs.warnings) log.warn(warning);
   const Outputs outputs = task->outputs();
   check_output(options, planned.ranks, bytes_of(outputs), inputs.files);
+  const std::string note = note_on_name(result_path(options, planned.ranks));
+  if (!note.empty()) log.info(note);
   const workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 

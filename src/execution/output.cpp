@@ -140,6 +140,14 @@ void reject_result_path(const fs::path& result) {
   }
 }
 
+std::string note_on_name(const fs::path& result) {
+  if (result.extension() != ".nc") return {};
+  return fmt::format(
+      "'{}' will be HDF5 with arrays of netCDF-4 in the group /results: xarray opens them with "
+      "group=\"results\", and h5py or pandas reads the tables",
+      result.string());
+}
+
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs) {
   const fs::path path = result_path(options, ranks);

@@ -86,6 +86,9 @@ std::filesystem::path result_path(const Options& options, std::uint64_t ranks);
 /// RESULT.trace.json, in the folder of the result.
 std::filesystem::path trace_path(std::filesystem::path result);
 
+/// A sentence about the format of the result if its name is that of a netCDF file; else empty.
+std::string note_on_name(const std::filesystem::path& result);
+
 /// Throws UsageError if `result` names a data set instead of a file.
 void reject_result_path(const std::filesystem::path& result);
 

@@ -217,6 +217,9 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   }
   std::optional<Output> output;
   const fs::path path = common_result_path(session, options);
+  if (const std::string note = note_on_name(path); session.rank() == 0 && !note.empty()) {
+    log.info(note);
+  }
   session.collectively([&] {
     const auto files =
         session.rank() == 0 ? protected_files(inputs, options, invocation) : inputs.files;

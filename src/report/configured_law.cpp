@@ -36,4 +36,9 @@ std::optional<ConfiguredLaw> configured_law(std::span<const RunFile> runs,
   return law;
 }
 
+bool ConfiguredLaw::has_other_costs() const {
+  constexpr double relevant = 0.0005;
+  return std::abs(expected_share - serial_share) >= relevant;
+}
+
 }  // namespace shardstream::report

@@ -17,6 +17,9 @@ struct ConfiguredLaw {
   /// overhead makes them longer.
   double expected_share = 0;
   study::Study expected;  ///< the expected times, as one launch at each size
+
+  /// Whether the expected times are longer than those of the serial share alone.
+  bool has_other_costs() const;
 };
 
 /// Nothing unless all runs have the metrics `predicted` and `serial_configured`, and there are two

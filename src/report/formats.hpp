@@ -11,8 +11,14 @@ namespace shardstream::report {
 /// "0.95 [0.93, 0.97]": the value and its interval, if there is one.
 std::string with_interval(const study::Estimate& estimate, int digits = 3);
 
-/// Text for a terminal: a table for each study, the fitted laws, and conclusions in sentences.
-std::string to_text(const Report& report);
+enum class Detail {
+  full,
+  brief  ///< the most important columns, the law, its prediction, and warnings
+};
+
+/// Text for a terminal: a table for each study, the fitted laws, and conclusions in sentences. Side
+/// by side, a brief text has only the tables of all studies and the warnings of each one.
+std::string to_text(const Report& report, Detail detail = Detail::full);
 
 /// One JSON object with a final line break, as described in README.md of this folder.
 std::string to_json(const Report& report);

@@ -201,21 +201,10 @@ std::vector<std::string> missing_of(const StudyReport& study, const fs::path& fo
 
 /// The sentence about a path that does not exist.
 std::string no_such_path(const fs::path& path) {
-  const fs::path full = path.has_filename() ? path : path.parent_path();  // "two/" is named "two"
-  std::vector<std::string> found;
-  std::error_code unreadable;
-  const fs::path parent = full.has_parent_path() ? full.parent_path() : ".";
-  for (fs::directory_iterator entry(parent, unreadable), end; !unreadable && entry != end;
-       entry.increment(unreadable)) {
-    found.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(found);
-  const std::string_view near = nearest(full.filename().string(), {found.begin(), found.end()});
   return fmt::format(
       "there is no file or folder {}{}: name result files (*.h5), or folders with them, such as "
       "that of scale -o",
-      excerpt(path.string()),
-      near.empty() ? "" : did_you_mean(excerpt((full.parent_path() / near).string())));
+      excerpt(path.string()), similar_path(path));
 }
 
 bool is_timeline(const RunFile& run) {
@@ -356,6 +345,7 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
 Report make_report(std::span<const fs::path> files) {
   Report report;
   std::map<Key, std::vector<RunFile>> groups;
+  std::vector<decltype(groups)::iterator> order;                          // as the files
   std::map<fs::path, std::vector<study_folder::LaunchAttempt>> attempts;  // by folder
   const auto attempts_of =
       [&](const fs::path& folder) -> const std::vector<study_folder::LaunchAttempt>& {
@@ -378,12 +368,15 @@ Report make_report(std::span<const fs::path> files) {
       RunFile run = read_run_file(reader, file);
       if (run.point == study_folder::calibration_label) continue;
       if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
-      groups[key_of(run)].push_back(std::move(run));
+      const auto [group, is_new] = groups.try_emplace(key_of(run));
+      if (is_new) order.push_back(group);
+      group->second.push_back(std::move(run));
     } catch (const UsageError& error) {
       report.unreadable.push_back({file, error.what()});
     }
   }
-  for (auto& [key, runs] : groups) {
+  for (const auto& group : order) {
+    std::vector<RunFile>& runs = group->second;
     const fs::path first = runs.front().path;
     try {
       report.studies.push_back(make_study(std::move(runs)));

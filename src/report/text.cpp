@@ -23,31 +23,44 @@ std::string cell(double value, const char* format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
 }
 
-Table size_table(const StudyReport& study) {
-  Table table("sizes", {{"ranks", ColumnType::integer},
-                        {"launches", ColumnType::integer},
-                        {"time", ColumnType::text, "s"},
-                        {study.is_strong() ? "speedup" : "scaled_speedup", ColumnType::text},
-                        {"efficiency", ColumnType::text},
-                        {"karp_flatt", ColumnType::text},
-                        {"bound_by", ColumnType::text},
-                        {"share", ColumnType::text},
-                        {"to_result", ColumnType::text, "s"},
-                        {"node_hours", ColumnType::text},
-                        {"host_memory", ColumnType::text}});
+Table size_table(const StudyReport& study, Detail detail) {
+  std::vector<Column> columns = {
+      {"ranks", ColumnType::integer},
+      {"launches", ColumnType::integer},
+      {"time", ColumnType::text, "s"},
+      {study.is_strong() ? "speedup" : "scaled_speedup", ColumnType::text},
+      {"efficiency", ColumnType::text}};
+  if (detail == Detail::full || study.is_strong()) {
+    columns.push_back({"karp_flatt", ColumnType::text});
+  }
+  if (detail == Detail::full) {
+    columns.insert(columns.end(), {{"bound_by", ColumnType::text},
+                                   {"share", ColumnType::text},
+                                   {"to_result", ColumnType::text, "s"},
+                                   {"node_hours", ColumnType::text},
+                                   {"host_memory", ColumnType::text}});
+  }
+  const std::size_t width = columns.size();
+  Table table("sizes", std::move(columns));
   for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
     const study::Size& size = study.table.sizes[i];
     const SizeFacts& facts = study.facts[i];
     const bool knows_memory = std::isfinite(facts.host_memory);
     const bool is_alone = study.table.sizes.size() == 1;
-    table.add({std::int64_t{size.ranks}, static_cast<std::int64_t>(size.launches),
-               with_interval(size.seconds, 4) + (size.noisier ? " !" : ""),
-               is_alone ? "-" : with_interval(size.speedup),
-               is_alone ? "-" : with_interval(size.efficiency),
-               size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
-               facts.bound_by.empty() ? "-" : facts.bound_by, cell(facts.bound_share, "{:.2f}"),
-               cell(facts.to_result, "{:.3g}"), cell(facts.cost.node_hours, "{:.3g}"),
-               knows_memory ? format_size(static_cast<std::uint64_t>(facts.host_memory)) : "-"});
+    std::vector<Cell> cells = {
+        std::int64_t{size.ranks},
+        static_cast<std::int64_t>(size.launches),
+        with_interval(size.seconds, 4) + (size.noisier ? " !" : ""),
+        is_alone ? "-" : with_interval(size.speedup),
+        is_alone ? "-" : with_interval(size.efficiency),
+        size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
+        facts.bound_by.empty() ? "-" : facts.bound_by,
+        cell(facts.bound_share, "{:.2f}"),
+        cell(facts.to_result, "{:.3g}"),
+        cell(facts.cost.node_hours, "{:.3g}"),
+        knows_memory ? format_size(static_cast<std::uint64_t>(facts.host_memory)) : "-"};
+    cells.resize(width);  // the brief columns are the first ones
+    table.add(std::move(cells));
   }
   return table;
 }
@@ -141,6 +154,17 @@ std::string of_longer_time(const StudyReport& study) {
       study::share_of_reference(share, static_cast<double>(largest) / law.reference));
 }
 
+/// The law that the options set; empty without one.
+std::string of_configured(const StudyReport& study) {
+  return study.configured ? "Configured law: " + words_on_configured(study) + '\n' : "";
+}
+
+/// What the law predicts, or why it predicts nothing; empty without a law.
+std::string of_expected(const StudyReport& study) {
+  const std::string expected = words_on_expected(study);
+  return expected.empty() ? "" : expected + '\n';
+}
+
 /// The fitted law and its prediction.
 std::string of_law(const StudyReport& study) {
   std::string text = words_on_law(study) + '\n';
@@ -156,9 +180,7 @@ std::string of_law(const StudyReport& study) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
   }
   if (study.gustafson && !study.is_law_rejected()) text += of_longer_time(study);
-  if (study.configured) text += "Configured law: " + words_on_configured(study) + '\n';
-  const std::string expected = words_on_expected(study);
-  return expected.empty() ? text : text + expected + '\n';
+  return text + of_configured(study) + of_expected(study);
 }
 
 /// Explains superlinear points, as far as the files allow.
@@ -278,11 +300,30 @@ std::string of_intervals(const StudyReport& study) {
   return text + (exceeded.empty() ? "\n" : fmt::format(" {}\n", exceeded));
 }
 
+std::string start_of(const StudyReport& study, Detail detail) {
+  return fmt::format("{}: {} scaling of {}, {} on {}\n\n{}\n", printable(study.name),
+                     study.is_strong() ? "strong" : "weak", printable(study.workload),
+                     counted(study.runs.size(), "launch"), printable(study.device),
+                     shardstream::to_text(size_table(study, detail)));
+}
+
+/// Explains the marks of the brief table; empty if it has none.
+std::string of_marks(const study::Study& table) {
+  if (!table.has_intervals()) return {};
+  const bool has_noisier = std::ranges::any_of(table.sizes, &study::Size::noisier);
+  return fmt::format("In brackets: 95 % intervals over launches.{}\n",
+                     has_noisier ? " The launches of a size with ! scatter at least three times as "
+                                   "much as those of the others."
+                                 : "");
+}
+
+std::string brief(const StudyReport& study) {
+  return start_of(study, Detail::brief) + of_marks(study.table) + words_on_law(study) + '\n' +
+         of_configured(study) + of_expected(study) + of_warnings(study);
+}
+
 std::string of_study(const StudyReport& study) {
-  std::string text = fmt::format("{}: {} scaling of {}, {} on {}\n\n{}\n", printable(study.name),
-                                 study.is_strong() ? "strong" : "weak", printable(study.workload),
-                                 counted(study.runs.size(), "launch"), printable(study.device),
-                                 shardstream::to_text(size_table(study)));
+  std::string text = start_of(study, Detail::full);
   text += of_intervals(study);
   text += of_law(study);
   if (study.scalability) {
@@ -306,10 +347,17 @@ std::string with_interval(const Estimate& estimate, int digits) {
                      digits, estimate.interval->hi, digits);
 }
 
-std::string to_text(const Report& report) {
+std::string to_text(const Report& report, Detail detail) {
   std::string text = report.together ? together_text(report) : "";
-  for (const StudyReport& study : report.studies) {
-    text += fmt::format("{}{}", text.empty() ? "" : "\n", of_study(study));
+  for (std::size_t i = 0; i < report.studies.size(); ++i) {
+    const StudyReport& study = report.studies[i];
+    std::string words = detail == Detail::full ? of_study(study)
+                        : report.together      ? of_warnings(study)
+                                               : brief(study);
+    if (detail == Detail::brief && report.together && !words.empty()) {
+      words = fmt::format("{}:\n{}", report.together->studies[i].letter, words);
+    }
+    text += fmt::format("{}{}", text.empty() || words.empty() ? "" : "\n", words);
   }
   for (const BenchFile& bench : report.benches) {
     text += fmt::format("{}{}", text.empty() ? "" : "\n", to_text(bench));

@@ -117,17 +117,15 @@ std::string words_on_law(const StudyReport& study) {
 
 std::string words_on_configured(const StudyReport& study) {
   if (!study.configured) return {};
-  const auto [share, expected] =
-      std::pair(study.configured->serial_share, study.configured->expected_share);
+  const double share = study.configured->serial_share;
   const char* const name = study.is_strong() ? "s" : "s'";
-  constexpr double relevant = 0.0005;
-  if (std::abs(expected - share) < relevant) {
+  if (!study.configured->has_other_costs()) {
     return fmt::format("serial share {} = {:.3g}.", name, share);
   }
   return fmt::format(
       "serial share {} = {:.3g}. Noise, imbalance or overhead make the expected "
       "times longer; a fit to these gives {} = {:.3g}.",
-      name, share, name, expected);
+      name, share, name, study.configured->expected_share);
 }
 
 std::string words_on_expected(const StudyReport& study) {

@@ -80,6 +80,8 @@ def test_words():
         (["run", "reduce", "sum"], 2, ["sum", "reduce"]),
         (["run", "reduce", "sst.nc:/sst"], 2, ["--input.data sst.nc:/sst"]),
         (["run", "gemm", "a.h5:/A"], 2, ["--input.a a.h5:/A"]),
+        (["run", "sst.nc"], 2, ["'sst.nc'", "run reduce --input.data sst.nc"]),
+        (["scale", "x.h5:/x"], 2, ["'x.h5:/x'", "scale reduce --input.data x.h5:/x"]),
         (["run"], 2, ["run", "workload"]),
     ], ranks=(1,))
     expect_complaint(run(), 2, ["command", "--help"])
@@ -173,8 +175,11 @@ def test_inputs():
     check_complaints([
         (data("none.h5"), 2, [folder / "none.h5"]),
         (data("none.h5:/x"), 2, [folder / "none.h5"]),
+        (data("god.h5:/x"), 2, [folder / "god.h5", f"'{folder}/good.h5'"]),
         (data("good.h5/a/b/data"), 2, [f"{folder}/good.h5:/a/b/data"]),
         (["run", "reduce", "--input.data", "unifrom"], 2, ["unifrom", "uniform"]),
+        (["run", "reduce", "--input.data", "https://x.org/sst.nc"], 2,
+         ["'https://x.org/sst.nc'", "URL", "download"]),
         (data("good.h5:/a/b/dta"), 2, ["'/a/b/dta'", "/a/b/data"]),
         (data("good.h5:/data"), 2, ["'/data'", "/a/b/data"]),
         (data("good.h5:/xyzzy"), 2, ["'/xyzzy'", "/a/b/data", "/strings"]),

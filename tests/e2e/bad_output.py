@@ -15,6 +15,7 @@ from harness import (PROGRAM, check_complaints, command_line, each, expect_compl
                      finish, main, new_folder, run, skip_part)
 
 RANKS = (1, 2)
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/gemm-tf32-strong"
 
 
 def test_outputs():
@@ -38,7 +39,18 @@ def test_outputs():
         (to("{out}/"), 2, ["/'"]),
         (to("{out}/" + 250 * "x"), 2, [250 * "x", "long"]),
         (to(""), 2, ["output.file"]),
+        (to("{out}/out.csv"), 2, ["/out.csv'", "CSV", "/out.h5", "h5py"]),
+        (to("{out}/out.json"), 2, ["/out.json'", "--json"]),
+        (["generate", "--input.count", "9", "-o", "{out}/x.npy:/x"], 2, ["/x.npy'", "/x.h5"]),
     ])
+    expect_complaint(run("report", EXAMPLE, "-o", folder / "page.csv"), 2,
+                     ["page.csv'", "--csv FOLDER"])
+    expect_complaint(run("report", EXAMPLE, "-o", folder / "page.h5"), 2, ["page.h5'", "page.html"])
+    expect_complaint(run("report", EXAMPLE, "--csv", folder / "out.csv"), 2,
+                     ["--csv", "out.csv'", "folder"])
+    assert not (folder / "out.csv").exists()
+    named = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.nc").expect(0)
+    expect_words(named.err, ["out.nc", "HDF5", "results"], named)
     for path, contents in before.items():
         assert path.read_bytes() == contents, path
     assert sorted(folder.iterdir()) == sorted([*before, folder / "folder.h5"])

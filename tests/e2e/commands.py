@@ -38,6 +38,9 @@ def test_help():
         # --help is accepted with any other words.
         assert text == run(command, "--xyzzy", "--pipeline.batch", "64M", "--help").expect(0).out
         assert max(map(len, text.splitlines())) <= 100, text
+    assert run("help", "gram").out == run("run", "gram", "--help").out
+    assert run("help", "stride").out == run("bench", "help", "stride").out
+    expect_complaint(run("help", "grma"), 2, ["'grma'", "gram"])
 
 
 def test_words_that_are_no_command_and_no_workload():

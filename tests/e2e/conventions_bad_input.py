@@ -72,7 +72,7 @@ def test_attributes_of_other_types_and_lengths():
         attributes, words = WARNINGS[name]
         source = write(folder / f"{name}.h5", attributes)
         finished = reduce(source, folder / f"{name} out.h5")
-        expect_words(finished.err, ["warning", source, *words], finished)
+        expect_warning(finished, [source, *words])
         assert finished.values["sum"] == "66" and "applied" not in finished.values, finished
         assert finished.values["not_applied"] == next(iter(attributes)), finished
     each([(name,) for name in WARNINGS], check)

@@ -3,13 +3,14 @@
 lists can be run by a shell, and the completions and the man page know every option."""
 
 import json
+import pathlib
 import re
 import shutil
 import subprocess
 
 import h5py
 
-from harness import each, environment, expect_complaint, main, new_folder, run, skip_part
+from harness import OPS, each, environment, expect_complaint, main, new_folder, run, skip_part
 from studies import QUICK
 
 MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
@@ -24,8 +25,34 @@ def as_json(*arguments, **how):
     return json.loads(finished.out)
 
 
+def rows_on_keys():
+    """The first and the last cell of each row of the tables of keys in the README."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "src/execution/README.md"
+    text = page.read_text().split("\n## Keys\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| (`.*?) \|(?: .* \|)* (.*) \|$", text, flags=re.MULTILINE)
+
+
+def expect_keys_of_tables(command, found):
+    """All tables and their columns are in the row of the command."""
+    (words,) = [re.findall(r"`([^`]+)`", last) for first, last in rows_on_keys()
+                if first == f"`{command}`"]
+    keys = {key for table in (key for key in found if key != "units")
+            for key in (table, *found[table][0])}
+    assert keys <= set(words), (keys, words)
+
+
+def documented_keys():
+    """A pattern for the keys in the table of the README: OP, CEILING and UNIT stand for words."""
+    keys = [key for first, _ in rows_on_keys() for key in re.findall(r"`([^`]+)`", first)]
+    assert len(keys) > 40, keys
+    words = {"OP": "|".join(map(re.escape, [*OPS, "quantile(0.5)"])), "CEILING": r"\w+",
+             "UNIT": r"\w+"}
+    return re.compile("|".join(re.sub("OP|CEILING|UNIT", lambda word: f"({words[word[0]]})", key)
+                               for key in keys))
+
+
 def test_json_has_the_keys_of_the_lines():
-    folder = new_folder()
+    folder, documented = new_folder(), documented_keys()
     for name, arguments in (("sum", ["run", "reduce", "--input.count", 1000]),
                             ("bins", ["run", "histogram", "--input.count", 1000,
                                       "--histogram.range", "0,1"]),
@@ -39,6 +66,8 @@ def test_json_has_the_keys_of_the_lines():
         found = as_json(*arguments, "-o", to, "--output.overwrite", "true")
         assert found.pop("units") == units, (found, units)
         assert list(found) == [line.split("=")[0] for line in lines], (found, lines)
+        if name != "x":
+            assert all(documented.fullmatch(key) for key in found), (found, documented)
         if name == "sum":
             printed = dict(line.split("=", 1) for line in lines)
             for key in ("count", "sum", "mean", "min", "max", "ranks"):
@@ -69,6 +98,7 @@ def test_json_of_plans_lists_and_experiments():
     plans = as_json(*dry, "--ranks", "1,2,4", env=NO_MPI)
     assert [row["ranks"] for row in plans["predictions"]] == [1, 2, 4], plans
     assert plans["predictions"][1]["time"] == plan["time"] > 0, plans
+    expect_keys_of_tables("run --dry-run", plans)
     assert {row["ranks"] for row in plans["lines"]} == {1, 2, 4}, plans
     text = run(*dry, "--ranks", "1,2,4", env=NO_MPI).expect(0).out.splitlines()
     assert [line.split()[1] for line in text] == ["ranks", "1", "2", "4"], text
@@ -77,6 +107,7 @@ def test_json_of_plans_lists_and_experiments():
 
     listed = as_json("scale", "model", *MODEL, "--list", "-o", new_folder() / "s")
     (study,) = listed["study"]
+    expect_keys_of_tables("scale --list", listed)
     assert study["launches"] == len(listed["launches"]) == 3, listed
     assert [row["ranks"] for row in listed["sizes"]] == [1, 2], listed
     total = sum(row["time"] * row["nodes"] for row in listed["launches"]) / 3600

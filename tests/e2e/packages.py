@@ -36,6 +36,9 @@ def check_program(prefix):
     assert "src/io/RESULT_FILE.md" in (shared / "README.md").read_text()
     assert (shared / "src/io/RESULT_FILE.md").is_file()
     assert not (shared / "jobs/quickstart").exists()
+    for page in ("README.md", "jobs/README.md"):
+        assert "quickstart" not in (shared / page).read_text(), page
+    assert "## A first run" in (shared / "README.md").read_text()
     for document in ("man/man1/shardstream.1", "bash-completion/completions/shardstream",
                      "zsh/site-functions/_shardstream"):
         assert "histogram" in (prefix / "share" / document).read_text(), document

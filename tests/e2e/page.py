@@ -103,6 +103,8 @@ def test_studies_in_one_figure():
         for words in ("A: product.precision=tf32", "B: product.precision=bf16"):
             assert words in figures[f"{name}.svg"], name
             assert html.escape(words) in page.source, words
+    words = re.sub(r"<[^>]*>|\s+", " ", html.unescape(figures["together-speedup.svg"]))
+    assert len(re.findall(r"Amdahl's law[^;]*: s = -?[\d.]+", words)) == 2, words
     for row in numbers_of(page, "together-speedup"):
         assert len(row) == 3, row
     other, _, _ = report(same[0], EXAMPLES / "reduce-file-strong", "--together")

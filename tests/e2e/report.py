@@ -38,6 +38,27 @@ def test_columns_of_the_two_modes():
         assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
 
 
+def test_the_short_text_is_a_part_of_the_whole_one():
+    """It has the first columns, the law and its prediction; with --together, only the tables."""
+    folder = EXAMPLES / "gemm-tf32-strong"
+    whole, short = (run("report", folder, *more).expect(0).out for more in ([], ["--short"]))
+    assert short.splitlines()[6].startswith("In brackets: 95 %"), short
+    assert set(short.splitlines()[7:]) <= set(whole.splitlines()[6:]), (short, whole)
+    assert "Amdahl's law" in short and "Time to result" not in short, short
+    for line, full in zip(short.splitlines()[2:5], whole.splitlines()[2:5], strict=True):
+        assert full.startswith(line.rstrip()) and "link_up" not in line, (line, full)
+    two = [folder, EXAMPLES / "gemm-bf16-strong", "--together"]
+    whole, short = (run("report", *two, *more).expect(0).out for more in ([], ["--short"]))
+    assert whole.startswith(short.split("\nA:")[0]) and len(short) < len(whole) / 2, short
+    expect_complaint(run("report", folder, "--short", "--json"), 2, ["--short"])
+
+
+def test_studies_have_the_order_of_the_command():
+    names = ["reduce-file-strong", "gemm-fp32-weak", "gemm-bf16-strong"]
+    found = report(*(EXAMPLES / name for name in names))["studies"]
+    assert [each["name"].rpartition("-")[0] for each in found] == names, found
+
+
 def test_a_share_above_one():
     """Text and page explain a share above 1."""
     folder = new_folder()

@@ -251,19 +251,32 @@ TEST(Extrapolation, EndsOfIntervalsArePossible) {
     const auto rate = extrapolate(*fit_gustafson(tabulate(Mode::weak, weak)), 8);
     for (const Estimate& each : {next->efficiency, rate->efficiency}) {
       EXPECT_GE(each.interval->lo, 0);
-      if (serial > 0) {
-        EXPECT_EQ(each.interval->hi, 1);
-      }
+      EXPECT_LE(each.value, 1);
+      EXPECT_EQ(each.interval->hi, 1);
     }
     EXPECT_GE(next->seconds->interval->lo, 0);
     EXPECT_GE(next->speedup->interval->lo, 0);
     EXPECT_FALSE(next->max_speedup);  // the serial part may be zero
   }
-  // A superlinear law: its efficiency is not cut.
-  const auto fast = extrapolate(
-      *fit_amdahl(tabulate(Mode::strong, {{1, 1, 1}, {1, 1.01, 1}, {2, 0.4, 1}, {2, 0.41, 1}})), 3);
-  EXPECT_GT(fast->efficiency.interval->hi, 1);
-  // No positive rate: the time grows faster than the work.
+}
+
+TEST(Extrapolation, AnImpossibleSerialShareHasNone) {
+  // Superlinear beyond the noise, and with a single launch each.
+  for (const auto& launches :
+       {std::vector<MeasuredLaunch>{{1, 1, 1}, {1, 1.01, 1}, {2, 0.4, 1}, {2, 0.41, 1}},
+        {{1, 1, 1}, {2, 0.4, 1}},
+        {{1, 1, 1}, {2, 1.2, 1}}}) {
+    const auto next = extrapolate(*fit_amdahl(tabulate(Mode::strong, launches)), 4);
+    EXPECT_FALSE(next);
+    EXPECT_NE(next.why_not.find("between 0 and 1"), std::string::npos) << next.why_not;
+  }
+  // Slightly superlinear within the noise: it may be ideal.
+  const auto ideal = extrapolate(
+      *fit_amdahl(tabulate(Mode::strong, {{1, 1, 1}, {1, 1.1, 1}, {2, 0.5, 1}, {2, 0.54, 1}})), 4);
+  EXPECT_EQ(ideal->efficiency.value, 1);
+  EXPECT_EQ(ideal->speedup->value, 4);
+  EXPECT_NEAR(ideal->seconds->value, std::sqrt(1.1) / 4, 1e-12);
+  // The time grows faster than the work.
   const auto none = extrapolate(*fit_gustafson(tabulate(Mode::weak, {{1, 1, 1}, {2, 5, 2}})), 4);
   EXPECT_FALSE(none);
   EXPECT_FALSE(none.why_not.empty());

@@ -180,10 +180,12 @@ TEST(ParseNumber, ReadsEveryForm) {
   EXPECT_EQ(parse_number("0.5"), 0.5);
   EXPECT_EQ(parse_number("-2"), -2);
   EXPECT_EQ(parse_number(" 1e-3 "), 1e-3);
+  EXPECT_EQ(parse_number("5%"), 0.05);
+  EXPECT_EQ(parse_number("-0.5 %"), -0.005);
 }
 
 TEST(ParseNumber, ErrorsNameTheTextAndTheReason) {
-  for (const char* text : {"", "x", "1x", "1,5", "nan", "inf", "--1", "1e", "0.5 GB"}) {
+  for (const char* text : {"", "x", "1x", "1,5", "nan", "inf", "--1", "1e", "0.5 GB", "%", "5%%"}) {
     EXPECT_THROW(parse_number(text), UsageError) << text;
   }
   EXPECT_THROW(parse_number("1e999"), UsageError);

@@ -176,7 +176,10 @@ bool Reader::has(const std::string& attribute) const {
 
 void Reader::warn(const std::string& attribute, const std::string& reason) {
   found_.warnings.push_back(
-      fmt::format("the attribute '{}' of {} is not applied: {}", attribute, name_, reason));
+      fmt::format("the attribute '{}' of {} is not applied: {}; if it marks missing or packed "
+                  "values, correct it, or write decoded values to another file",
+                  attribute, name_, reason));
+  found_.explained.push_back(attribute);
 }
 
 /// The numbers of an attribute as stored values. If it does not have min to max numbers, or if one

@@ -25,6 +25,8 @@ struct Conventions {
   std::vector<std::string> packed_by;
   /// Sentences about attributes that were not applied, or whose meaning is not certain.
   std::vector<std::string> warnings;
+  /// The names of the attributes that were not applied, with the reason among `warnings`.
+  std::vector<std::string> explained;
 };
 
 /// Reads the attributes of a data set whose elements have the type `stored`, in any byte order. The

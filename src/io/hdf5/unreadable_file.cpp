@@ -13,6 +13,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "core/files.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/hdf5/result_file.hpp"
@@ -121,10 +122,14 @@ std::string with_colon(const std::string& name) {
     throw UsageError(fmt::format("there is no file '{}': did you mean '{}'?", name, meant));
   }
   const auto generator = nearest(name, {"uniform", "ramp"});
-  throw UsageError(fmt::format("there is no file '{}': {}", name,
-                               generator.empty()
-                                   ? "check the path, or name a generator (uniform, ramp)"
-                                   : fmt::format("did you mean the generator {}?", generator)));
+  if (!generator.empty()) {
+    throw UsageError(
+        fmt::format("there is no file '{}': did you mean the generator {}?", name, generator));
+  }
+  const bool is_word = std::filesystem::path(name).extension().empty();
+  throw UsageError(fmt::format("there is no file '{}'{}: check the path{}", name,
+                               similar_path(name),
+                               is_word ? ", or name a generator (uniform, ramp)" : ""));
 }
 
 }  // namespace

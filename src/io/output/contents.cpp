@@ -1,8 +1,48 @@
 #include "io/output/contents.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "core/error.hpp"
 
 namespace shardstream::io {
+namespace {
+
+/// A format of other programs, by its extension.
+struct Format {
+  std::string_view extension, name;
+  std::string_view from_result;  ///< how to get it from a result; empty: its tables with h5py
+  std::string_view from_report;  ///< the option of `report` that writes it; empty: none
+};
+
+constexpr std::array formats = {
+    Format{".h5", "HDF5", "", ""},
+    Format{".hdf5", "HDF5", "", ""},
+    Format{".nc", "netCDF", "", ""},
+    Format{".csv", "CSV", "", "--csv FOLDER"},
+    Format{".tsv", "TSV", "", "--csv FOLDER"},
+    Format{".json", "JSON", "print its numbers with --json", "--json"},
+    Format{".txt", "text", "redirect standard output, which has its numbers", ""},
+    Format{".md", "Markdown", "make a table with report --markdown", "--markdown"},
+    Format{".tex", "LaTeX", "make a table with report --latex", "--latex"},
+    Format{".html", "HTML", "make a page with report -o", ""},
+    Format{".svg", "SVG", "draw figures with report --svg", "--svg FOLDER"},
+    Format{".pdf", "PDF", "make a page with report -o and print it in a browser", ""},
+    Format{".png", "PNG", "draw figures with report --svg", "--svg FOLDER"},
+    Format{".npy", "npy (NumPy)", "", ""},
+    Format{".npz", "npz (NumPy)", "", ""},
+    Format{".parquet", "Parquet", "", ""},
+    Format{".zarr", "Zarr", "", ""},
+    Format{".xlsx", "a spreadsheet", "", "--csv FOLDER"}};
+
+const Format* format_of(const std::filesystem::path& path) {
+  const auto* const found =
+      std::ranges::find(formats, path.extension().string(), &Format::extension);
+  return found == formats.end() ? nullptr : found;
+}
+
+}  // namespace
 
 std::string_view name_of(Contents contents) {
   switch (contents) {
@@ -22,6 +62,37 @@ std::string_view name_of(Contents contents) {
       return "a file of report for Extra-P";
   }
   throw ContractError("unknown contents of an output");
+}
+
+std::string promises_other_format(Contents contents, const std::filesystem::path& path) {
+  const bool is_page = contents == Contents::page;
+  const bool is_hdf5 = contents == Contents::result || contents == Contents::generated;
+  const Format* const format = format_of(path);
+  if (format == nullptr || (!is_page && !is_hdf5)) return {};
+  const bool is_right = format->extension == ".html"
+                            ? is_page
+                            : is_hdf5 && (format->name == "HDF5" || format->name == "netCDF");
+  if (is_right) return {};
+  std::filesystem::path other = path;
+  other.replace_extension(is_page ? ".html" : ".h5");
+  const std::string start =
+      fmt::format("'{}' would not be {}, since {} is {}: name it {}", path.string(), format->name,
+                  name_of(contents), is_page ? "HTML" : "an HDF5 file", other.string());
+  if (is_page) {
+    return format->from_report.empty() ? start
+                                       : fmt::format("{}, or use {}", start, format->from_report);
+  }
+  return fmt::format("{}, and {}", start,
+                     format->from_result.empty() ? "convert its tables with h5py and pandas"
+                                                 : format->from_result);
+}
+
+void expect_folder_name(const std::filesystem::path& path, const std::string& option) {
+  if (format_of(path) == nullptr) return;
+  std::filesystem::path other = path;
+  throw UsageError(fmt::format(
+      "{}: '{}' looks like the name of a file, but the option names a folder: name it {}", option,
+      path.string(), other.replace_extension().string()));
 }
 
 }  // namespace shardstream::io

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace shardstream::io {
@@ -13,6 +15,13 @@ enum class Contents { result, generated, trace, page, figure, table, extra_p };
 
 /// "a page of report", for messages.
 std::string_view name_of(Contents contents);
+
+/// The reason why a file with these contents must not have the name `path`, whose extension
+/// promises another format, with the remedy; empty if there is none.
+std::string promises_other_format(Contents contents, const std::filesystem::path& path);
+
+/// Throws UsageError if the folder `path`, which `option` names, has the extension of a file.
+void expect_folder_name(const std::filesystem::path& path, const std::string& option);
 
 /// The root attribute `schema` of results, and of files that `generate` writes.
 inline constexpr std::string_view result_schema = "shardstream";

@@ -134,6 +134,10 @@ void expect_free(const Destination& destination) {
   if (const auto reason = objection(destination)) {
     throw UsageError(fmt::format("{}: {}", destination.option, *reason));
   }
+  if (const std::string reason = promises_other_format(destination.contents, destination.path);
+      !reason.empty()) {
+    throw UsageError(fmt::format("{}: {}", destination.option, reason));
+  }
 }
 
 }  // namespace shardstream::io

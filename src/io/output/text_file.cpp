@@ -34,6 +34,7 @@ void write_text(const Destination& destination, std::string_view text) {
 
 void make_folder(const std::filesystem::path& path, const std::string& option) {
   std::error_code error;
+  if (!std::filesystem::exists(path, error)) expect_folder_name(path, option);
   std::filesystem::create_directories(path, error);
   std::error_code unreadable;
   if (std::filesystem::is_directory(path, unreadable)) return;

@@ -349,19 +349,25 @@ Origin Tracer::finish(Unwritten unwritten) && {
 
 }  // namespace
 
-void apply_attributes(Origin& origin, std::vector<std::string> applied, const std::string& name) {
-  for (const std::string& each : applied) {
-    if (std::ranges::find(origin.of_sources, each) == origin.of_sources.end()) {
-      std::erase(origin.not_applied, each);
-    }
-  }
+void apply_attributes(Origin& origin, std::vector<std::string> applied,
+                      std::span<const std::string> explained, const std::string& name) {
+  const auto without = [&origin](std::vector<std::string> names,
+                                 std::span<const std::string> others) {
+    std::erase_if(names, [&](const std::string& each) {
+      return std::ranges::find(others, each) != others.end() &&
+             std::ranges::find(origin.of_sources, each) == origin.of_sources.end();
+    });
+    return names;
+  };
+  origin.not_applied = without(std::move(origin.not_applied), applied);
   origin.applied = std::move(applied);
-  if (origin.not_applied.empty()) return;
+  const std::vector<std::string> unexplained = without(origin.not_applied, explained);
+  if (unexplained.empty()) return;
   origin.warnings.push_back(fmt::format(
       "attributes that may change the values of {} are not applied ({} of this data set or its "
       "sources): if they mark missing or packed values, write decoded ones to another file, for "
       "example with xarray",
-      name, not_applied_text(origin)));
+      name, join_first(unexplained, max_listed, ", ")));
 }
 
 std::string not_applied_text(const Origin& origin) {

@@ -56,8 +56,10 @@ enum class Unwritten {
   reject  ///< an error
 };
 
-/// Notes the attributes of the data set `name` that are applied. Warns of the others.
-void apply_attributes(Origin& origin, std::vector<std::string> applied, const std::string& name);
+/// Notes the attributes of the data set `name` that are applied. Warns of the others, except for
+/// those that are already `explained` by warnings of their own.
+void apply_attributes(Origin& origin, std::vector<std::string> applied,
+                      std::span<const std::string> explained, const std::string& name);
 
 /// Adds the files, warnings and attributes that `to` does not have yet.
 void add(Origin& to, const Origin& from);

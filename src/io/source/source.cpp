@@ -147,6 +147,14 @@ std::unique_ptr<Source> open_files(const DatasetName& name, const DatasetRequest
   return source;
 }
 
+/// Whether the text begins like https://. FILE://PATH is a data set, if FILE has an extension.
+bool is_url(const std::string& data) {
+  const auto end = data.find("://");
+  return end != data.npos && end > 0 && std::all_of(data.begin(), data.begin() + end, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+         });
+}
+
 /// Opens FILE or FILE:/PATH, the value of the option `key`.
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
@@ -156,6 +164,12 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   if (file.empty()) {
     throw UsageError(
         fmt::format("{}: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", key, data));
+  }
+  if (is_url(data)) {
+    throw UsageError(fmt::format(
+        "{}: '{}' is a URL, and only files on this machine are read: download it first, for "
+        "example with curl -O or the client of the store, and name the file",
+        key, data));
   }
   struct stat status {};
   const auto colon = data.rfind(':');

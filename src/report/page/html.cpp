@@ -79,6 +79,20 @@ Grid grid_of(const Table& table) {
   return grid;
 }
 
+Grid without_unknown_columns(const Grid& grid) {
+  Grid kept{.header = {}, .rows = std::vector<std::vector<std::string>>(grid.rows.size())};
+  for (std::size_t column = 0; column < grid.header.size(); ++column) {
+    const bool is_unknown = std::ranges::all_of(
+        grid.rows, [column](const std::vector<std::string>& row) { return row[column] == "-"; });
+    if (is_unknown) continue;
+    kept.header.push_back(grid.header[column]);
+    for (std::size_t i = 0; i < grid.rows.size(); ++i) {
+      kept.rows[i].push_back(grid.rows[i][column]);
+    }
+  }
+  return kept;
+}
+
 std::string to_html(const Grid& grid) {
   std::vector<bool> right(grid.header.size(), !grid.rows.empty());
   for (const auto& row : grid.rows) {

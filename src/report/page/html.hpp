@@ -22,6 +22,9 @@ struct Grid {
 /// The cells of a table as text, and the names of its columns as words.
 Grid grid_of(const Table& table);
 
+/// Without the columns that have "-" in every row.
+Grid without_unknown_columns(const Grid& grid);
+
 /// Cells that begin like a number are aligned to the right.
 std::string to_html(const Grid& grid);
 

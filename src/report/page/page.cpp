@@ -87,7 +87,7 @@ std::string section(const DetailedStudy& detailed, const std::string& title, con
   const StudyReport& study = *detailed.study;
   std::string html = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}{}", id, page::escape(title),
                                  page::summary(detailed), page::findings(study));
-  html += page::methods(study);
+  html += "<h3>Sizes</h3>\n" + page::size_table(study);
   for (const Group& group : groups) {
     html += fmt::format("<h3>{}</h3>\n<div class=\"figures\">\n", group.heading);
     for (const Figure& figure : group.figures) {
@@ -99,7 +99,7 @@ std::string section(const DetailedStudy& detailed, const std::string& title, con
     }
     html += "</div>\n";
   }
-  html += "<h3>Sizes</h3>\n" + page::size_table(study);
+  html += page::methods(study);
   html += "<h3>Every launch</h3>\n" + page::raw_points(study);
   html += "<h3>Where it ran</h3>\n" + page::provenance(detailed);
   html += "<h3>Do it again</h3>\n" + page::commands(study);

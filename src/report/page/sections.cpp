@@ -196,7 +196,7 @@ std::string size_table(const StudyReport& study) {
              ? format_size(static_cast<std::uint64_t>(facts.host_memory))
              : "-"});
   }
-  return to_html(grid);
+  return to_html(without_unknown_columns(grid));
 }
 
 std::string raw_points(const StudyReport& study) {

@@ -34,6 +34,10 @@ Estimate Amdahl::seconds_of_launch(double ranks) const {
   return law.estimate(law.values[0] + law.values[1] * share, law.changes({1, share}), ranks);
 }
 
+double Amdahl::ideal_seconds(double ranks) const {
+  return reference_seconds.value * reference / ranks;
+}
+
 Result<Amdahl> fit_amdahl(const Study& study) {
   if (study.mode != Mode::strong) {
     return Result<Amdahl>::none("Amdahl's law is for strong scaling, and the study is a weak one");

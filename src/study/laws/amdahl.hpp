@@ -31,6 +31,8 @@ struct Amdahl {
   Result<AmdahlPrediction> predict(int ranks) const;
   /// The time of one new launch on `ranks` ranks, which need not be a whole number.
   Estimate seconds_of_launch(double ranks) const;
+  /// The measured time of p0 ranks, scaled to `ranks` ranks without any loss.
+  double ideal_seconds(double ranks) const;
 };
 
 /// Least squares with weights 1/T^2, intervals by the delta method. No value for a weak study or

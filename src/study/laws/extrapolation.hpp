@@ -9,8 +9,8 @@
 namespace shardstream::study {
 
 /// One new launch, as a fitted law expects it. Intervals contain the uncertainty of the law and the
-/// noise of a launch. Impossible ends are moved: those below zero to zero, and those above an
-/// efficiency of 1 to 1, unless the law is superlinear.
+/// noise of a launch. Impossible numbers are moved: ends below zero to zero, and values and ends
+/// above an efficiency of 1 to 1.
 struct Extrapolation {
   int ranks = 0;
   std::optional<Estimate> seconds = {}, speedup = {};  ///< of strong studies
@@ -20,7 +20,8 @@ struct Extrapolation {
   std::optional<double> max_speedup = {};
 };
 
-/// No value if the law does not fit, or if it gives no positive time or rate on `ranks` ranks.
+/// No value if the law does not fit, if its serial share is not between 0 and 1 (beyond its
+/// interval, if there is one), or if it gives no positive time or rate on `ranks` ranks.
 Result<Extrapolation> extrapolate(const Amdahl& law, int ranks);
 Result<Extrapolation> extrapolate(const Gustafson& law, int ranks);
 

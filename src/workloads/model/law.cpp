@@ -39,32 +39,14 @@ double log_normal_cdf(double z) {
   return z > 0 ? std::log1p(-above) : std::log(std::erfc(-z / std::numbers::sqrt2) / 2);
 }
 
-double normal_density(double z) {
-  return std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
-}
-
-/// The density of the maximum of groups of independent normal variables with the variance 1.
-/// `means` has the mean of each group, which has `members` variables.
-double density_of_maximum(double z, const std::vector<double>& means, double members) {
-  double log_cdf = 0, rate = 0;  // rate: the derivative of log_cdf
-  for (const double mean : means) {
-    const double log_of_group = log_normal_cdf(z - mean);
-    log_cdf += members * log_of_group;
-    if (!std::isfinite(log_cdf)) return 0;
-    rate += members * normal_density(z - mean) / std::exp(log_of_group);
-  }
-  return std::exp(log_cdf) * rate;
-}
-
 std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
 }  // namespace
 
-double expected_maximum(const Law& law, std::uint64_t ranks) {
-  const double largest = share_of_mean(law, real(ranks - 1), ranks);
-  if (law.noise == 0 || ranks == 1) return largest;
+double median_of_slowest(const Law& law, std::uint64_t ranks) {
+  if (law.noise == 0) return share_of_mean(law, real(ranks - 1), ranks);
   constexpr std::uint64_t max_groups = 1024;  // bounds the time for any number of ranks
   const double deviation = std::sqrt(log_variance(law.noise));
   const std::uint64_t groups = law.imbalance == 0 ? 1 : std::min(ranks, max_groups);
@@ -74,18 +56,23 @@ double expected_maximum(const Law& law, std::uint64_t ranks) {
     const double share = share_of_mean(law, (real(group) + 0.5) * members - 0.5, ranks);
     if (share > 0) means.push_back(std::log(share) / deviation);
   }
-  // The integrand vanishes at both ends, so the error of a sum is far below that of the inputs.
-  constexpr double step = 0.0625, below = 10, above = 12;
-  double sum = 0;
-  for (double z = means.back() - below; z < means.back() + above; z += step) {
-    sum += std::exp(deviation * z) * density_of_maximum(z, means, members);
+  const auto log_cdf_of_maximum = [&](double z) {
+    double sum = 0;
+    for (const double mean : means) sum += members * log_normal_cdf(z - mean);
+    return sum;
+  };
+  constexpr double above = 12;  // beyond the maximum of any number of ranks
+  double lo = means.back() - 1, hi = means.back() + above;
+  for (int halvings = 0; halvings < 60; ++halvings) {
+    const double middle = (lo + hi) / 2;
+    (log_cdf_of_maximum(middle) < -std::numbers::ln2 ? lo : hi) = middle;
   }
-  return sum * step * std::exp(-log_variance(law.noise) / 2);
+  return std::exp(deviation * hi - log_variance(law.noise) / 2);
 }
 
 Seconds predict(const Law& law, std::uint64_t ranks) {
   return {.serial = law.serial * law.work,
-          .parallel = mean_parallel(law, ranks) * expected_maximum(law, ranks),
+          .parallel = mean_parallel(law, ranks) * median_of_slowest(law, ranks),
           .overhead = overhead_seconds(law, ranks)};
 }
 

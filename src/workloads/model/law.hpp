@@ -26,27 +26,28 @@ struct Law {
 
 /// The consecutive parts of one repetition in seconds.
 struct Seconds {
-  double serial, parallel, overhead;  ///< `parallel` is the expected time of the slowest rank
+  double serial, parallel, overhead;  ///< `parallel` is the median time of the slowest rank
 
   double total() const { return serial + parallel + overhead; }
 };
 
-/// The expected parallel time of the slowest of `ranks` ranks, divided by the mean of all ranks: 1
-/// on one rank, and 1 + imbalance on more ranks without noise.
+/// The median parallel time of the slowest of `ranks` ranks, divided by the mean of all ranks.
+/// Without noise, it is 1 on one rank, and 1 + imbalance on more ranks. It is the median, not the
+/// mean, since reports compare it with medians of repetitions.
 ///
 /// With noise, the time of rank r is m_r exp(d Z - d^2 / 2), with its share m_r of the mean, a
 /// normal deviate Z, and d^2 = log(1 + noise^2). The maximum of independent times has the product
 /// of their distribution functions as its own (H. A. David and H. N. Nagaraja, Order Statistics,
-/// 3rd edition, Wiley 2003, section 2.1), and its mean is integrated over that. Above 1024 ranks
+/// 3rd edition, Wiley 2003, section 2.1), and its median is where that is 1/2. Above 1024 ranks
 /// with imbalance, neighbouring ranks count as equal.
-double expected_maximum(const Law& law, std::uint64_t ranks);
+double median_of_slowest(const Law& law, std::uint64_t ranks);
 
-/// The expected time T(p) = s W + (1 - s) W / p * expected_maximum(p) + overhead * log2(p).
+/// The median time T(p) = s W + (1 - s) W / p * median_of_slowest(p) + overhead * log2(p).
 /// Without overhead, imbalance and noise T(1) / T(p) = 1 / (s + (1 - s) / p), which is Amdahl's
 /// law.
 Seconds predict(const Law& law, std::uint64_t ranks);
 
-/// T(1) / T(p), a ratio of expected times.
+/// T(1) / T(p), a ratio of median times.
 double speedup(const Law& law, std::uint64_t ranks);
 
 /// T(1) / (p T(p)).

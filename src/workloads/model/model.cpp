@@ -138,9 +138,9 @@ class ModelTask : public Task {
         .seconds = seconds.total()};
     if (law_.imbalance > 0 || law_.noise > 0) {
       prediction.plan.push_back(fmt::format(
-          "slowest rank: m({}) = {:.4g} times the mean parallel part is expected, with imbalance "
+          "slowest rank: m({}) = {:.4g} times the mean parallel part in the median, with imbalance "
           "{} and noise {}",
-          ranks, expected_maximum(law_, ranks), law_.imbalance, law_.noise));
+          ranks, median_of_slowest(law_, ranks), law_.imbalance, law_.noise));
     }
     prediction.plan.push_back(fmt::format("speedup: {:.4g}, efficiency {:.4g}",
                                           speedup(law_, ranks), efficiency(law_, ranks)));

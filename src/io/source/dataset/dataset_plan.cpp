@@ -87,7 +87,7 @@ void apply_conventions(const hdf5::Dataset& dataset, DatasetPlan& plan) {
   conversion.unpacking = found.unpacking;
   plan.packed_by = std::move(found.packed_by);
   std::ranges::move(found.warnings, std::back_inserter(plan.origin.warnings));
-  apply_attributes(plan.origin, std::move(found.applied), plan.about.name);
+  apply_attributes(plan.origin, std::move(found.applied), found.explained, plan.about.name);
 }
 
 /// Sets the names of the dimensions.

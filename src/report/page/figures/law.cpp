@@ -88,6 +88,12 @@ Parts parts_of(const StudyReport& study) {
     for (Bar& bar : parts.inside) bar.lo = bar.hi = bar.value;
   }
   if (study.expected) parts.beyond = law_bars(study, last, study.expected->ranks);
+  for (Bar& bar : parts.beyond) {  // as Extrapolation: no efficiency above 1
+    bar.value = study.gustafson ? std::min(bar.value, 1.0)
+                                : std::max(bar.value, study.amdahl->ideal_seconds(bar.ranks));
+    bar.lo = std::min(bar.lo, bar.value);
+    bar.hi = std::max(bar.hi, bar.value);
+  }
   return parts;
 }
 
@@ -156,10 +162,9 @@ LawLines law_of_speedups(const StudyReport& study) {
   const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
                               : std::isfinite(fit.p_value)           ? " (it may not fit)"
                                                                      : " (untested)";
-  law.words = study.is_strong() ? fmt::format("{}{}, s = {:.3g}", name_of_law(study), caution,
-                                              study.amdahl->serial_share.value)
-                                : fmt::format("{}{}, s' = {:.3g}", name_of_law(study), caution,
-                                              study.gustafson->serial_share.value);
+  law.name = name_of_law(study) + caution;
+  law.share = study.is_strong() ? fmt::format("s = {:.3g}", study.amdahl->serial_share.value)
+                                : fmt::format("s' = {:.3g}", study.gustafson->serial_share.value);
   const Parts parts = parts_of(study);
   for (const Bar& bar : parts.inside) law.inside.push_back({bar.ranks, speedup_of(study, bar)});
   for (const Bar& bar : parts.beyond) law.beyond.push_back({bar.ranks, speedup_of(study, bar)});
@@ -167,8 +172,8 @@ LawLines law_of_speedups(const StudyReport& study) {
   if (!study.expected->max_speedup) return law;
   const double limit = *study.expected->max_speedup;
   const bool is_shown = limit <= 2 * last;
-  law.limit_words = fmt::format("its limit{}: {:.3g}{}", study.table.anchor == 1 ? " 1/s" : "",
-                                limit, is_shown ? "" : ", beyond the figure");
+  law.limit_words =
+      fmt::format("{}{:.3g}", study.table.anchor == 1 ? "1/s: " : "on many ranks: ", limit);
   if (is_shown) law.limit = {{static_cast<double>(study.table.anchor), limit}, {last, limit}};
   return law;
 }
@@ -178,11 +183,19 @@ void plot_law(Script& script, Figure& figure, const LawLines& law) {
   script.plot(law.beyond, "using 1:2 with lines " + line_of(styles[1]));
   script.plot(law.limit, "using 1:2 with lines " + line_of(limit_style));
   if (law.inside.empty()) return;
-  figure.legend.push_back({inside_style, Look::line, law.words});
+  figure.legend.push_back({inside_style, Look::line, fmt::format("{}, {}", law.name, law.share)});
   figure.legend.push_back({styles[1], Look::line, "extrapolated"});
-  if (!law.limit_words.empty()) {
-    figure.legend.push_back({limit_style, Look::line, law.limit_words});
-  }
+  if (law.limit_words.empty()) return;
+  figure.legend.push_back({limit_style, Look::line,
+                           fmt::format("its limit {}{}", law.limit_words,
+                                       law.limit.empty() ? ", beyond the figure" : "")});
+}
+
+void plot_law_of_many(Script& script, const LawLines& law, const Style& style) {
+  constexpr double thin = 0.8;
+  script.plot(law.inside, "using 1:2 with lines " + line_of(style));
+  script.plot(law.beyond, "using 1:2 with lines " + line_of(style, thin));
+  script.plot(law.limit, "using 1:2 with lines " + line_of({style.colour, "2 4", 0}, 1));
 }
 
 }  // namespace shardstream::report::page

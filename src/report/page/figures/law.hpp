@@ -12,8 +12,9 @@ struct LawLines {
   Rows inside;        ///< from the smallest to the largest size
   Rows beyond;        ///< extrapolated to twice the largest size
   Rows limit;         ///< the value on infinitely many ranks, unless it is far beyond the others
-  std::string words;  ///< names the law
-  std::string limit_words;
+  std::string name;   ///< of the law; "(untested)" or "(it may not fit)" follows if it is
+  std::string share;  ///< "s = 0.1"
+  std::string limit_words;  ///< "1/s: 10"; empty without a limit
 };
 
 /// The law of a study as speed-ups.
@@ -21,5 +22,9 @@ LawLines law_of_speedups(const StudyReport& study);
 
 /// Draws the lines and adds them to the legend of `figure`.
 void plot_law(Script& script, Figure& figure, const LawLines& law);
+
+/// Draws the lines of one of several studies in its style: the limit and the extrapolated part are
+/// thin.
+void plot_law_of_many(Script& script, const LawLines& law, const Style& style);
 
 }  // namespace shardstream::report::page

@@ -72,8 +72,10 @@ void plot_configured(Script& script, Figure& figure, const StudyReport& study) {
   script.plot(configured_speedups(study), "using 1:2 with lines " + line_of(dotted, 2.2));
   figure.legend.push_back(
       {dotted, Look::line,
-       fmt::format("configured law, {} = {:.3g}", study.is_strong() ? "s" : "s'",
-                   study.configured->serial_share)});
+       fmt::format(
+           "configured law, {} = {:.3g}{}", study.is_strong() ? "s" : "s'",
+           study.configured->serial_share,
+           study.configured->has_other_costs() ? ", with its noise, imbalance or overhead" : "")});
 }
 
 }  // namespace

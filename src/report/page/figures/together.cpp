@@ -8,6 +8,7 @@
 
 #include "core/text.hpp"
 #include "report/page/figures/estimates.hpp"
+#include "report/page/figures/law.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -38,16 +39,23 @@ std::vector<int> ranks_of(const Report& report) {
   return {ranks.begin(), ranks.end()};
 }
 
-/// One line per study, beside each other so that no bar hides another.
+/// Points per study, beside each other so that no bar hides another, with its law or else a line
+/// through them. `laws` are empty or have one for each study.
 void plot_studies(Script& script, Figure& figure, const Report& report, const AllBars& all,
-                  const Extent& extent) {
+                  const Extent& extent, const std::vector<LawLines>& laws = {}) {
   constexpr double step = 0.02;  // of the number of ranks
   const double middle = (static_cast<double>(all.size()) - 1) / 2;
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::vector<Bar> bars = all[i];
     for (Bar& bar : bars) bar.ranks *= 1 + step * (static_cast<double>(i) - middle);
-    figure.legend.push_back({styles[i], Look::line_and_points, report.together->studies[i].label});
-    plot_estimates(script, figure, cut(bars, extent), styles[i]);
+    std::string words = report.together->studies[i].label;
+    const bool has_law = !laws.empty() && !laws[i].inside.empty();
+    if (has_law) words += fmt::format("; {}: {}", laws[i].name, laws[i].share);
+    if (has_law && !laws[i].limit_words.empty()) words += ", limit " + laws[i].limit_words;
+    if (!laws.empty() && !has_law) words += "; no law";
+    figure.legend.push_back({styles[i], Look::line_and_points, std::move(words)});
+    if (has_law) plot_law_of_many(script, laws[i], styles[i]);
+    (has_law ? plot_bars : plot_estimates)(script, figure, cut(bars, extent), styles[i]);
   }
   // The line on cut bars comes last.
   std::ranges::stable_partition(figure.legend,
@@ -60,7 +68,7 @@ std::string basis_of(const Report& report) {
   const bool has_intervals = std::ranges::any_of(
       report.studies, [](const StudyReport& study) { return study.table.has_intervals(); });
   return fmt::format("{}; {}.", counted(launches, "launch"),
-                     has_intervals ? "bars are 95 % intervals over launches (Student's t); lines "
+                     has_intervals ? "bars are 95 % intervals over launches (Student's t); points "
                                      "are shifted sideways a little, so that no bar hides another"
                                    : "no intervals, since no size has several launches");
 }
@@ -103,13 +111,33 @@ Figure speedup_figure(const Report& report) {
                 "study is compared with its own smallest size.",
                 basis_of(report)};
   const AllBars all = all_bars_of(report, &study::Size::speedup);
-  const double first = ranks_of(report).front(), last = ranks_of(report).back();
-  const Extent extent = extent_of(Spacing::logarithmic, {first, last}, joined(all));
+  std::vector<int> ranks = ranks_of(report);
+  std::vector<LawLines> laws;
+  Rows shown;  // all points of the laws
+  for (const StudyReport& study : report.studies) {
+    const LawLines& law = laws.emplace_back(law_of_speedups(study));
+    for (const Rows& part : {law.inside, law.beyond, law.limit}) {
+      shown.insert(shown.end(), part.begin(), part.end());
+    }
+    if (!law.beyond.empty()) ranks.push_back(study.expected->ranks);
+  }
+  if (shown.empty()) {
+    laws.clear();
+  } else {
+    figure.how_to_read +=
+        " A line is the law that fits its study, thin from the largest size on; without such a "
+        "law, it joins the points. Thin level lines are limits.";
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  const double first = ranks.front(), last = ranks.back();
+  const Extent extent = extent_of(Spacing::logarithmic,
+                                  values_of({{{first, first}, {last, last}}, shown}), joined(all));
   Script script;
-  set_ranks_axis(script, ranks_of(report));
+  set_ranks_axis(script, ranks);
   set_log_axis(script, "speed-up", {extent.lo, extent.hi}, doubling_tics);
   script.plot({{first, first}, {last, last}}, "using 1:2 with lines " + line_of(ideal_style));
-  plot_studies(script, figure, report, all, extent);
+  plot_studies(script, figure, report, all, extent, laws);
   figure.legend.push_back({ideal_style, Look::line, "ideal"});
   figure.script = script.text();
   figure.numbers = grid_of(report, &study::Size::speedup);
