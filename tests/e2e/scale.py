@@ -342,7 +342,7 @@ def test_bad_input():
 
 def test_studies_of_a_host():
     """jobs/host-studies makes the named parts and a page, continues, and rejects what it does not
-    know."""
+    know. The options of all its studies are valid."""
     def studies(*arguments):
         return subprocess.run(
             [JOBS / "host-studies", "--program", PROGRAM, *arguments],
@@ -350,23 +350,28 @@ def test_studies_of_a_host():
             timeout=HANGS, check=False)
 
     folder = new_folder()
-    wanted = ["--divide", "4096", "--ranks", "1,2", "--only", "reduce-file-strong,gemm-fp32-weak",
-              folder, "--scale.replicates", "1", "--scale.timeline", "false",
-              "--scale.oversubscribe", "true", "--measure.repeat", "2"]
-    for calibrations in 2, 0:
-        done = studies(*wanted)
+    names = ("reduce-columns-file-strong", "gemm-fp32-weak")
+    sizes = ["--divide", "4096", "--ranks", "1,2"]
+    options = ["--scale.replicates", "1", "--scale.timeline", "false", "--scale.oversubscribe",
+               "true", "--measure.repeat", "2"]
+    for calibrations, parts in (2, [*names, "feeds"]), (0, names):
+        done = studies(*sizes, "--only", ",".join(parts), folder, *options)
         assert done.returncode == 0, done
-        logs = [path for name in ("reduce-file-strong", "gemm-fp32-weak")
-                for path in (folder / name / "logs").iterdir()]
+        logs = [path for name in names for path in (folder / name / "logs").iterdir()]
         assert len(logs) == 2 * 3, logs
         assert done.stderr.count("calibrating on 2 ranks") == calibrations, done.stderr
     page = (folder / "studies.html").read_text()
-    assert "reduce-file-strong" in page and "gemm-fp32-weak" in page
+    assert all(name in page for name in (*names, "file-feed")), page
     for bad, named in ((["--only", "gemm"], "gemm"), (["--divide", "0"], "--divide"),
                        (["--divided", "2"], "--divided"),
                        (["--ranks", "2,x", "--only", "reduce-pinned-weak"], "'x'")):
         rejected = studies(*bad, folder)
         assert rejected.returncode == 1 and named in rejected.stderr, rejected
+    parts = re.search(r"^all=\((.*?)\)", (JOBS / "host-studies").read_text(), re.M | re.S)[1]
+    every = [name for name in parts.split() if name.endswith(("-weak", "-strong"))]
+    listed = studies(*sizes, "--only", ",".join(every), new_folder(), "--list",
+                     "--scale.oversubscribe", "true")
+    assert listed.returncode == 0 and all(f"{name}/" in listed.stdout for name in every), listed
 
 
 if __name__ == "__main__":
