@@ -233,7 +233,7 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
                });
   });
   const auto parameters =
-      detail::error_parameters(args.precision, args.k, args.counts, args.drifts);
+      detail::error_parameters(args.precision, args.k, args.counts, args.drifts, args.moduli);
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
     const auto model =
         detail::error_model(parameters, static_cast<double>(args.columns), found[row].squares,

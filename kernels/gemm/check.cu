@@ -145,7 +145,7 @@ void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
   const auto parameters =
-      detail::error_parameters(args.precision, args.k, args.counts, args.drifts);
+      detail::error_parameters(args.precision, args.k, args.counts, args.drifts, args.moduli);
   with_accumulator_type(args.precision, [&](auto of) {
     using T = typename decltype(of)::type;
     const bool packs = in_packs<T>(args.tile, args.ld);

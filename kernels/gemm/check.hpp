@@ -117,6 +117,7 @@ struct CheckTileArgs {
   /// Whether the verdict is added to that on other elements of the tile, which have the same rows
   /// (moments.hpp). Counts do not change its threshold then.
   bool joins = false;
+  unsigned moduli = 0;  ///< Tile::moduli
 };
 Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
@@ -153,6 +154,7 @@ struct ErrorModel {
 /// The parameters of the error model that all rows of a product share.
 struct ErrorParameters {
   double k;            ///< products in a sum
+  double additions;    ///< that are rounded
   double unit;         ///< Rounding::unit; 0: sums are exact
   double steps;        ///< in which tensor cores add a sum; 0: they do not
   double terms;        ///< products of factors in a sum
@@ -160,32 +162,37 @@ struct ErrorParameters {
   double drift;        ///< additions whose errors may have the same sign; 0: errors are random
   double smallest;     ///< positive number of C's type
   bool may_overflow;   ///< whether C's type is smaller than double
+  double integers;     ///< residue_error(): of lines that are rounded to integers; 0: they are not
 };
 
 /// The maximum number of additions one after another in a sum of k products: those of a call, and
-/// those of the calls.
+/// those of the calls. With residues a call has one, which rounds its exact sum.
 inline double additions_of_sum(Precision precision, std::uint64_t k) {
   const auto terms = static_cast<double>(k);
   const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
+  if (multiplies_residues(precision)) return 1 + 2 * terms / block;
   return std::min(terms, block + terms / block);
 }
 
-/// `exact`: whether sums are exact in any precision. `drifts` is CheckTileArgs::drifts.
+/// `exact`: whether sums are exact in any precision. `drifts` and `moduli` are those of
+/// CheckTileArgs.
 inline ErrorParameters error_parameters(Precision precision, std::uint64_t k, bool exact = false,
-                                        bool drifts = false) {
+                                        bool drifts = false, unsigned moduli = 0) {
   const PrecisionTraits& row = traits_of(precision);
   const auto terms = static_cast<double>(k);
   const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
   const bool tensor_cores = row.rounding.products_a_step > 0;
   const bool wide = row.accumulator == ElementType::f64;
   return {.k = terms,
+          .additions = moduli > 0 ? additions_of_sum(precision, k) : terms,
           .unit = exact ? 0 : row.rounding.unit,
           .steps = tensor_cores ? terms / row.rounding.products_a_step : 0,
           .terms = row.products * terms,
           .split_depth = row.products > 1 ? std::min(block, terms) : 0,
           .drift = drifts ? additions_of_sum(precision, k) : 0,
           .smallest = wide ? 0x1p-1074 : 0x1p-149,
-          .may_overflow = !wide};
+          .may_overflow = !wide,
+          .integers = moduli > 0 ? residue_error(moduli, static_cast<std::uint64_t>(block)) : 0};
 }
 
 /// The variance for fp32x3, including the parts that splitting leaves out. `c` and `max_square` are
@@ -210,7 +217,8 @@ constexpr ErrorModel error_model(const ErrorParameters& of, double columns, doub
   const double c = of.drift == 0 && tile_squares < max_square ? tile_squares : max_square;
   const double steps = of.steps > of.drift ? of.steps : of.drift;
   const double bias = steps * steps / 16 * c;
-  const double walk = k / 9 * c + max_square / 6;
+  const double walk = of.additions / 9 * c + max_square / 6;
+  const double integers = of.integers * of.integers * max_square;
   const double product =
       of.split_depth > 0
           ? split_variance(k, of.split_depth, columns, c, max_square, row_squares, column_squares)
@@ -220,7 +228,8 @@ constexpr ErrorModel error_model(const ErrorParameters& of, double columns, doub
   // max_square itself overflows long before the sums do, and the variance is not finite.
   constexpr double half = std::numeric_limits<float>::max() / 2.0;
   const bool may_overflow = of.may_overflow && max_square >= half * half;
-  return {product + v * v * (walk + signed_sum), of.terms * columns * of.smallest, may_overflow};
+  const double reference = v * v * (k / 9 * c + max_square / 6 + signed_sum);
+  return {product + integers + reference, of.terms * columns * of.smallest, may_overflow};
 }
 
 /// Computes RowVerdict::ratio.

@@ -8,6 +8,7 @@
 #include "kernels/gemm/panel/pairwise.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 
 namespace shardstream::gemm::cuda {
 
@@ -22,6 +23,9 @@ void finish(const FinishArgs& args, CudaStream stream);
 void split(const SplitArgs& args, CudaStream stream);
 void add(const AddArgs& args, CudaStream stream);
 
+void residues(const ResiduesArgs& args, CudaStream stream);
+void reconstruct(const ReconstructArgs& args, CudaStream stream);
+
 void variable_sums(const VariableSumsArgs& args, CudaStream stream);
 void settle(const SettleArgs& args, CudaStream stream);
 void covariance(const CovarianceArgs& args, CudaStream stream);
@@ -29,6 +33,8 @@ void pairwise(const PairwiseArgs& args, CudaStream stream);
 
 /// make_multiply_plan() for the current GPU of the calling thread.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile);
+/// Like it, for a precision that multiplies residues.
+std::unique_ptr<MultiplyPlan> make_residue_plan(Precision precision, const Tile& tile);
 void multiply(const MultiplyArgs& args, CudaStream stream);
 
 void signed_sums(const SignedSumsArgs& args, CudaStream stream);

@@ -26,6 +26,9 @@ struct Tile {
   /// bits of C depend on the algorithm, but not on how much of C one call computes with it.
   std::uint64_t like_m = 0, like_n = 0;
   std::uint64_t fold = 0;  ///< 0: not narrow; otherwise a power of two that divides lane_k()
+  /// The number of moduli if residues are multiplied, else 0. For the library's product of 8-bit
+  /// integers, the number of their planes, which one call multiplies.
+  unsigned moduli = 0;
 
   constexpr std::uint64_t lane_k() const { return k / lanes; }
   constexpr bool is_narrow() const { return fold > 0; }
@@ -137,7 +140,8 @@ constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::ui
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
   if (tile.m < 1024 || tile.n < 2048) return tile;
-  Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
+  Tile made = tile;
+  made.n = fitting_edge(n, 2048, longest);
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
   const std::uint64_t min =
       std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024}, longest);
@@ -198,6 +202,11 @@ constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
   return tile;
 }
 
+/// The depth of a block of K if residues are multiplied, the same on every backend.
+constexpr std::uint64_t residue_depth(std::uint64_t k, Precision precision) {
+  return equal_edge(k, traits_of(precision).gpu.max_k, 64, 16);
+}
+
 /// The tile for a C of m x n elements and sums over k, all at least 1. On a GPU the edges fit the
 /// tiles of tensor cores and keep rows aligned to 32 bytes; those of a narrow product keep folded
 /// rows aligned. The bytes of a row of C, and of its mirror, are a multiple of 8. Tiles of a
@@ -205,6 +214,7 @@ constexpr Tile narrow_tile(std::uint64_t n, std::uint64_t k) {
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         Backend backend, bool symmetric = false, bool may_be_narrow = true) {
   const CallTraits& calls = calls_of(precision, backend);
+  const unsigned moduli = traits_of(precision).moduli;
   if (backend == Backend::host) {
     const std::uint64_t max_edge = traits_of(precision).max_host_edge;
     // Each tile has costs of its own (check, download), which matter less if sums are deep. And in
@@ -212,14 +222,16 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     const std::uint64_t parts = k / 8 >= m && k / 8 >= n ? 4 : 2;
     Tile tile{equal_edge(m, longest_host_edge(m, parts, max_edge), 8, 2),
               equal_edge(n, longest_host_edge(n, parts, max_edge), 8, 2),
-              equal_edge(k, calls.max_k, 8, 1)};
+              moduli > 0 ? residue_depth(k, precision) : equal_edge(k, calls.max_k, 8, 1)};
+    tile.moduli = moduli;
     tile.lanes = lanes_for(m, n, k, tile, calls, backend);
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
     return tile;
   }
   if (symmetric && may_be_narrow && is_narrow(n, k, precision)) return narrow_tile(n, k);
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
-            equal_edge(k, calls.max_k, 64, 16)};
+            moduli > 0 ? residue_depth(k, precision) : equal_edge(k, calls.max_k, 64, 16)};
+  tile.moduli = moduli;
   tile.lanes = lanes_for(m, n, k, tile, calls, backend);
   if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, calls.max_k);
   if (symmetric || is_tall(m, n, k, tile)) return tile;
@@ -238,10 +250,11 @@ constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backe
 }
 
 /// Whether K may begin with two blocks of a quarter and one of a half of tile.k, which shortens the
-/// wait for the first panels. Blocks of split elements and of narrow products are small anyway.
+/// wait for the first panels. Blocks of split elements and of narrow products are small anyway, and
+/// each block of residues has its own errors.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
-  return traits_of(precision).products == 1 && tile.lanes == 1 && !tile.is_narrow() &&
-         tile.k % 64 == 0;
+  return traits_of(precision).products == 1 && tile.moduli == 0 && tile.lanes == 1 &&
+         !tile.is_narrow() && tile.k % 64 == 0;
 }
 
 }  // namespace shardstream::gemm

@@ -12,14 +12,27 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/data/element.hpp"
+#include "kernels/gemm/residues/basis.hpp"
 
 namespace shardstream::gemm {
 
 /// fp64 multiplies and adds doubles, fp32 floats. fp32x3 splits each float into two of tf32 and
 /// adds three of their four products, which gives nearly fp32's accuracy on tensor cores. tf32,
 /// bf16 and fp16 round the elements to these formats, multiply them exactly and add in float. int8
-/// multiplies integers from -128 to 127 and adds the products exactly in 32 bits.
-enum class Precision : std::uint8_t { fp64, fp32, fp32x3, tf32, bf16, fp16, int8 };
+/// multiplies integers from -128 to 127 and adds the products exactly in 32 bits. fp64_int8 and
+/// fp32_int8 multiply doubles and floats on 8-bit tensor cores: they round the lines of a block of
+/// K to integers and multiply their residues modulo several numbers (residues/basis.hpp).
+enum class Precision : std::uint8_t {
+  fp64,
+  fp32,
+  fp32x3,
+  tf32,
+  bf16,
+  fp16,
+  int8,
+  fp64_int8,
+  fp32_int8
+};
 
 /// The factors of a product, C = A B.
 enum class Side : std::uint8_t { a, b };
@@ -93,6 +106,9 @@ struct PrecisionTraits {
   bool likes_large_proposal = false;
   /// Whether cuBLASLt multiplies only if B is transposed.
   bool transposes_b_on_gpu = false;
+  /// If residues are multiplied: the number of moduli with which the error of a product is at most
+  /// sqrt(k) Rounding::unit |a_i| |b_j|, as for random errors of native sums. Else 0.
+  unsigned moduli = 0;
 };
 
 /// The maximum depth of a K block if elements are split. Tensor cores truncate sums, so the error
@@ -158,6 +174,25 @@ inline constexpr std::array precision_rows = {
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 1'200'000},
                     .max_terms = 0x7fffffff / (128 * 128),
                     .transposes_b_on_gpu = true},
+    // Blocks of K are the same on all backends, so that the bits are. With deeper blocks products
+    // are faster, but panels and residues leave less memory for C (kernels/MEASUREMENTS.md).
+    PrecisionTraits{.precision = Precision::fp64_int8,
+                    .name = "fp64-int8",
+                    .panel = Format::f64,
+                    .accumulator = ElementType::f64,
+                    .generated = ElementType::f64,
+                    .rounding = {.unit = 0x1p-53, .products_a_step = 0},
+                    .host = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 10},
+                    .gpu = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 85'000},
+                    .max_host_edge = 384,
+                    .moduli = 14},
+    PrecisionTraits{.precision = Precision::fp32_int8,
+                    .name = "fp32-int8",
+                    .panel = Format::f32,
+                    .rounding = {.unit = 0x1p-24, .products_a_step = 0},
+                    .host = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 20},
+                    .gpu = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 175'000},
+                    .moduli = 7},
 };
 
 /// The row of a precision. Not for device code.
@@ -197,6 +232,11 @@ constexpr const CallTraits& calls_of(Precision precision, Backend backend) {
 /// split.
 constexpr Precision factors_of(Precision precision) {
   return traits_of(precision).parts.value_or(precision);
+}
+
+/// Whether the library multiplies residues (residues/residues.hpp).
+constexpr bool multiplies_residues(Precision precision) {
+  return traits_of(precision).moduli > 0;
 }
 
 /// Bytes of an element of a panel: a double or a float on a host, which multiplies nothing else.

@@ -11,6 +11,7 @@
 #include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "support/backend.hpp"
+#include "support/residues.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -154,10 +155,19 @@ class Multiply : public ::testing::TestWithParam<Precision> {
       GTEST_SKIP() << "this build has no CBLAS";
   }
 
-  /// The shapes to multiply. A GPU's library needs edges that are multiples of 16.
+  bool has_residues() const { return multiplies_residues(precision_); }
+
+  std::unique_ptr<MultiplyPlan> plan_for(Tile tile) const {
+    tile.moduli = traits_of(precision_).moduli;
+    return make_multiply_plan(precision_, tile, backend_);
+  }
+
+  /// The shapes to multiply. A GPU's library needs edges that are multiples of 16, and residues
+  /// such depths.
   std::vector<Tile> shapes() const {
     std::vector<Tile> all = {{16, 16, 16}, {48, 32, 64}, {128, 64, 96}};
-    if (backend_ == Backend::host) all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
+    if (backend_ == Backend::host && !has_residues())
+      all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
     return all;
   }
 
@@ -192,6 +202,15 @@ class Multiply : public ::testing::TestWithParam<Precision> {
       const auto left = factor(a.part(0, k, a.rows, depth), Side::a);
       const auto right = factor(b.part(k, 0, depth, b.columns), Side::b);
       const std::uint64_t ldb = multiplies_transposed_b(precision_, backend_) ? depth : b.columns;
+      std::vector<test::DeviceResidues> residues;
+      if (has_residues()) {
+        const auto add = [&](const auto& panel, Side side, std::uint64_t lines, std::uint64_t ld) {
+          residues.push_back(test::residues_of(*device_, *stream_, panel.data(), precision_, side,
+                                               lines, depth, ld, traits_of(precision_).moduli));
+        };
+        add(left, Side::a, a.rows, depth);
+        add(right, Side::b, b.columns, b.columns);
+      }
       streams_.fork(*stream_);
       for (unsigned i = 0; i < streams_.count(); ++i) {
         const std::size_t first = all.size() * i / streams_.count();
@@ -205,7 +224,9 @@ class Multiply : public ::testing::TestWithParam<Precision> {
                             .at = all.data() + first,
                             .count = all.size() * (i + 1) / streams_.count() - first,
                             .first = k == 0,
-                            .workspace = i});
+                            .workspace = i,
+                            .residues = {has_residues() ? residues[0].view() : Residues{},
+                                         has_residues() ? residues[1].view() : Residues{}}});
       }
       streams_.join();
       stream_->synchronize();
@@ -226,7 +247,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
     const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
     const Matrix wanted = plain_product(a, b);
-    const auto plan = make_multiply_plan(precision_, tile, backend_);
+    const auto plan = plan_for(tile);
     const auto count_wrong = [&](const Bytes& got) {
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < wanted.rows; ++i) {
@@ -241,7 +262,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     const std::string what =
         std::to_string(across) + " x " + std::to_string(along) + " tiles, " + plan->algorithm();
     EXPECT_EQ(count_wrong(tiles(*plan, tile, a, b)), 0U) << what;
-    if (!may_begin_shallow(tile, precision_)) return;
+    if (has_residues() || !may_begin_shallow(tile, precision_)) return;
     EXPECT_EQ(count_wrong(tiles(*plan, tile, a, b, true)), 0U) << "shallow, " << what;
   }
 
@@ -252,8 +273,14 @@ class Multiply : public ::testing::TestWithParam<Precision> {
   device::ForkedStreams streams_{*device_, multiply_streams(backend_)};
 };
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Multiply, ::testing::ValuesIn(all_precisions),
-                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+/// The name of a precision; names of tests have no hyphens.
+std::string test_name(const ::testing::TestParamInfo<Precision>& tested) {
+  std::string name(name_of(tested.param));
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Multiply, ::testing::ValuesIn(all_precisions), test_name);
 
 TEST_P(Multiply, SmallIntegersAreExact) {
   for (const Tile& tile : shapes()) {
@@ -271,10 +298,10 @@ TEST_P(Multiply, TheBitsOfATileDoNotDependOnItsPosition) {
     constexpr std::size_t across = 2, along = 3, blocks = 2;
     const Matrix a = uneven(across * tile.m, blocks * tile.k, precision_, 3);
     const Matrix b = uneven(blocks * tile.k, along * tile.n, precision_, 4);
-    const auto plan = make_multiply_plan(precision_, tile, backend_);
+    const auto plan = plan_for(tile);
     const Bytes together = tiles(*plan, tile, a, b);
     EXPECT_EQ(tiles(*plan, tile, a, b), together);
-    const auto another = make_multiply_plan(precision_, tile, backend_);
+    const auto another = plan_for(tile);
     EXPECT_EQ(another->algorithm(), plan->algorithm());
     const std::size_t tile_bytes = tile.m * tile.n * accumulator_bytes(precision_);
     for (std::size_t i = 0; i < across; ++i) {
@@ -291,12 +318,12 @@ TEST_P(Multiply, TheBitsOfATileDoNotDependOnItsPosition) {
 }
 
 TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
-  if (splits(precision_)) GTEST_SKIP() << "split floats have no lanes";
+  if (splits(precision_) || has_residues()) GTEST_SKIP() << "this precision has no lanes";
   constexpr std::size_t across = 2, along = 3, blocks = 2;
   const Tile tile{48, 32, 256, 4};
   const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
   const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
-  const auto plan = make_multiply_plan(precision_, tile, backend_);
+  const auto plan = plan_for(tile);
   const Bytes got = tiles(*plan, tile, a, b);
   std::size_t wrong = 0;
   for (std::size_t lane = 0; lane < tile.lanes; ++lane) {
@@ -330,8 +357,8 @@ TEST_P(Multiply, TheBitsDependOnTheAlgorithmNotOnTheSizeOfTheTile) {
   small.like_n = large.n;
   const Matrix a = uneven(large.m, large.k, precision_, 3);
   const Matrix b = uneven(large.k, large.n, precision_, 4);
-  const auto plan = make_multiply_plan(precision_, large, backend_);
-  const auto another = make_multiply_plan(precision_, small, backend_);
+  const auto plan = plan_for(large);
+  const auto another = plan_for(small);
   EXPECT_EQ(another->algorithm(), plan->algorithm());
   const Bytes whole = tiles(*plan, large, a, b), parts = tiles(*another, small, a, b);
   const std::size_t row = small.n * accumulator_bytes(precision_);
@@ -351,7 +378,7 @@ TEST_P(Multiply, TheBitsDependOnTheAlgorithmNotOnTheSizeOfTheTile) {
 TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   const Tile tile{48, 32, 64};
   const Matrix a = uneven(tile.m, tile.k, precision_, 3), b = uneven(tile.k, tile.n, precision_, 4);
-  const auto plan = make_multiply_plan(precision_, tile, backend_);
+  const auto plan = plan_for(tile);
   const Bytes got = tiles(*plan, tile, a, b);
   std::size_t inexact = 0;
   for (std::size_t i = 0; i < tile.m; ++i) {
@@ -364,6 +391,7 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
       }
       const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
       // Twice the maximum of k roundings, since tensor cores truncate; tf32's elements are exact.
+      // Residues err relative to |a| |b|, which is at most some times the sum of magnitudes here.
       // With fp32x3, products of low parts are 2^-12 of the others, so a missing one is detected.
       const long double unit =
           accumulator_type(precision_) == ElementType::f64 ? 0x1p-53L : 0x1p-24L;
@@ -381,8 +409,7 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
 
 constexpr std::uint64_t max_int8_k = traits_of(Precision::int8).max_terms;
 using MultiplyInt8 = Multiply;
-INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
-                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8), test_name);
 
 /// Sums with the maximum number of the largest products, of either sign.
 TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
@@ -392,7 +419,7 @@ TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
     for (std::size_t i = 0; i < tile.m; ++i) a(i, kk) = -128;
     for (std::size_t j = 0; j < tile.n; ++j) b(kk, j) = j % 2 == 0 ? -128 : 127;
   }
-  const auto plan = make_multiply_plan(precision_, tile, backend_);
+  const auto plan = plan_for(tile);
   const Bytes got = tiles(*plan, tile, a, b);
   for (std::size_t i = 0; i < tile.m * tile.n; ++i) {
     const std::int64_t product = i % 2 == 0 ? 128 * 128 : -128 * 127;

@@ -78,7 +78,7 @@ T at(const Bytes& bytes, std::size_t index) {
 
 /// Element `index` of a panel.
 double element(const Bytes& panel, std::size_t index, Precision precision, Backend backend) {
-  if (precision == Precision::fp64) return at<double>(panel, index);
+  if (traits_of(precision).panel == Format::f64) return at<double>(panel, index);
   if (panel_element_bytes(precision, backend) == 1) return at<std::int8_t>(panel, index);
   if (panel_element_bytes(precision, backend) == 4) return at<float>(panel, index);
   const auto bits = at<std::uint16_t>(panel, index);

@@ -11,6 +11,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/precision.hpp"
 
 namespace shardstream::gemm {
@@ -91,8 +92,7 @@ TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
         for (const Backend backend : {Backend::cuda, Backend::host}) {
           const Tile tile = tile_for(edge, edge, k, precision, backend);
           EXPECT_EQ(tile.k % tile.lanes, 0U);
-          const std::uint64_t deepest = precision == Precision::int8 ? max_float_int8_k : 2048;
-          EXPECT_LE(tile.lane_k(), backend == Backend::host ? deepest : 8064U);
+          EXPECT_LE(tile.lane_k(), calls_of(precision, backend).max_k);
           EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 4 + 1024) << edge << " " << k;
         }
       }
@@ -208,7 +208,8 @@ TEST(TileFor, OtherProductsAreNotNarrow) {
     return tile_for(n, n, k, precision, backend, symmetric).is_narrow();
   };
   for (const Precision precision : all_precisions) {
-    const bool has_lanes = precision != Precision::fp32x3 && precision != Precision::int8;
+    const bool has_lanes = precision != Precision::fp32x3 && precision != Precision::int8 &&
+                           !multiplies_residues(precision);
     EXPECT_EQ(is_folded(12, 100'000, precision), has_lanes) << name_of(precision);
   }
   EXPECT_FALSE(is_folded(12, 100'000, Precision::fp32, Backend::host));
@@ -218,6 +219,31 @@ TEST(TileFor, OtherProductsAreNotNarrow) {
   EXPECT_FALSE(is_folded(128, 1023, Precision::fp32)) << "not tall";
   EXPECT_EQ(check_slices(narrow_tile(4, 100'000), 4), 256U);
   EXPECT_EQ(check_slices(Tile{16, 16, 100}, 4), 128U);
+}
+
+/// Only the blocks determine the bits.
+TEST(TileFor, ResiduesHaveTheSameBlocksOnAllBackends) {
+  for (const Precision precision : {Precision::fp64_int8, Precision::fp32_int8}) {
+    for (const std::uint64_t k : {1U, 17U, 63U, 100U, 8192U, 8193U, 20'000U, 1'000'000U}) {
+      for (const std::uint64_t edge : {5U, 300U, 5000U}) {
+        const Tile here = tile_for(edge, edge, k, precision, Backend::host, true);
+        const Tile there = tile_for(edge, edge, k, precision, Backend::cuda, true);
+        EXPECT_EQ(here.k, there.k);
+        EXPECT_LE(here.k, calls_of(precision, Backend::cuda).max_k);
+        EXPECT_EQ(here.k % 16, 0U);
+        EXPECT_EQ(here.moduli, traits_of(precision).moduli);
+        EXPECT_EQ(there.moduli, here.moduli);
+        EXPECT_FALSE(here.has_lanes() || there.has_lanes());
+      }
+    }
+  }
+  for (const Tile& tile : {Tile{.m = 4096, .n = 4096, .k = 8192, .moduli = 14},
+                           Tile{.m = 3328, .n = 4096, .k = 8192, .moduli = 16},
+                           Tile{.m = 65'536, .n = 16, .k = 8192, .moduli = 16}}) {
+    EXPECT_EQ(tile.m % residue_rows(tile), 0U);
+    EXPECT_EQ(residue_rows(tile) % 16, 0U);
+    EXPECT_LE(plan_memory(tile), (std::uint64_t{1024} << 20) + max_workspace);
+  }
 }
 
 TEST(TileFor, RowsOfFloatsHaveALargerPitch) {

@@ -9,10 +9,9 @@ import numpy as np
 
 import harness
 from harness import each, expect_words, main, new_folder
-from products import FIRST_SAMPLES, FLOATS, inputs, normal, product, skip_without_blas, stored
+from products import (FIRST_SAMPLES, FLOATS, UNITS, inputs, normal, product, skip_without_blas,
+                      stored)
 
-UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11,
-         "bf16": 2.0**-8}
 
 
 def hard_data(samples, variables):
@@ -56,7 +55,8 @@ def test_accuracy_of_one_pass():
         errors = relative_errors(stored(folder / "c.h5"), x, scale)
         if name == "constant":
             assert (errors[5] == 0).all() and (errors[:, 5] == 0).all(), errors[5]
-        limit = 4 * UNITS[precision] + 200 * (2.0**-53 if precision == "fp64" else 2.0**-24)
+        limit = 4 * UNITS[precision] + 200 * (
+            2.0**-53 if precision.startswith("fp64") else 2.0**-24)
         assert errors.max() <= limit, (name, precision, scale, errors.max() / limit)
         assert second_pass(folder / "c.h5") == 0
     each([(name, precision, number % 2 == 1, 1 + number % 3)

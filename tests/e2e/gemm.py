@@ -10,8 +10,8 @@ import numpy as np
 
 import results
 from harness import check_complaints, each, main, new_folder, ready_ini_files, run
-from products import (FLOATS, ON_HOST, bytes_of, expect_within, inputs, model, normal, output_type,
-                      product, skip_without_blas, stored, whole_numbers)
+from products import (FLOATS, NATIVE, ON_HOST, bytes_of, expect_within, inputs, model, normal,
+                      output_type, product, skip_without_blas, stored, whole_numbers)
 
 SIZES = [1, 13, 263]
 
@@ -52,7 +52,7 @@ def test_the_model_tells_precisions_apart():
     """Otherwise a program that rounds too little or too much could pass. tf32 and fp16 keep the
     same number of bits and differ only in range; fp32x3 uses the values of fp32."""
     a, b = normal(40, 50), normal(50, 30)
-    for one, other in itertools.permutations(FLOATS[1:], 2):
+    for one, other in itertools.permutations(NATIVE[1:], 2):
         values, bound = model(a, b, one)
         told = (np.abs(model(a, b, other)[0] - values) > bound).any()
         assert told or {one, other} in ({"tf32", "fp16"}, {"fp32", "fp32x3"}), (one, other)
@@ -61,7 +61,7 @@ def test_the_model_tells_precisions_apart():
 def test_small_whole_numbers_are_exact():
     cases = []
     for number, (m, n, k) in enumerate(itertools.product(SIZES, repeat=3)):
-        options = {"precision": FLOATS[number % 6], "ranks": 1 + number // 2 % 3,
+        options = {"precision": FLOATS[number % len(FLOATS)], "ranks": 1 + number // 2 % 3,
                    "transpose_a": number % 2 == 1, "transpose_b": number // 3 % 2 == 1,
                    "alpha": [1.0, 2.0, -0.5][number % 3]}
         cases.append((m, n, k, options))

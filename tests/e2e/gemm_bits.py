@@ -79,7 +79,8 @@ def test_same_bits_where_sums_are_split():
         values, bound = model(a, b, precision)
         assert (np.abs(result - values) <= bound).all()
     each([("fp32", 40, 30, 17000, "a"), ("fp64", 800, 20, 8200, ""),
-          ("int8", 13, 50, 9001, "b"), ("fp32x3", 30, 40, 9000, "ab")], check, workers=2)
+          ("int8", 13, 50, 9001, "b"), ("fp32x3", 30, 40, 9000, "ab"),
+          ("fp64-int8", 30, 40, 17000, "b")], check, workers=2)
 
 
 def test_same_bits_in_each_box():
@@ -95,6 +96,14 @@ def test_same_bits_in_each_box():
           ("fp64", 40, 800, 6500, [(4, None, "1x2x2"), (6, 1, "1x3x2"), (2, 1, "1x1x1")]),
           ("fp32x3", 800, 790, 6500, [(4, 1, "2x1x2"), (4, 1, "1x2x2"), (6, None, "1x2x3"),
                                       (6, 1, "2x2x1")])], check, workers=2)
+
+
+def test_bad_numbers_of_planes():
+    check_complaints([
+        (["run", "gemm", "--gemm.m", 9, "--product.precision", "fp64", "--product.planes", 9], 2,
+         ["product.planes", "fp64-int8"]),
+        (["run", "gemm", "--product.precision", "fp64-int8", "--product.planes", 3], 2,
+         ["product.planes", 4, 16])])
 
 
 def plan_of(*arguments, ranks, warning=()):

@@ -268,7 +268,8 @@ def test_stored_types():
           (">f8", "fp64", "rows", True, 1), (">f4", "fp32", "columns", False, 1),
           (">i4", "fp32", "columns", True, 3), ("i2", "fp16", "rows", False, 3),
           ("u1", "tf32", "columns", True, 1), ("u1", "fp32x3", "rows", True, 2),
-          ("i1", "int8", "columns", False, 1), ("i8", "fp64", "rows", True, 1)], check)
+          ("i1", "int8", "columns", False, 1), ("i8", "fp64", "rows", True, 1),
+          ("f4", "fp32-int8", "rows", True, 2), ("i8", "fp64-int8", "columns", False, 1)], check)
 
 
 def test_chunked_and_compressed():

@@ -26,7 +26,8 @@ def test_same_bits_on_the_host():
           (2500, 40, "rows", [], [(1, 1), (2, 1.2), (3, 1), (1, 1.5, *pageable)]),
           (1600, 263, "rows", ["--gram.center", "true", "--gram.scale", "true",
                                "--product.precision", "fp64"], [(2, 1), (3, None)]),
-          (1500, 200, "columns", ["--product.precision", "fp32x3"], [(1, 1), (3, 1)])], check,
+          (1500, 200, "columns", ["--product.precision", "fp32x3"], [(1, 1), (3, 1)]),
+          (700, 200, "rows", ["--product.precision", "fp32-int8"], [(2, 1), (3, 1)])], check,
          workers=2)
 
 

@@ -14,13 +14,11 @@ import pandas
 from checkpoints import expect_only_result, finished_groups, hidden, journals
 from harness import (check_complaints, each, expect_words, finish, main, new_folder, run, start,
                      wait_until)
-from products import (FIRST_SAMPLES, ON_HOST, inputs, min_memory, normal, product,
+from products import (FIRST_SAMPLES, ON_HOST, UNITS, inputs, min_memory, normal, product,
                       skip_without_blas, stored)
 
 PAIRWISE = ["--gram.missing", "pairwise"]
 WORKLOADS = {"gram": (False, False), "covariance": (True, False), "correlation": (True, True)}
-UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11,
-         "bf16": 2.0**-8}
 
 
 def counts_in(out):
@@ -96,15 +94,16 @@ def compare(workload, x, precision="fp64", *more, ranks=1, how=None, limit=None,
         "n-1" if center or scale else "1")
     values, samples = expected or model(x, center, scale, divisor)
     assert np.array_equal(counts, samples), finished
-    assert counts.dtype == ("i8" if precision == "fp64" else "i4") and counts.dtype.itemsize == (
-        result.dtype.itemsize), finished
+    assert counts.dtype == ("i8" if precision.startswith("fp64") else "i4"), finished
+    assert counts.dtype.itemsize == result.dtype.itemsize, finished
     assert np.array_equal(np.isnan(result), np.isnan(values)), finished
     assert np.array_equal(result, result.T, equal_nan=True), f"is not symmetric\n{finished}"
     with np.errstate(invalid="ignore"):
         size = np.sqrt(np.abs(np.diag(values))) if not scale else np.ones(len(values))
     size = np.where(size > 0, size, 1)  # also NaN
     errors = np.nan_to_num(np.abs(result - values) / np.outer(size, size))
-    limit = limit or 4 * UNITS[precision] + 100 * (2.0**-53 if precision == "fp64" else 2.0**-24)
+    limit = limit or 4 * UNITS[precision] + 100 * (
+        2.0**-53 if precision.startswith("fp64") else 2.0**-24)
     assert errors.max() <= limit, (workload, precision, ranks, errors.max(), limit, finished)
     told = finished.values
     pairs = samples[np.triu_indices(len(samples), 1)]
@@ -153,7 +152,7 @@ def test_every_precision():
     """Values and masks may have any precision, but squares need many digits."""
     x = holes(2000, 20, "f4")
     each([("covariance", x, precision) for precision in UNITS] +
-         [("gram", x, precision) for precision in ("bf16", "fp32x3")] +
+         [("gram", x, precision) for precision in ("bf16", "fp32x3", "fp64-int8")] +
          [("correlation", x, "fp32x3"), ("covariance", holes(700, 9, "f4", 0.9), "fp16")], compare)
 
 

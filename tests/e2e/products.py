@@ -8,7 +8,11 @@ import numpy as np
 
 from harness import each, new_folder, run, skip_all
 
-FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is tested separately
+NATIVE = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]
+RESIDUES = ["fp64-int8", "fp32-int8"]
+FLOATS = NATIVE + RESIDUES  # int8 is tested separately
+UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11,
+         "bf16": 2.0**-8, "fp64-int8": 2.0**-53, "fp32-int8": 2.0**-24}
 FIRST_SAMPLES = 256  # of each variable; shift and factor of a centred product come from them
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
@@ -28,12 +32,12 @@ def skip_without_blas():
 # ---------------------------------------------------------------- the model
 
 def output_type(precision):
-    return np.dtype({"fp64": "f8", "int8": "i4"}.get(precision, "f4"))
+    return np.dtype({"fp64": "f8", "fp64-int8": "f8", "int8": "i4"}.get(precision, "f4"))
 
 
 def rounded(values, precision):
     """The factors of the products: values rounded to the format of the precision, as float64."""
-    if precision in ("fp64", "int8"):
+    if precision in ("fp64", "fp64-int8", "int8"):
         return values.astype("f8")
     bits = values.astype("f4").view("u4").astype("i8")
     if precision == "tf32":  # ties away from zero
@@ -50,7 +54,7 @@ def sum_bound(precision, k):
     values."""
     if precision == "int8":
         return 0  # doubles represent these sums exactly
-    if precision == "fp64":
+    if precision.startswith("fp64"):
         return 2 * (k + 2) * 2.0**-53
     if precision == "fp32x3":  # three sums, each factor without 2^-23 of it, one product left out
         return 2 * (3 * k + 2) * 2.0**-23 + 2.0**-21
@@ -64,8 +68,13 @@ def model(a, b, precision, alpha=1.0, beta=0.0, c=None):
     values = alpha * (a @ b)
     if precision == "int8":
         return values, np.zeros_like(values)
-    unit = 2.0**(-53 if precision == "fp64" else -23)
-    bound = sum_bound(precision, a.shape[1]) * abs(alpha) * (np.abs(a) @ np.abs(b))
+    unit = 2.0**(-53 if precision.startswith("fp64") else -23)
+    if precision in RESIDUES:  # relative to the norms; the reference has errors, too
+        norms = np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0))
+        bound = np.sqrt(a.shape[1]) * UNITS[precision] * abs(alpha) * norms
+        bound += sum_bound("fp64", a.shape[1]) * abs(alpha) * (np.abs(a) @ np.abs(b))
+    else:
+        bound = sum_bound(precision, a.shape[1]) * abs(alpha) * (np.abs(a) @ np.abs(b))
     if c is not None:
         values = values + beta * c.astype("f8")
         bound = bound + 4 * unit * np.abs(beta * c.astype("f8"))
@@ -118,7 +127,7 @@ def product(workload, out, *arguments, ranks=1, env=None):
     values = finished.values
     assert values["verified"] == "true", finished
     assert not float(values["detection_threshold"]) < 0, finished  # NaN if C is not finite
-    for rate in ("rate", r"multiply_\w+"):
+    for rate in ("rate", r"multiply_[\w-]+"):
         assert re.search(rf"^{rate}_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), (
             rate, finished)
     assert values["c_checksum"] and float(values["c_norm"]) >= 0, finished

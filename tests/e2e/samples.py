@@ -5,12 +5,10 @@ import h5py
 import numpy as np
 
 from harness import new_folder
-from products import FIRST_SAMPLES, inputs, product, stored
+from products import FIRST_SAMPLES, UNITS, inputs, product, stored
 
 COMPLETE = ["--gram.missing", "complete"]
 OVER_VARIABLES = ["--gram.center-over", "variables"]
-UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11,
-         "bf16": 2.0**-8}
 WORKLOADS = {"gram": (False, False), "covariance": (True, False), "correlation": (True, True)}
 CHUNKS = {"chunks": (64, 7), "compression": "gzip"}
 
@@ -89,7 +87,8 @@ def compare(workload, x, precision="fp64", *more, ranks=1, how=None, w=None, v=N
     size = np.sqrt(np.abs(np.diag(expected)))
     size = np.where(size > 0, size, 1)  # also NaN
     errors = np.nan_to_num(np.abs(result - expected) / np.outer(size, size))
-    limit = limit or 4 * UNITS[precision] + 200 * (2.0**-53 if precision == "fp64" else 2.0**-24)
+    limit = limit or 4 * UNITS[precision] + 200 * (
+        2.0**-53 if precision.startswith("fp64") else 2.0**-24)
     assert errors.max() <= limit, (workload, precision, ranks, errors.max(), limit, finished)
     if "complete" in more or w is not None:
         assert int(finished.values["samples"]) == counts.sum(), finished

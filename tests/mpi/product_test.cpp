@@ -123,8 +123,8 @@ struct Prepared {
     Problem problem = problem_of(operands, options, ranks(), {device_memory}, Backend::host);
     if (tile) {
       problem.tile = *tile;
-      problem.ranks.other_bytes = Panels::normalization_bytes(operands, *tile) +
-                                  VariableSums::device_bytes(operands, problem);
+      problem.ranks.other_bytes =
+          Panels::other_bytes(operands, *tile) + VariableSums::device_bytes(operands, problem);
       problem.requested.decomposition = decomposition;
     }
     problem.ranks.streams = streams;

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -359,7 +360,13 @@ void run(const std::vector<std::string_view>& words) {
       n = number(words[i]);
     }
   }
-  if (precisions.empty()) precisions.assign(all_precisions.begin(), all_precisions.end());
+  if (std::ranges::any_of(precisions, multiplies_residues)) {
+    throw std::runtime_error("gemm_parts measures no products of residues: use `bench precision`");
+  }
+  if (precisions.empty()) {
+    std::ranges::copy_if(all_precisions, std::back_inserter(precisions),
+                         [](Precision each) { return !multiplies_residues(each); });
+  }
   const auto asked = [&](Precision precision) {
     return std::ranges::find(precisions, precision) != precisions.end();
   };

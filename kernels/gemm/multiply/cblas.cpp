@@ -209,6 +209,14 @@ void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double
                  first ? 0 : 1, c, n);
 }
 
+void multiply_transposed(const Tile& tile, const float* a, const float* b_transposed, float* c,
+                         bool first) {
+  const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
+  const LimitedCall call;
+  loaded().sgemm(order, as_stored, transposed, m, n, k, 1, a, k, b_transposed, k, first ? 0 : 1, c,
+                 n);
+}
+
 void square(std::uint64_t n, std::uint64_t depth, const float* x, float* c, bool first) {
   const blasint edge = to_blas(n);
   const LimitedCall call;

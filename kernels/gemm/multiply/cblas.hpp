@@ -38,6 +38,11 @@ void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* 
 void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
               std::uint64_t ldb, double* c, bool first);
 
+/// Like multiply() with b = the transpose of b_transposed, which is tile.n x tile.k. All three are
+/// dense.
+void multiply_transposed(const Tile& tile, const float* a, const float* b_transposed, float* c,
+                         bool first);
+
 /// Like multiply() with a = the transpose of x and b = x, which is dense, depth x n. c is n x n.
 void square(std::uint64_t n, std::uint64_t depth, const float* x, float* c, bool first);
 void square(std::uint64_t n, std::uint64_t depth, const double* x, double* c, bool first);

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/multiply/cblas.hpp"
+#include "kernels/gemm/multiply/residue_plan.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -106,9 +107,14 @@ void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) {
 
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
                                                  Backend backend) {
-  if (backend == Backend::host) return std::make_unique<HostPlan>(precision, tile);
+  const bool of_residues = multiplies_residues(precision);
+  if (backend == Backend::host) {
+    if (of_residues) return make_residue_plan(precision, tile);
+    return std::make_unique<HostPlan>(precision, tile);
+  }
   if constexpr (built_with_cuda) {
-    return cuda::make_multiply_plan(precision, tile);
+    return of_residues ? cuda::make_residue_plan(precision, tile)
+                       : cuda::make_multiply_plan(precision, tile);
   } else {
     throw std::logic_error("a build without CUDA has no plan for a GPU");
   }

@@ -4,25 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/multiply/library_types.hpp"
+#include "kernels/gemm/multiply/workspace.hpp"
 
 namespace shardstream::gemm::cuda {
 namespace {
 
-void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // reported here, so that the next launch does not report it again
-  throw std::runtime_error(std::string(call)
-                               .append(" failed (")
-                               .append(cudaGetErrorName(status))
-                               .append(": ")
-                               .append(cudaGetErrorString(status))
-                               .append(")"));
-}
+using cuda::check;
 
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -37,21 +30,39 @@ struct DestroyHandle {
   void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
 };
 using Handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle>;
-struct FreeDevice {
-  void operator()(void* data) const { (void)cudaFree(data); }
+/// Measures the time of enqueued work on the default stream.
+class Timer {
+ public:
+  Timer() {
+    check(cudaEventCreate(&begin_), "cudaEventCreate");
+    check(cudaEventCreate(&end_), "cudaEventCreate");
+  }
+  ~Timer() {
+    (void)cudaEventDestroy(begin_);
+    (void)cudaEventDestroy(end_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  template <class Enqueue>
+  float milliseconds(const Enqueue& enqueue) const {
+    check(cudaEventRecord(begin_), "cudaEventRecord");
+    enqueue();
+    check(cudaEventRecord(end_), "cudaEventRecord");
+    check(cudaEventSynchronize(end_), "cudaEventSynchronize");
+    float passed = 0;
+    check(cudaEventElapsedTime(&passed, begin_, end_), "cudaEventElapsedTime");
+    return passed;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
-using DeviceMemory = std::unique_ptr<void, FreeDevice>;
 
 Handle make_handle() {
   cublasLtHandle_t handle = nullptr;
   check(cublasLtCreate(&handle), "cublasLtCreate");
   return Handle(handle);
-}
-
-DeviceMemory allocate(std::size_t bytes) {
-  void* data = nullptr;
-  check(cudaMalloc(&data, bytes), "cudaMalloc of cuBLASLt's workspace");
-  return DeviceMemory(data);
 }
 
 constexpr std::uint64_t max_workspace_of_one = max_workspace / multiply_streams(Backend::cuda);
@@ -101,7 +112,8 @@ class GpuPlan final : public MultiplyPlan {
         panel_bytes_(panel_element_bytes(precision, Backend::cuda)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        c_(in_lanes(layout(types_.sum, tile_.n, tile_.m, tile_.n), tile_.m * tile_.n)) {
+        batch_(std::max<std::uint64_t>(tile.lanes, tile.moduli)),
+        c_(in_batch(layout(types_.sum, tile_.n, tile_.m, tile_.n), tile_.m * tile_.n)) {
     if (tile.is_narrow() && transposed_b_) {
       throw std::logic_error("products of integers are not narrow");
     }
@@ -116,7 +128,8 @@ class GpuPlan final : public MultiplyPlan {
       describe(calls_[i]);
       workspace_bytes = std::max(workspace_bytes, calls_[i].workspace_bytes);
     }
-    for (auto& workspace : workspaces_) workspace = allocate(workspace_bytes);
+    for (auto& workspace : workspaces_)
+      workspace = allocate(workspace_bytes, "cuBLASLt's workspace");
   }
 
   const std::string& algorithm() const override { return description_; }
@@ -127,6 +140,7 @@ class GpuPlan final : public MultiplyPlan {
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
     Call& call = call_of(args.k);
+    if (tile_.moduli > 0) return multiply_planes(call, args, stream);
     Layout b_layout = layout_of_b(tile_.n, call.depth, tile_.is_narrow() ? tile_.n : args.ldb);
     const auto* b = static_cast<const std::byte*>(args.b);
     const auto* a = tile_.is_narrow() ? b : static_cast<const std::byte*>(args.a);
@@ -134,8 +148,9 @@ class GpuPlan final : public MultiplyPlan {
     void* const workspace = workspaces_.at(args.workspace).get();
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
-      multiply_tile(call, a + at.row * a_pitch(call.depth), b + at.column * b_pitch(args.ldb),
-                    b_layout, c + t * tile_.lanes * c_pitch(), args.first, stream, workspace);
+      multiply_tile(call, a + at.row * a_pitch(call.depth), call.a,
+                    b + at.column * b_pitch(args.ldb), b_layout, c + t * tile_.lanes * c_pitch(),
+                    args.first, stream, workspace);
     }
   }
 
@@ -162,6 +177,19 @@ class GpuPlan final : public MultiplyPlan {
     throw std::logic_error("the plan has no call of this depth");
   }
 
+  void multiply_planes(Call& call, const MultiplyArgs& args, CudaStream stream) const {
+    const Residues &a = args.residues.a, &b = args.residues.b;
+    Layout a_layout = in_batch(layout(types_.factor, args.k, tile_.m, args.k), a.pitch);
+    Layout b_layout = in_batch(layout(types_.factor, args.k, tile_.n, args.k), b.pitch);
+    for (std::uint64_t t = 0; t < args.count; ++t) {
+      const TileAt at = args.at[t];
+      multiply_tile(call, a.from(at.row * tile_.m, args.k).data, a_layout,
+                    b.from(at.column * tile_.n, args.k).data, b_layout,
+                    static_cast<std::byte*>(args.tiles) + t * batch_ * c_pitch(), args.first,
+                    stream, workspaces_.at(args.workspace).get());
+    }
+  }
+
   // The edges of the tile that the algorithm is chosen for.
   std::uint64_t like_m() const { return tile_.like_m > 0 ? tile_.like_m : tile_.m; }
   std::uint64_t like_n() const { return tile_.like_n > 0 ? tile_.like_n : tile_.n; }
@@ -175,12 +203,12 @@ class GpuPlan final : public MultiplyPlan {
   }
   std::uint64_t c_pitch() const { return tile_.m * tile_.n * sum_bytes_; }
 
-  /// The layout of all lanes, with `pitch` elements from one to the next.
-  Layout in_lanes(Layout of_one, std::uint64_t pitch) const {
-    const auto lanes = static_cast<std::int32_t>(tile_.lanes);
+  /// The layout of all lanes or planes, with `pitch` elements from one to the next.
+  Layout in_batch(Layout of_one, std::uint64_t pitch) const {
+    const auto count = static_cast<std::int32_t>(batch_);
     const auto offset = static_cast<std::int64_t>(pitch);
-    check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &lanes,
-                                           sizeof(lanes)),
+    check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                           sizeof(count)),
           "cublasLtMatrixLayoutSetAttribute");
     check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                            &offset, sizeof(offset)),
@@ -188,25 +216,27 @@ class GpuPlan final : public MultiplyPlan {
     return of_one;
   }
 
-  /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side. For a
-  /// narrow product, that of the folded panel.
+  /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side, and
+  /// its planes one after another. For a narrow product, that of the folded panel.
   Layout layout_of_a(std::uint64_t m, std::uint64_t depth, std::uint64_t lda) const {
+    if (tile_.moduli > 0) return in_batch(layout(types_.factor, depth, m, lda), m * lda);
     if (tile_.is_narrow()) return layout_of_b(m, depth, m);
     const std::uint64_t of_lane = depth / tile_.lanes;
-    return in_lanes(layout(types_.factor, of_lane, m, lda), of_lane);
+    return in_batch(layout(types_.factor, of_lane, m, lda), of_lane);
   }
   /// The library's layout of B, with n columns and `depth` rows.
   Layout layout_of_b(std::uint64_t n, std::uint64_t depth, std::uint64_t ldb) const {
+    if (tile_.moduli > 0) return in_batch(layout(types_.factor, depth, n, ldb), n * ldb);
     const std::uint64_t of_lane = depth / tile_.lanes;
-    return transposed_b_ ? in_lanes(layout(types_.factor, of_lane, n, ldb), of_lane)
-                         : in_lanes(layout(types_.factor, n, of_lane, ldb), of_lane * ldb);
+    return transposed_b_ ? in_batch(layout(types_.factor, of_lane, n, ldb), of_lane)
+                         : in_batch(layout(types_.factor, n, of_lane, ldb), of_lane * ldb);
   }
   /// The layout of B's factor for only one tile.
   Layout dense_b(std::uint64_t n, std::uint64_t depth) const {
     return layout_of_b(n, depth, transposed_b_ ? depth : n);
   }
 
-  void multiply_tile(Call& call, const std::byte* a, const std::byte* b, Layout& b_layout,
+  void multiply_tile(Call& call, const void* a, Layout& a_layout, const void* b, Layout& b_layout,
                      std::byte* c, bool first, CudaStream stream, void* workspace) const {
     struct Scales {
       double d;
@@ -219,15 +249,15 @@ class GpuPlan final : public MultiplyPlan {
       if (types_.sum == CUDA_R_32I) return &value.i;
       return &value.f;
     };
-    check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &call.a,
+    check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &a_layout,
                          scale(first ? zero : one), c, &c_, c, &c_, &call.algorithm, workspace,
                          call.workspace_bytes, stream),
           "cublasLtMatmul");
   }
 
   /// Chooses the first algorithm that the library proposes for panels of one tile, which also fits
-  /// wider panels of B. Algorithms with split sums of K are excluded, since they add the parts in
-  /// an order of their own.
+  /// wider panels of B; for planes, whose sums are exact with all of them, the fastest. Algorithms
+  /// with split sums of K are excluded, since they add the parts in an order of their own.
   Call choose(std::uint64_t k) {
     const std::uint64_t depth =
         factor_depth(precision_, k) / std::max<std::uint64_t>(1, tile_.fold);
@@ -255,6 +285,7 @@ class GpuPlan final : public MultiplyPlan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_pitch()));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_pitch()));
 
+    if (tile_.moduli > 0) return fastest(propose(preference, 1, depth), call);
     if (!(large && take_valid(propose(preference, 4, depth), call)) &&
         !take_valid(propose(preference, 1, depth), call)) {
       throw std::runtime_error(query_name(depth) + " found no algorithm");
@@ -285,7 +316,7 @@ class GpuPlan final : public MultiplyPlan {
                     std::uint64_t depth) {
     const std::uint64_t m = times * like_m(), n = times * like_n(), k = times * depth;
     Layout a = layout_of_a(m, k, k), b = dense_b(n, k);
-    Layout c = in_lanes(layout(types_.sum, n, m, n), m * n);
+    Layout c = in_batch(layout(types_.sum, n, m, n), m * n);
     Proposals proposed;
     check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &preference,
                                          static_cast<int>(proposed.list.size()),
@@ -294,10 +325,44 @@ class GpuPlan final : public MultiplyPlan {
     return proposed;
   }
 
-  /// Takes the first proposal that is valid for one tile. Returns false if none is.
-  bool take_valid(const Proposals& proposed, Call& call) {
-    Layout b = dense_b(tile_.n, call.depth);
+  /// The call with the valid proposal that multiplies planes in the shortest time.
+  Call fastest(const Proposals& proposed, const Call& call) {
+    const std::uint64_t a_bytes = tile_.moduli * tile_.m * call.depth;
+    const std::uint64_t b_bytes = tile_.moduli * tile_.n * call.depth;
+    const DeviceMemory a = allocate(a_bytes, "planes"), b = allocate(b_bytes, "planes");
+    const DeviceMemory c = allocate(tile_.moduli * c_pitch(), "products of planes");
+    const DeviceMemory workspace = allocate(max_workspace_of_one, "cuBLASLt's workspace");
+    constexpr int not_zero = 0x55;  // products of zeros run faster
+    check(cudaMemset(a.get(), not_zero, a_bytes), "cudaMemset");
+    check(cudaMemset(b.get(), not_zero, b_bytes), "cudaMemset");
+    const Timer timer;
+    Layout b_layout = dense_b(tile_.n, call.depth);
+    Call best = call;
+    float shortest = std::numeric_limits<float>::infinity();
     for (int i = 0; i < proposed.count; ++i) {
+      Call tried = call;
+      if (!take_valid(proposed, tried, i)) break;
+      const auto multiply = [&] {
+        multiply_tile(tried, a.get(), tried.a, b.get(), b_layout, static_cast<std::byte*>(c.get()),
+                      true, nullptr, workspace.get());
+      };
+      multiply();  // loads the kernel
+      if (const float milliseconds = timer.milliseconds(multiply); milliseconds < shortest) {
+        shortest = milliseconds;
+        best = tried;
+      }
+    }
+    if (shortest == std::numeric_limits<float>::infinity()) {
+      throw std::runtime_error(query_name(call.depth) + " found no algorithm");
+    }
+    return best;
+  }
+
+  /// Takes the first proposal from number `first` on that is valid for one tile. Returns false if
+  /// none is.
+  bool take_valid(const Proposals& proposed, Call& call, int first = 0) {
+    Layout b = dense_b(tile_.n, call.depth);
+    for (int i = first; i < proposed.count; ++i) {
       const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
       cublasLtMatmulHeuristicResult_t checked{};
       if (each.state != CUBLAS_STATUS_SUCCESS ||
@@ -339,6 +404,7 @@ class GpuPlan final : public MultiplyPlan {
   LibraryTypes types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;
+  std::uint64_t batch_;  ///< lanes or planes that one call multiplies
   // Mutable, since the library's functions only read these but do not take const pointers.
   mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;

@@ -2,6 +2,7 @@
 // matrices are row-major.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::gemm {
@@ -43,9 +45,13 @@ constexpr unsigned multiply_streams(Backend backend) {
 /// the folded panel X' (Tile). There is one tile, at {0, 0}, and each lane's accumulator has
 /// tile.lane_elements() elements. a and ldb are ignored.
 ///
+/// If residues are multiplied (tile.moduli > 0), a and b are the panels, and `residues` has their
+/// residues.
+///
 /// The bits of a tile depend only on its elements, on the plan's precision, shape and algorithm(),
 /// on k and on `first`. They do not depend on its position, on ldb, on the number of tiles or on
-/// the number of threads.
+/// the number of threads. With residues they depend only on its elements, k, tile.moduli and
+/// `first`.
 struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< for the backend of the stream
   /// Depth of the panels: tile.k, or also its half or quarter if may_begin_shallow().
@@ -63,6 +69,9 @@ struct MultiplyArgs {
   std::uint64_t count;
   bool first;
   unsigned workspace = 0;  ///< index of the GPU plan's workspace, below multiply_streams()
+  struct {
+    Residues a, b;
+  } residues = {};
 };
 
 /// Owns the library's handle, workspaces and algorithms for calls of one shape. Launches with the
@@ -86,8 +95,25 @@ class MultiplyPlan {
   MultiplyPlan() = default;
 };
 
-/// The maximum device memory of a plan for a GPU, in bytes, without the library's code.
+/// The maximum memory of the library's workspaces on a GPU, in bytes.
 inline constexpr std::uint64_t max_workspace = std::uint64_t{64} << 20;
+
+/// The number of rows of a tile whose products of residues a GPU computes at a time: a part of the
+/// tile that is a multiple of 16, and needs at most 512 MiB.
+constexpr std::uint64_t residue_rows(const Tile& tile) {
+  constexpr std::uint64_t most = std::uint64_t{512} << 20, granule = 16;
+  const std::uint64_t row = tile.moduli * tile.n * sizeof(std::int32_t);
+  std::uint64_t parts = 1;
+  while (tile.m / parts * row > most || tile.m % (parts * granule) != 0) ++parts;
+  return tile.m / parts;
+}
+
+/// The maximum device memory of a plan for a GPU, in bytes, without the library's code.
+constexpr std::uint64_t plan_memory(const Tile& tile) {
+  if (tile.moduli == 0) return max_workspace;
+  return max_workspace + multiply_streams(Backend::cuda) * residue_rows(tile) * tile.moduli *
+                             tile.n * sizeof(std::int32_t);
+}
 
 /// A plan for tiles of this shape, which must come from tile_for(); tile.k is the depth of panels.
 /// On GPUs the plan is for the current GPU of the calling thread. Loads libraries and allocates

@@ -36,6 +36,10 @@ void multiply(const Tile&, const double*, std::uint64_t, const double*, std::uin
   reject();
 }
 
+void multiply_transposed(const Tile&, const float*, const float*, float*, bool) {
+  reject();
+}
+
 void square(std::uint64_t, std::uint64_t, const float*, float*, bool) {
   reject();
 }

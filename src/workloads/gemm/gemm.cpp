@@ -127,6 +127,7 @@ product::Operands open_gemm(const Options& options) {
   operands.beta = options.number("gemm.beta");
   constexpr std::array<std::string_view, 2> factors = {"input.a", "input.b"};
   operands.precision = product::precision_of(options, factors);
+  operands.moduli = product::moduli_of(options, operands.precision);
   operands.m = options.count("gemm.m");
   operands.n = options.count("gemm.n");
   operands.k = options.count("gemm.k");

@@ -169,6 +169,7 @@ product::Operands open_data(const Options& options, const Normalizes& normalizes
   product::Operands operands;
   constexpr std::array<std::string_view, 1> data = {"input.data"};
   operands.precision = product::precision_of(options, data);
+  operands.moduli = product::moduli_of(options, operands.precision);
   operands.symmetric = true;
   operands.scale = normalizes.scale;
   operands.center_over_variables = centers_over_variables(options, normalizes);

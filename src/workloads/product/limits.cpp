@@ -10,6 +10,7 @@
 #include "kernels/data/generate.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/product/engine/panel_rates.hpp"
 #include "workloads/product/plan/description.hpp"
@@ -19,22 +20,24 @@ namespace {
 
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile) {
-  return fmt::format("tiles of {} x {} x {}{}", tile.m, tile.n, tile.k, words_of_lanes(tile));
+  return fmt::format("tiles of {} x {} x {}{}", tile.m, tile.n, tile.k, words_of_parts(tile));
 }
 
 /// The columns of /ceilings for products of `tile`.
 measure::Sizes sizes_of(const gemm::Tile& tile) {
   const auto number = [](std::uint64_t size) { return static_cast<std::int64_t>(size); };
-  return {{"tile_m", number(tile.m)},
-          {"tile_n", number(tile.n)},
-          {"tile_k", number(tile.k)},
-          {"lanes", number(tile.lanes)},
-          {"fold", number(tile.fold)}};
+  measure::Sizes sizes{{"tile_m", number(tile.m)},
+                       {"tile_n", number(tile.n)},
+                       {"tile_k", number(tile.k)},
+                       {"lanes", number(tile.lanes)},
+                       {"fold", number(tile.fold)}};
+  if (tile.moduli > 0) sizes["moduli"] = number(tile.moduli);
+  return sizes;
 }
 
-/// Whether products of `tile` are about as fast as those of the tile with these sizes. The lanes
-/// and the fold must be equal. Each edge and the number of multiplications may differ by a factor
-/// of at most two. The number alone would not distinguish a narrow tile from a square one.
+/// Whether products of `tile` are about as fast as those of the tile with these sizes. The lanes,
+/// the fold and the moduli must be equal. Each edge and the number of multiplications may differ by
+/// a factor of at most two. The number alone would not distinguish a narrow tile from a square one.
 bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
   const auto value = [&](const std::string& name) {
     const auto found = sizes.find(name);
@@ -48,7 +51,8 @@ bool is_similar(const measure::Sizes& sizes, const gemm::Tile& tile) {
   return near(m, tile.m) && near(n, tile.n) && near(k, tile.k) &&
          near(m * n * k, tile.m * tile.n * tile.k) &&
          value("lanes") == static_cast<double>(tile.lanes) &&
-         value("fold") == static_cast<double>(tile.fold);
+         value("fold") == static_cast<double>(tile.fold) &&
+         value("moduli") == static_cast<double>(tile.moduli);
 }
 
 /// Rates::call: assumed, as with an H100, and as for a kernel on a few threads of a host.
@@ -82,12 +86,14 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
       tile.lanes * tile.lane_elements() * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them. A narrow product has
   // one, and does not read A.
-  const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
+  const std::uint64_t two = (2 * a_elements + b_elements) * (element + tile.moduli) + 2 * c_bytes;
   const std::uint64_t tiles = two <= effort.device_bytes && !tile.is_narrow() ? 2 : 1;
   const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(backend));
   std::unique_ptr<gemm::MultiplyPlan> plan;
   device::Buffer<float> random, raw;
-  device::Buffer<std::byte> a, b, c;
+  device::Buffer<std::byte> a, b, c, a_planes, b_planes, scratch;
+  device::Buffer<std::int32_t> exponents;
+  const std::uint64_t lines = tiles * tile.m;  // of A; those of B follow them
   measure::StreamWork work;
   session.collectively([&] {
     plan = gemm::make_multiply_plan(precision, tile, backend);
@@ -108,10 +114,31 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
     }
     stream.launch(gemm::canonicalize_kernel(),
                   {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});
+    if (tile.moduli > 0) {
+      a_planes = {device, device::Memory::device, tile.moduli * tiles * a_elements};
+      b_planes = {device, device::Memory::device, tile.moduli * b_elements};
+      scratch = {device, device::Memory::device, gemm::residue_scratch_lines * tile.k * element};
+      exponents = {device, device::Memory::device, lines + tile.n};
+      const auto convert = [&](gemm::Side side, const auto& panel, std::uint64_t count,
+                               std::uint64_t ld, auto& planes, std::int32_t* to) {
+        stream.launch(
+            gemm::residues_kernel(),
+            {panel.data(), precision, side, count, tile.k, ld, tile.moduli,
+             reinterpret_cast<std::int8_t*>(planes.data()), count * tile.k, to, scratch.data()});
+      };
+      convert(gemm::Side::a, a, lines, lda, a_planes, exponents.data());
+      convert(gemm::Side::b, b, tile.n, tile.n, b_planes, exponents.data() + lines);
+    }
     stream.synchronize();
   });
   const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, backend) ? depth : tile.n;
   const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
+  const auto residues = [&](const auto& planes, std::uint64_t count, std::uint64_t first) {
+    return gemm::Residues{reinterpret_cast<const std::int8_t*>(planes.data()), count * tile.k,
+                          exponents.data() + first};
+  };
+  const gemm::Residues a_residues = residues(a_planes, lines, 0),
+                       b_residues = residues(b_planes, tile.n, lines);
   work.enqueue = [&] {
     const std::uint64_t each = tiles / streams;
     for (unsigned i = 0; i < streams; ++i) {
@@ -124,7 +151,8 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                                                         .at = at.data() + i * each,
                                                         .count = each,
                                                         .first = true,
-                                                        .workspace = i});
+                                                        .workspace = i,
+                                                        .residues = {a_residues, b_residues}});
     }
   };
   const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *

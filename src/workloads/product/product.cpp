@@ -182,6 +182,9 @@ class ProductTask : public Task {
                           .plan = lines_of(operands_, plan),
                           .warnings = warnings_of(operands_, plan),
                           .seconds = plan.prediction.seconds};
+    if (const std::string faster = faster_precision(plan, rates); !faster.empty()) {
+      prediction.answer.push_back(fmt::format("faster: {}", faster));
+    }
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
         .unit = "super-tile",
@@ -208,54 +211,6 @@ class ProductTask : public Task {
 };
 
 }  // namespace
-
-std::span<const OptionRow> option_rows() {
-  static const std::string precisions =
-      "auto|" + join(gemm::all_precisions, "|", [](gemm::Precision each) { return name_of(each); });
-  static const std::array rows = {
-      OptionRow{
-          "product.precision", OptionKind::choice, "auto", precisions,
-          "The format that the matrices are rounded to before they are multiplied. The sums "
-          "and C are doubles with fp64, 32-bit integers with int8 (only for data of type i8), "
-          "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
-          "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
-      OptionRow{
-          "product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
-          "How ranks share the work: each computes rows of C (rows), rows and columns of C "
-          "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
-          "times m and n, which for gram means at least 8 times as many samples as "
-          "variables). C has the same bits with all of them. auto takes the one with the "
-          "shortest predicted time (--dry-run shows it), or one that is up to 20 % slower if "
-          "fewer ranks would be idle."},
-      OptionRow{
-          "product.box", OptionKind::text, "", "such as 2x1x4",
-          "The numbers of ranks among which the rows of C, the columns of C, and the terms of "
-          "each sum are divided, instead of the best ones. Ranks beyond the product of the "
-          "three numbers are idle. The second number must be 1 except for gemm."},
-  };
-  return rows;
-}
-
-gemm::Precision safe_precision(ElementType type) {
-  return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
-             ? gemm::Precision::fp32
-             : gemm::Precision::fp64;
-}
-
-gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys) {
-  if (!options.is_auto("product.precision")) {
-    return *gemm::precision_named(options.text("product.precision"));
-  }
-  gemm::Precision precision = gemm::Precision::fp32;
-  for (const std::string_view key : keys) {
-    const bool is_named = io::names_file(options, key) || !options.is_auto("input.type");
-    if (!is_named) continue;
-    const io::NamedSource named{.key = key, .shape = {1}, .type = ElementType::f32, .seed = 0};
-    const ElementType type = io::open_source(options, named)->type();
-    if (safe_precision(type) == gemm::Precision::fp64) precision = gemm::Precision::fp64;
-  }
-  return precision;
-}
 
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
@@ -335,8 +290,8 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                             .host_bytes = memory.host_bytes,
                             .backend = backend,
                             .streams = gemm::multiply_streams(backend)}};
-  problem.ranks.other_bytes = (backend == Backend::host ? 0 : gemm::max_workspace) +
-                              Panels::normalization_bytes(operands, tile) +
+  problem.ranks.other_bytes = (backend == Backend::host ? 0 : gemm::plan_memory(tile)) +
+                              Panels::other_bytes(operands, tile) +
                               VariableSums::device_bytes(operands, problem);
   return problem;
 }
@@ -388,6 +343,34 @@ std::string idle_ranks(const Plan& plan) {
       plan.shape.box.columns, counted(busy, "rank"));
 }
 
+std::string faster_precision(const Plan& plan, const Rates& rates) {
+  using gemm::Precision;
+  constexpr double clearly = 0.9;
+  Problem problem = plan.problem();
+  const Precision native = problem.precision;
+  if (problem.ranks.backend == Backend::host || problem.moments.pairwise() ||
+      (native != Precision::fp64 && native != Precision::fp32)) {
+    return "";
+  }
+  const Precision other = native == Precision::fp64 ? Precision::fp64_int8 : Precision::fp32_int8;
+  const auto assumed = [](Precision of) {
+    return gemm::calls_of(of, Backend::cuda).assumed_gflops;
+  };
+  Rates scaled = rates;
+  scaled.flops *= assumed(other) / assumed(native);
+  problem.precision = other;
+  problem.tile =
+      gemm::tile_for(problem.m, problem.n, problem.k, other, Backend::cuda, problem.symmetric);
+  problem.ranks.other_bytes += gemm::plan_memory(problem.tile) - gemm::max_workspace;
+  try {
+    const double seconds = make_plan(problem, scaled, 0).prediction.seconds;
+    if (seconds > clearly * plan.prediction.seconds) return "";
+    return fmt::format("{} would take about {}", name_of(other), format_duration(seconds));
+  } catch (const UsageError&) {
+    return "";  // the residues do not fit into the memory
+  }
+}
+
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan) {
   std::vector<std::string> warnings = operands.warnings;
   if (std::string idle = idle_ranks(plan); !idle.empty()) warnings.push_back(std::move(idle));
@@ -425,7 +408,7 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
        {"scaled", yes(operands.scale)},
        {"alpha", fmt::format("{}", operands.alpha)},
        {"beta", fmt::format("{}", operands.beta)},
-       {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, words_of_lanes(tile))},
+       {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, words_of_parts(tile))},
        {"segments of K", fmt::format("{}", plan.shape.segments)},
        {"blocks of K", fmt::format("{}", plan.shape.blocks)},
        {"arithmetic", fmt::format("version {}", arithmetic_version)}});

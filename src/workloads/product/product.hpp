@@ -31,6 +31,9 @@ gemm::Precision safe_precision(ElementType type);
 /// opened.
 gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys);
 
+/// Operands::moduli. Throws UsageError if product.planes is given but no residues are multiplied.
+unsigned moduli_of(const Options& options, gemm::Precision precision);
+
 /// Opens the matrix that option `key` names, with io::open_matrix(). A generated matrix has the
 /// type that the precision needs. `arrange` is MatrixRequest::arrange.
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
@@ -75,6 +78,10 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
 /// computes. The plan leaves them idle, or they are in the box but have no tile of C. The latter
 /// still upload.
 std::string idle_ranks(const Plan& plan);
+
+/// "fp64-int8 would take about 6.2 s", if a GPU is predicted to multiply fp64 or fp32 faster from
+/// residues, at rates in the ratio that is assumed without measurements. Else empty.
+std::string faster_precision(const Plan& plan, const Rates& rates);
 
 /// All warnings that are known before the product is computed.
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);

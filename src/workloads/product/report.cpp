@@ -71,6 +71,8 @@ void resolve(const Operands& operands, const Plan& plan, const pipeline::Staging
       {"pipeline.slots", integer(staging.slots)},
       {"pipeline.readers", integer(staging.readers)},
       {"pipeline.gpu-memory", integer(plan.problem().ranks.device_memory)}};
+  // 0 if no residues are multiplied
+  outcome.resolved.emplace_back("product.planes", integer(plan.problem().tile.moduli));
   for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
 }
 
@@ -190,6 +192,22 @@ void report_counts(const Operands& operands, const Agreed& agreed, Table& table,
   add("max_pair_samples", counts.max);
   add("pairs_without_samples", counts.without_samples);
   outcome.metrics.push_back({"empty_variables", integer(counts.empty)});
+}
+
+/// Adds the bound of the error of a product of residues, |C - A B| / (|a_i| |b_j|). Collective.
+void report_bound(const ranks::Session& session, const Plan& plan, const RankRecord& ran,
+                  Outcome& outcome) {
+  const Problem& problem = plan.problem();
+  const gemm::Tile& tile = problem.tile;
+  if (tile.moduli == 0) return;
+  // Tiles of an earlier run have the bound that the moduli guarantee.
+  const double of_lines =
+      session.max(ran.resumed ? gemm::residue_error(tile.moduli, tile.k) : ran.rounding_error);
+  const double roundings = 2 * static_cast<double>(plan.shape.blocks);  // and additions
+  const double bound = of_lines + roundings * gemm::traits_of(problem.precision).rounding.unit;
+  outcome.metrics.push_back({"error_bound", bound, "", "{:.3g}"});
+  outcome.attributes.emplace_back("error_bound", bound);
+  outcome.attributes.emplace_back("planes", integer(tile.moduli));
 }
 
 void report(const Operands& operands, const std::string& name, const Plan& plan,
@@ -376,6 +394,7 @@ void conclude(const runtime::Runtime& runtime, const Operands& operands, const s
     outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
   }
   report(operands, name, plan, ran, agreed, outcome);
+  report_bound(runtime.session, plan, ran, outcome);
   add_variables(operands, names, agreed, stored, outcome);
   if (operands.symmetric) {
     describe(*operands.a, "/input", operands.transpose_a, outcome);

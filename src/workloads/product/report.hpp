@@ -53,6 +53,7 @@ struct RankRecord {
   std::uint64_t min_uploads = 0;  ///< the smaller of Traffic::min_uploads and the uploaded bytes
   std::size_t slot_bytes = 0;     ///< bytes of a staging slot
   std::uint64_t second_pass_variables = 0;  ///< variables whose data were read again
+  double rounding_error = 0;                ///< Engine::rounding_error()
   const Samples* samples = nullptr;         ///< the samples that count; null if values are kept
   std::optional<NotFinite> not_finite;      ///< the reason if rows of C could not be checked
   bool resumed;                             ///< whether the run resumed from an earlier run

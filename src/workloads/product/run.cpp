@@ -55,6 +55,7 @@ struct Prepared {
   Plan plan;
   pipeline::StagingSizes staging;
   std::unique_ptr<gemm::MultiplyPlan> multiply_plan;
+  std::string faster = {};  ///< faster_precision()
 };
 
 /// Measures the machine's limits and plans with them. Collective.
@@ -93,6 +94,7 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
     prepared.multiply_plan = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
   });
   if (session.rank() == 0) {
+    prepared.faster = faster_precision(prepared.plan, rates);
     for (const std::string& warning : warnings_of(operands, prepared.plan)) {
       runtime.log.warn(warning);
     }
@@ -194,13 +196,15 @@ class Part {
 
   std::uint64_t uploaded() const { return engine_ ? engine_->uploaded() : 0; }
   bool is_repeatable() const { return repeatable_; }  ///< all repetitions had the same bits
+  double rounding_error() { return engine_ ? engine_->rounding_error() : 0; }
   CheckSummary checks() const { return engine_ ? engine_->checks() : CheckSummary{}; }
-  RankRecord record(const Prepared& prepared, bool resumed, std::vector<FinishedTile> taken) const {
+  RankRecord record(const Prepared& prepared, bool resumed, std::vector<FinishedTile> taken) {
     return {.computed = engine_.has_value(),
             .min_uploads = std::min(uploaded(), prepared.plan.traffic.min_uploads),
             // Without an engine there are no slots: those that the run would have had.
             .slot_bytes = engine_ ? engine_->slot_bytes() : prepared.staging.slot_bytes,
             .second_pass_variables = normalizer_ ? normalizer_->renormalized() : 0,
+            .rounding_error = rounding_error(),
             .samples = normalizer_ ? &normalizer_->samples() : nullptr,
             .not_finite = {},
             .resumed = resumed,
@@ -250,6 +254,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
            !files.outputs.empty(), names, record, agreed, outcome);
+  if (!prepared.faster.empty()) runtime.log.info(prepared.faster);
   return outcome;
 }
 

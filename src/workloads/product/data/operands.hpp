@@ -68,7 +68,9 @@ struct Operands {
   bool uploads_as_stored() const { return normalizes() || pairwise(); }
   /// The tile of the product. Panels with several planes cannot be folded.
   gemm::Tile tile(Backend backend) const {
-    return gemm::tile_for(m, n, k, precision, backend, symmetric, !pairwise());
+    gemm::Tile tile = gemm::tile_for(m, n, k, precision, backend, symmetric, !pairwise());
+    if (moduli > 0) tile.moduli = moduli;
+    return tile;
   }
   gemm::Moments moments() const {
     return pairwise() ? gemm::pair_moments(center, scale) : gemm::Moments{};
@@ -99,6 +101,7 @@ struct Operands {
     return side == gemm::Side::b ? transpose_b : transpose_a;
   }
   gemm::Precision precision = gemm::Precision::fp64;
+  unsigned moduli = 0;  ///< product.planes; 0: as many as the precision needs
   std::uint64_t m = 0, n = 0, k = 0;
   /// The values that replace `auto` in the workload's own options, by key.
   std::vector<std::pair<std::string, std::string>> resolved = {};

@@ -1,6 +1,7 @@
 #include "workloads/product/engine/engine.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
@@ -120,6 +121,17 @@ std::vector<std::uint8_t> Engine::lost_variables() {
   ring_.compute().download(copy.data(), lost.data(), lost.bytes());
   ring_.compute().synchronize();
   return copy;
+}
+
+double Engine::rounding_error() {
+  const device::Buffer<double>& errors = panels_.rounding_errors();
+  if (errors.size() == 0) return 0;
+  std::array<double, 2> sides{};
+  ring_.compute().download(sides.data(), errors.data(), sizeof(sides));
+  ring_.compute().synchronize();
+  // In a symmetric product the rows of A may be columns of B.
+  if (operands_.symmetric) sides.fill(std::max(sides[0], sides[1]));
+  return sides[0] + sides[1] + sides[0] * sides[1];
 }
 
 void Engine::run() {
@@ -322,7 +334,8 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
                                             .at = all.at.data() + some.first * moments_,
                                             .count = some.count * moments_,
                                             .first = step.begins,
-                                            .workspace = turn});
+                                            .workspace = turn,
+                                            .residues = {panels.a_residues, panels.b_residues}});
     if (step.ends) join_lanes(stream, all, step.level, some);
     for (std::uint64_t level = step.level; level > step.level - step.folds; --level) {
       std::byte* const left = accumulator(level - 1, all.first + some.first);

@@ -42,6 +42,9 @@ class Engine {
   VariableSums::Totals variable_totals() { return variables_.totals(ring_.compute()); }
   /// A copy of Panels::lost() after the last run.
   std::vector<std::uint8_t> lost_variables();
+  /// If residues are multiplied, a bound of the error |C - A B| / (|a_i| |b_j|) that this rank's
+  /// panels of the last run got when their lines were rounded to integers. Else 0.
+  double rounding_error();
   /// Computes the whole product once. When it returns, C has left the device.
   void run();
   /// The result of the checks in the last run.

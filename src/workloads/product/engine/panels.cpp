@@ -92,11 +92,11 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
                        {device, Memory::device, buffers.batch.y / sizeof(double)}});
     }
   }
-  allocate_normalization(device);
+  allocate_others(device);
   checksums_ = {device, Memory::device, plan_.batches() * plan_.shape.batch_checksums()};
 }
 
-void Panels::allocate_normalization(device::Device& device) {
+void Panels::allocate_others(device::Device& device) {
   if (plan_.part.idle) return;
   const gemm::Tile& tile = plan_.problem().tile;
   const std::uint64_t variables = whole_variables(operands_, tile);
@@ -105,18 +105,20 @@ void Panels::allocate_normalization(device::Device& device) {
   if (operands_.has_sample_factors()) {
     factor_ = {device, Memory::device, whole_samples(operands_, tile)};
   }
+  if (tile.moduli > 0) rounding_errors_ = {device, Memory::device, 2};
   if (!operands_.normalizes()) return;
   scale_ = {device, Memory::device, variables};
   lost_ = {device, Memory::device, variables};
 }
 
-std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
+std::uint64_t Panels::other_bytes(const Operands& operands, const gemm::Tile& tile) {
   const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
   const std::uint64_t variables = whole_variables(operands, tile);
   const std::uint64_t shifts = bytes(count_shifts(operands, tile));
   return shifts + (operands.has_whole_shifts() ? shifts : 0) +
          (operands.has_sample_factors() ? bytes(whole_samples(operands, tile)) : 0) +
-         (operands.normalizes() ? bytes(variables) + aligned(variables) : 0);
+         (operands.normalizes() ? bytes(variables) + aligned(variables) : 0) +
+         (tile.moduli > 0 ? bytes(2) : 0);
 }
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
@@ -141,6 +143,7 @@ void Panels::normalize(device::Stream& stream, const Normalization& normalizatio
 void Panels::begin(device::Stream& stream) {
   stream.launch(gemm::zero_kernel(), {checksums_.data(), checksums_.bytes()});
   stream.launch(gemm::zero_kernel(), {lost_.data(), lost_.bytes()});
+  stream.launch(gemm::zero_kernel(), {rounding_errors_.data(), rounding_errors_.bytes()});
   stream.synchronize();
 }
 
@@ -172,6 +175,13 @@ void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* dat
   now.a = extent.a_from_b ? transpose_into_a(stream, super_tile, data, memory)
                           : arrive_a(stream, uploaded, data, memory);
   make_a_factor(stream, super_tile, memory);
+  if (gemm::multiplies_residues(operands_.precision)) {
+    const std::uint64_t rows = plan_.shape.panel_rows(super_tile.rows.count);
+    const std::uint64_t across =
+        plan_.shape.panel_columns(super_tile.rows.first - super_tile.columns.first);
+    now.a_residues = extent.a_from_b ? now.b_residues.from(across, now.k)
+                                     : make_residues(stream, gemm::Side::a, rows, memory);
+  }
 }
 
 /// Adds the words of an upload to its checksum.
@@ -308,7 +318,35 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle
                  .planes = plan_.shape.planes()});
 }
 
-/// B's factor is the panel itself, its transpose, or its split elements.
+/// Makes the residues of the panel's rows (A) or columns (B).
+gemm::Residues Panels::make_residues(device::Stream& stream, gemm::Side side, std::uint64_t lines,
+                                     const BatchMemory& memory) const {
+  const bool of_b = side == gemm::Side::b;
+  const ResidueParts parts = residue_parts(plan_.problem(), side, lines);
+  std::byte* const planes = of_b ? memory.b_factor.data() : memory.a_factor.data();
+  auto* const exponents = reinterpret_cast<std::int32_t*>(planes + parts.planes);
+  auto* const data = reinterpret_cast<std::int8_t*>(planes);
+  const std::uint64_t pitch = lines * memory.now.k;
+  if (lines > 0) {
+    stream.launch(gemm::residues_kernel(),
+                  {.panel = of_b ? memory.now.b : memory.now.a,
+                   .precision = operands_.precision,
+                   .side = side,
+                   .lines = lines,
+                   .k = memory.now.k,
+                   .ld = of_b ? lines : memory.now.a_ld,
+                   .moduli = plan_.problem().tile.moduli,
+                   .to = data,
+                   .pitch = pitch,
+                   .exponents = exponents,
+                   .scratch = parts.scratch > 0 ? planes + parts.planes + parts.exponents : nullptr,
+                   .error = rounding_errors_.data() + (of_b ? 1 : 0)});
+  }
+  return {data, pitch, exponents};
+}
+
+/// B's factor is the panel itself, its transpose, or its split elements. Residues are made beside
+/// the panel.
 void Panels::make_b_factor(device::Stream& stream, const SuperTile& super_tile,
                            BatchMemory& memory) const {
   const std::uint64_t columns = plan_.shape.panel_columns(super_tile.columns.count);
@@ -326,6 +364,9 @@ void Panels::make_b_factor(device::Stream& stream, const SuperTile& super_tile,
   if (splits && super_tile.rows.count > 0) {
     stream.launch(gemm::split_kernel(),
                   {memory.now.b, gemm::Side::b, k, columns, columns, memory.b_factor.data()});
+  }
+  if (gemm::multiplies_residues(operands_.precision)) {
+    memory.now.b_residues = make_residues(stream, gemm::Side::b, columns, memory);
   }
 }
 

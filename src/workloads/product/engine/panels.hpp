@@ -9,6 +9,7 @@
 
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
@@ -46,15 +47,16 @@ class Panels {
     std::uint64_t a_ld = 0;                      ///< elements from one row of A's panel to the next
     const double* y = nullptr;                   ///< SignedSumsArgs::y for all rows of the B panel
     const std::byte *a_factor = nullptr, *b_factor = nullptr;
-    std::uint64_t b_factor_ld = 0;  ///< MultiplyArgs::ldb
+    std::uint64_t b_factor_ld = 0;                    ///< MultiplyArgs::ldb
+    gemm::Residues a_residues = {}, b_residues = {};  ///< if residues are multiplied
   };
 
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
          const PanelGroups& groups, const PanelUploads& uploads);
 
-  /// Bytes of device memory for shifts, scales, factors() and lost(), which the constructor
-  /// allocates.
-  static std::uint64_t normalization_bytes(const Operands& operands, const gemm::Tile& tile);
+  /// Bytes of device memory for shifts, scales, factors(), lost() and rounding_errors(), which the
+  /// constructor allocates.
+  static std::uint64_t other_bytes(const Operands& operands, const gemm::Tile& tile);
   /// Uploads the shifts and scales of all variables, and the shifts and factors of all samples.
   /// Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
@@ -72,6 +74,10 @@ class Panels {
     const bool gathers = groups_.a != nullptr || groups_.b != nullptr;
     return gathers ? measure::PhaseKind::communication : measure::PhaseKind::useful;
   }
+
+  /// The largest |line - rounded line| / |line| of the panels of A and of B in the current run, if
+  /// residues are multiplied; on the device.
+  const device::Buffer<double>& rounding_errors() const { return rounding_errors_; }
 
   /// Starts a run. No stream may use this object's memory.
   void begin(device::Stream& stream);
@@ -111,7 +117,7 @@ class Panels {
     std::uint64_t ld = 0;
   };
 
-  void allocate_normalization(device::Device& device);
+  void allocate_others(device::Device& device);
   const std::byte* arrive_a(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
                             BatchMemory& memory);
   const std::byte* arrive_b(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
@@ -132,6 +138,8 @@ class Panels {
               KeptB& kept) const;
   void make_a_factor(device::Stream& stream, const SuperTile& super_tile,
                      BatchMemory& memory) const;
+  gemm::Residues make_residues(device::Stream& stream, gemm::Side side, std::uint64_t lines,
+                               const BatchMemory& memory) const;
   std::uint64_t* checksums_of(std::uint64_t batch) {
     return checksums_.data() + batch * plan_.shape.batch_checksums();
   }
@@ -148,6 +156,7 @@ class Panels {
   std::vector<BatchMemory> memory_;
   std::vector<KeptB> kept_;                  ///< one for each block if the plan keeps B
   device::Buffer<std::uint64_t> checksums_;  ///< device_checksums()
+  device::Buffer<double> rounding_errors_;
 };
 
 }  // namespace shardstream::workloads::product

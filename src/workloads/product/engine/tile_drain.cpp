@@ -214,7 +214,8 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
         .verdict = &report->verdict,
         .counts = moments.pairwise() && moments.all[i] == gemm::counts_of_pair,
         .drifts = moments.pairwise() && gemm::is_sum(moments.all[i]),
-        .joins = i > 0};
+        .joins = i > 0,
+        .moduli = edges.moduli};
     stream.launch(gemm::check_rows_kernel(), args);
     stream.launch(gemm::verdict_kernel(), args);
   }

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 #include "workloads/product/plan/tile_report.hpp"
 
 namespace shardstream::workloads::product {
@@ -38,6 +39,11 @@ BatchBuffers batch_buffers(const Shape& shape, const CutSizes& sizes) {
     batch.a_factor = buffer_bytes({rows, depth, shape.panel_element});
     batch.b_factor = buffer_bytes({depth, columns, shape.panel_element});
   }
+  if (gemm::multiplies_residues(precision)) {
+    const bool has_a = sizes.uploaded_rows > 0;  // otherwise A's residues are some of B's
+    if (has_a) batch.a_factor = residue_parts(problem, gemm::Side::a, rows).bytes();
+    batch.b_factor = residue_parts(problem, gemm::Side::b, columns).bytes();
+  }
   if (transposed_b) batch.b_factor = buffer_bytes({columns, tile.k, shape.panel_element});
   if (tile.is_narrow()) return batch;  // its check needs B's panel alone
   batch.a_panel = buffer_bytes(
@@ -69,6 +75,18 @@ CheckBuffers check_buffers(const Shape& shape, const CutSizes& sizes) {
 }
 
 }  // namespace
+
+ResidueParts residue_parts(const Problem& problem, gemm::Side side, std::uint64_t lines) {
+  const gemm::Tile& tile = problem.tile;
+  const Backend backend = problem.ranks.backend;
+  const bool transposes = side == gemm::Side::b && backend != Backend::host;
+  return {.planes = buffer_bytes({tile.moduli, lines, tile.k}),
+          .exponents = buffer_bytes({lines, sizeof(std::int32_t)}),
+          .scratch = transposes
+                         ? buffer_bytes({gemm::residue_scratch_lines, tile.k,
+                                         gemm::panel_element_bytes(problem.precision, backend)})
+                         : 0};
+}
 
 Buffers buffers_of(const Shape& shape, const CutSizes& sizes) {
   const Problem& problem = shape.problem;

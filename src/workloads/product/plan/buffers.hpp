@@ -18,7 +18,8 @@ struct BatchBuffers {
   /// B's panel, with the parts of all ranks of the grid column.
   std::uint64_t b_panel = 0;
   /// The matrices that the library multiplies, if they differ from the panels: for fp32x3, A and B
-  /// with three times the depth; for int8 on a GPU, the transpose of B.
+  /// with three times the depth; for int8 on a GPU, the transpose of B. Residues are beside the
+  /// panels.
   std::uint64_t a_factor = 0, b_factor = 0;
   /// Two doubles for each row and each column tile of B's panel, and each of its planes. 0 for a
   /// narrow tile.
@@ -60,6 +61,17 @@ struct Buffers {
 
 /// Mirrored tiles that may be on their way to the host at once.
 inline constexpr std::uint64_t max_mirrors = 4;
+
+/// The parts of a factor that consists of residues, in bytes as in BatchBuffers. They follow one
+/// another in this order.
+struct ResidueParts {
+  std::uint64_t planes = 0, exponents = 0;  ///< gemm::Residues
+  std::uint64_t scratch = 0;                ///< gemm::ResiduesArgs::scratch
+
+  std::uint64_t bytes() const { return saturating_sum({planes, exponents, scratch}); }
+};
+/// For a panel with so many rows (A) or columns (B).
+ResidueParts residue_parts(const Problem& problem, gemm::Side side, std::uint64_t lines);
 
 Buffers buffers_of(const Shape& shape, const CutSizes& sizes);
 /// The sum of the buffers of one batch in the ring.

@@ -201,9 +201,10 @@ std::vector<std::string> describe(const Plan& plan) {
   return lines;
 }
 
-std::string words_of_lanes(const gemm::Tile& tile) {
+std::string words_of_parts(const gemm::Tile& tile) {
   return fmt::format("{}{}", tile.lanes > 1 ? fmt::format(" in {} lanes", tile.lanes) : "",
-                     tile.fold > 1 ? fmt::format(", folded {} times", tile.fold) : "");
+                     tile.fold > 1 ? fmt::format(", folded {} times", tile.fold) : "") +
+         (tile.moduli > 0 ? fmt::format(", modulo {} numbers", tile.moduli) : "");
 }
 
 }  // namespace shardstream::workloads::product

@@ -13,6 +13,6 @@ std::vector<std::string> answer(const Plan& plan);
 /// The rest of the plan as lines of text.
 std::vector<std::string> describe(const Plan& plan);
 /// How a block of K is divided: " in 64 lanes, folded 16 times", or empty.
-std::string words_of_lanes(const gemm::Tile& tile);
+std::string words_of_parts(const gemm::Tile& tile);
 
 }  // namespace shardstream::workloads::product

@@ -47,6 +47,11 @@ DeviceWork arrival_work(const Shape& shape, const Pass& pass, std::uint64_t dept
     add(work, 4 * a);
     add(work, 4 * b);
   }
+  if (tile.moduli > 0) {  // rows of A are read once; B is transposed first
+    const double residues = real(tile.moduli) / real(shape.panel_element);
+    add(work, real(pass.uploaded_rows * tile.m) * k * element * (1 + residues));
+    add(work, b * (3 + residues));
+  }
   return work;
 }
 

@@ -28,7 +28,9 @@ Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
 void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
   constexpr std::uint64_t max_parts = 4, max_firsts = 16;
   const std::uint64_t rows = shape.max_rows, firsts = std::min(rows, max_firsts);
-  if (shape.problem.symmetric || shape.box.depth > 1 || gemm::splits(shape.problem.precision)) {
+  const gemm::Precision precision = shape.problem.precision;
+  if (shape.problem.symmetric || shape.box.depth > 1 || gemm::splits(precision) ||
+      gemm::multiplies_residues(precision)) {
     return;
   }
   for (std::uint64_t first = 1; first < firsts; ++first) {

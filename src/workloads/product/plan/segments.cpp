@@ -14,7 +14,11 @@ bool siblings(const TreeNode& left, const TreeNode& right) {
 }  // namespace
 
 std::uint64_t count_segments(const Problem& problem) {
-  const gemm::Tile& tile = problem.tile;
+  // Residues have the same segments on every backend, those of a GPU.
+  const gemm::Tile tile = problem.tile.moduli == 0
+                              ? problem.tile
+                              : gemm::tile_for(problem.m, problem.n, problem.k, problem.precision,
+                                               Backend::cuda, problem.symmetric);
   if (!gemm::is_tall(problem.m, problem.n, problem.k, tile)) return 1;
   const std::uint64_t tiles =
       saturating_product({ceil_div(problem.m, tile.m), ceil_div(problem.n, tile.n)});
