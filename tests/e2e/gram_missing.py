@@ -47,8 +47,9 @@ def test_the_shift_comes_from_complete_samples():
 
 def test_data_are_read_once_if_nothing_is_missing():
     """If the first samples are complete, a pass assumes that all are, and another one follows only
-    if they are not. The result is the same."""
-    x = normal(3000, 40, "f8")
+    if they are not. The result is the same. The product takes far longer than the upload, so a run
+    without repetitions finds the samples first."""
+    x = normal(3000, 400, "f8")
     late = x.copy()
     late[2000, 11] = np.nan
     repeat = ["--measure.repeat", "2"]  # has no checkpoint, for which it would be found out first
