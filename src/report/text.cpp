@@ -159,7 +159,7 @@ std::string of_configured(const StudyReport& study) {
   return study.configured ? "Configured law: " + words_on_configured(study) + '\n' : "";
 }
 
-/// What the law predicts, or why it predicts nothing; empty without a law.
+/// The prediction of the law, or the reason why there is none; empty without a law.
 std::string of_expected(const StudyReport& study) {
   const std::string expected = words_on_expected(study);
   return expected.empty() ? "" : expected + '\n';

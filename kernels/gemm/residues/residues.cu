@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned warp = 32, max_warps = 16;
 constexpr unsigned width = 4;  // neighbouring elements of a thread, whose residues are one word
 
-/// Of a block. A thread keeps its elements in registers: 32 doubles or 16 floats, so that two
+/// The threads of a block. Each keeps its elements in registers, 32 doubles or 16 floats, so two
 /// blocks fit into a multiprocessor.
 template <class T>
 constexpr unsigned threads = sizeof(T) == 8 ? 256 : 512;
