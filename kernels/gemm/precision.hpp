@@ -106,6 +106,9 @@ struct PrecisionTraits {
   bool likes_large_proposal = false;
   /// Whether cuBLASLt multiplies only if B is transposed.
   bool transposes_b_on_gpu = false;
+  /// The least compute capability of GPUs with the units that the library needs, such as 80
+  /// for 8.0.
+  int compute_capability = 0;
   /// If residues are multiplied: the number of moduli with which the error of a product is at most
   /// sqrt(k) Rounding::unit |a_i| |b_j|, as for random errors of native sums. Else 0.
   unsigned moduli = 0;
@@ -147,22 +150,26 @@ inline constexpr std::array precision_rows = {
                     .host = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 130},
                     .gpu = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 110'000},
                     .parts = Precision::tf32,
-                    .products = 3},
+                    .products = 3,
+                    .compute_capability = 80},
     PrecisionTraits{.precision = Precision::tf32,
                     .name = "tf32",
                     .panel = Format::tf32,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 8},
-                    .gpu = {.max_k = 5120, .max_lanes = 8, .assumed_gflops = 330'000}},
+                    .gpu = {.max_k = 5120, .max_lanes = 8, .assumed_gflops = 330'000},
+                    .compute_capability = 80},
     PrecisionTraits{.precision = Precision::bf16,
                     .name = "bf16",
                     .panel = Format::bf16,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 16},
-                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000}},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
+                    .compute_capability = 80},
     PrecisionTraits{.precision = Precision::fp16,
                     .name = "fp16",
                     .panel = Format::fp16,
                     .rounding = {.unit = 0x1p-23, .products_a_step = 16},
-                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000}},
+                    .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
+                    .compute_capability = 70},
     // Each product is at most 2^14, so the sum fits into 32 bits.
     PrecisionTraits{.precision = Precision::int8,
                     .name = "int8",
@@ -173,7 +180,8 @@ inline constexpr std::array precision_rows = {
                     .host = {.max_k = max_float_int8_k, .max_lanes = 2, .assumed_gflops = 350},
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 1'200'000},
                     .max_terms = 0x7fffffff / (128 * 128),
-                    .transposes_b_on_gpu = true},
+                    .transposes_b_on_gpu = true,
+                    .compute_capability = 75},
     // Blocks of K are the same on all backends, so that the bits are. With deeper blocks products
     // are faster, but panels and residues leave less memory for C (kernels/MEASUREMENTS.md).
     PrecisionTraits{.precision = Precision::fp64_int8,
@@ -185,6 +193,7 @@ inline constexpr std::array precision_rows = {
                     .host = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 10},
                     .gpu = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 85'000},
                     .max_host_edge = 384,
+                    .compute_capability = 75,
                     .moduli = 14},
     PrecisionTraits{.precision = Precision::fp32_int8,
                     .name = "fp32-int8",
@@ -192,6 +201,7 @@ inline constexpr std::array precision_rows = {
                     .rounding = {.unit = 0x1p-24, .products_a_step = 0},
                     .host = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 20},
                     .gpu = {.max_k = max_residue_k, .max_lanes = 1, .assumed_gflops = 175'000},
+                    .compute_capability = 75,
                     .moduli = 7},
 };
 
@@ -237,6 +247,12 @@ constexpr Precision factors_of(Precision precision) {
 /// Whether the library multiplies residues (residues/residues.hpp).
 constexpr bool multiplies_residues(Precision precision) {
   return traits_of(precision).moduli > 0;
+}
+
+/// Whether a GPU of this compute capability (80 for 8.0) has the units that the library needs for
+/// the precision. Also if it is 0: for a host, which needs none, or an unknown GPU.
+constexpr bool has_units(Precision precision, int compute_capability) {
+  return compute_capability == 0 || compute_capability >= traits_of(precision).compute_capability;
 }
 
 /// Bytes of an element of a panel: a double or a float on a host, which multiplies nothing else.

@@ -148,6 +148,25 @@ std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual)
   return size;
 }
 
+std::uint64_t Bench::edge(std::string_view key, std::uint64_t quick, std::uint64_t granule,
+                          double bytes, double room) {
+  const bool is_default = setting_.options.is_default(key);
+  const std::uint64_t n = is_default && is_quick() ? quick : setting_.options.count(key);
+  if (n % granule != 0) {
+    throw UsageError(fmt::format("{}: {} is no multiple of {}: choose {}", key, n, granule,
+                                 (n / granule + 1) * granule));
+  }
+  const auto fits =
+      static_cast<std::uint64_t>(std::sqrt(std::max(0.0, room) / bytes)) / granule * granule;
+  if (n <= fits) return n;
+  if (!is_default || fits == 0) {
+    throw UsageError(fmt::format("{}: matrices of {} x {} do not fit in memory: choose at most {}",
+                                 key, n, n, fits));
+  }
+  note(fmt::format("{} is {}, since {} does not fit.", key, fits, n));
+  return fits;
+}
+
 std::uint64_t Bench::fitting(std::uint64_t usual, double of_device) const {
   const double room = of_device * static_cast<double>(setting_.memory);
   while (static_cast<double>(usual) > room && usual > 1) usual /= 2;

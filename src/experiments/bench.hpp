@@ -147,6 +147,13 @@ class Bench {
   std::uint64_t bytes(std::string_view key, Room room = {});
   std::uint64_t bytes(std::string_view key, Room room, std::uint64_t usual);
 
+  /// The option `key`, the edge of square matrices, which need `bytes` for each of their edge^2
+  /// elements. Throws UsageError if it is no multiple of `granule`, or if the matrices do not fit
+  /// in `room` bytes. If none is given, it is the default, or `quick` if is_quick(); a note says if
+  /// less fits.
+  std::uint64_t edge(std::string_view key, std::uint64_t quick, std::uint64_t granule, double bytes,
+                     double room);
+
   /// `usual` bytes, halved until they fit in this share of the rank's device memory.
   std::uint64_t fitting(std::uint64_t usual, double of_device = 0.4) const;
 

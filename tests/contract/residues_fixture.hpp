@@ -66,7 +66,8 @@ struct Lines {
 };
 
 /// Lines of many kinds: uniform, spread over many exponents, near the ends of the range, sparse,
-/// and with a single element.
+/// with a single element, and graded: with exponents that rise or fall along the line, so that all
+/// products of elements of a rising and a falling line have the same size.
 inline Lines varied(std::uint64_t count, std::uint64_t k, Precision precision, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -76,13 +77,15 @@ inline Lines varied(std::uint64_t count, std::uint64_t k, Precision precision, u
   for (std::uint64_t i = 0; i < count; ++i) {
     for (std::uint64_t j = 0; j < k; ++j) {
       double value = uniform(random);
-      if (i % 8 == 1) value = std::ldexp(value, static_cast<int>(random() % 60) - 30);
-      if (i % 8 == 2) value = std::ldexp(value, huge);
-      if (i % 8 == 3) value = std::ldexp(value, tiny);
-      if (i % 8 == 4 && random() % 16 != 0) value = 0;
-      if (i % 8 == 5) value = j == k / 2 ? value : 0;
-      if (i % 8 == 6) value = std::ldexp(value, wide ? 300 : 30);
-      if (i % 8 == 7) value = 1;
+      const int grade = static_cast<int>(40 * j / k) - 20;
+      if (i % 10 == 1) value = std::ldexp(value, static_cast<int>(random() % 60) - 30);
+      if (i % 10 == 2) value = std::ldexp(value, huge);
+      if (i % 10 == 3) value = std::ldexp(value, tiny);
+      if (i % 10 == 4 && random() % 16 != 0) value = 0;
+      if (i % 10 == 5) value = j == k / 2 ? value : 0;
+      if (i % 10 == 6) value = std::ldexp(value, wide ? 300 : 30);
+      if (i % 10 == 7) value = 1;
+      if (i % 10 >= 8) value = std::ldexp(value, i % 10 == 8 ? grade : -grade);
       made.line(i)[j] = wide ? value : static_cast<double>(static_cast<float>(value));
     }
   }

@@ -77,6 +77,10 @@ TEST(Types, WithFewerDigitsHaveLargerErrors) {
   EXPECT_LT(on_cores("fp64"), on_cores("fp32"));
   EXPECT_LT(on_cores("fp32"), on_cores("fp16 pairs"));
   EXPECT_LT(on_cores("fp32"), on_cores("dp4a"));
+  const auto of_matrices = [&](const char* type) { return errors.at({"matrices", type}); };
+  EXPECT_LT(of_matrices("fp64-int8"), 2 * of_matrices("fp64"));
+  EXPECT_LT(of_matrices("fp32-int8"), 2 * of_matrices("fp32"));
+  EXPECT_LT(of_matrices("fp32"), of_matrices("fp32x3"));
 }
 
 TEST(Roofs, AreAboveTheKernelsThatWalkBelowThem) {

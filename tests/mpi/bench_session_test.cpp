@@ -248,6 +248,33 @@ TEST(Experiments, HalveADefaultUntilItFits) {
   EXPECT_NE(result.notes[0].find("feed.size"), std::string::npos) << result.notes[0];
 }
 
+/// Matrices of which 1000 x 1000 fit, with edges that are multiples of 10.
+template <std::uint64_t Quick>
+Table of_matrices(Bench& bench) {
+  return rate_of(static_cast<double>(bench.edge("matmul.n", Quick, 10, 4, 4e6)));
+}
+
+TEST(Experiments, RejectMatricesBeyondMemoryAndNameAnEdgeThatFits) {
+  for (const auto& [given, word] : {std::pair{"1001", "choose 1010"}, {"1010", "at most 1000"}}) {
+    const Ended ended = run({experiment("a", of_matrices<500>)}, {{"matmul.n", given}});
+    EXPECT_EQ(ended.code, ExitCode::usage);
+    if (session().rank() != 0) continue;
+    const std::string& message = ended.results.at("a").message;
+    EXPECT_NE(message.find(word), std::string::npos) << message;
+  }
+  const Ended given = run({experiment("a", of_matrices<500>)}, {{"matmul.n", "1000"}});
+  const Ended small = run({experiment("a", of_matrices<500>), experiment("b", of_matrices<2000>)});
+  if (session().rank() != 0) return;
+  const auto edge_of = [](const report::ExperimentResult& result) {
+    return result.table.rows()[0].get<double>("rate");
+  };
+  EXPECT_EQ(edge_of(given.results.at("a")), 1000);
+  EXPECT_EQ(edge_of(small.results.at("a")), 500) << "run_bench() is --quick";
+  EXPECT_TRUE(small.results.at("a").notes.empty());
+  EXPECT_EQ(edge_of(small.results.at("b")), 1000);
+  EXPECT_EQ(small.results.at("b").notes.size(), 1U);
+}
+
 TEST(Experiments, WithoutTheirFileAreNotAvailable) {
   Experiment reader = experiment("a", fine);
   reader.needs.file = "plain-reads.file";

@@ -283,6 +283,20 @@ TEST(Product, TooLittleHostMemoryIsAnError) {
   }
 }
 
+TEST(Product, APrecisionWhoseUnitsAGpuLacksIsAnError) {
+  using gemm::Precision;
+  for (const Precision each : {Precision::fp64_int8, Precision::fp32_int8, Precision::int8}) {
+    const std::string message = test::error_of([&] { check_units(each, 70); });
+    EXPECT_TRUE(test::names(
+        message, std::string(name_of(each)), "7.5", "7.0",
+        each == Precision::fp64_int8 ? "--product.precision fp64" : "--product.precision fp32"))
+        << message;
+    EXPECT_NO_THROW(check_units(each, 75));
+    EXPECT_NO_THROW(check_units(each, 0));
+  }
+  EXPECT_NO_THROW(check_units(Precision::fp64, 60));
+}
+
 /// Where most of it are slots, less device memory would not help.
 TEST(Product, TheErrorNamesTheOptionThatTakesTheMemory) {
   Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10",

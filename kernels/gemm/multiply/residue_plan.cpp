@@ -58,17 +58,16 @@ class HostResiduePlan final : public MultiplyPlan {
 
   void multiply_strip(const MultiplyArgs& args, std::uint64_t t, std::uint64_t first_row,
                       std::uint64_t rows, Memory& memory) const {
-    const TileAt at = args.at[t];
-    const std::uint64_t row = at.row * tile_.m + first_row, column = at.column * tile_.n;
-    const Residues a = args.residues.a.from(row, args.k), b = args.residues.b.from(column, args.k);
+    const ResidueStrip strip = strip_of(args, precision_, tile_, Backend::host, t, first_row, rows,
+                                        memory.products.data());
     const std::uint64_t count = rows * tile_.n;
     for (unsigned modulus = 0; modulus < tile_.moduli; ++modulus) {
       std::int32_t* const sums = memory.products.data() + modulus * count;
       std::fill_n(sums, count, 0);
       for (std::uint64_t kk = 0; kk < args.k; kk += max_float_int8_k) {
         const std::uint64_t depth = std::min(max_float_int8_k, args.k - kk);
-        to_floats(a.data + modulus * a.pitch, rows, args.k, kk, depth, memory.a);
-        to_floats(b.data + modulus * b.pitch, tile_.n, args.k, kk, depth, memory.b);
+        to_floats(strip.a.data + modulus * strip.a.pitch, rows, args.k, kk, depth, memory.a);
+        to_floats(strip.b.data + modulus * strip.b.pitch, tile_.n, args.k, kk, depth, memory.b);
         cblas::multiply_transposed({rows, tile_.n, depth}, memory.a.data(), memory.b.data(),
                                    memory.sums.data(), true);
         for (std::uint64_t e = 0; e < count; ++e) {
@@ -76,25 +75,7 @@ class HostResiduePlan final : public MultiplyPlan {
         }
       }
     }
-    const std::size_t element = panel_element_bytes(precision_, Backend::host);
-    const std::uint64_t lda = a_ld(precision_, args.k, Backend::host);
-    auto* const tile = static_cast<std::byte*>(args.tiles) +
-                       (t * tile_.m + first_row) * tile_.n * accumulator_bytes(precision_);
-    reconstruct_kernel().host({.products = memory.products.data(),
-                               .precision = precision_,
-                               .rows = rows,
-                               .columns = tile_.n,
-                               .k = args.k,
-                               .moduli = tile_.moduli,
-                               .a_exponents = a.exponents,
-                               .b_exponents = b.exponents,
-                               .a = static_cast<const std::byte*>(args.a) + row * lda * element,
-                               .b = static_cast<const std::byte*>(args.b) + column * element,
-                               .lda = lda,
-                               .ldb = args.ldb,
-                               .c = tile,
-                               .first = args.first},
-                              0, 1);
+    reconstruct_kernel().host(strip.reconstruct, 0, 1);
   }
 
   Precision precision_;

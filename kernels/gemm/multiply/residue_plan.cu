@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/multiply/residue_plan.hpp"
 #include "kernels/gemm/multiply/workspace.hpp"
 
 namespace shardstream::gemm::cuda {
@@ -44,10 +45,9 @@ class GpuResiduePlan final : public MultiplyPlan {
   void multiply_strip(const MultiplyArgs& args, std::uint64_t t, std::uint64_t first_row,
                       CudaStream stream) const {
     static constexpr TileAt origin{0, 0};
-    const TileAt at = args.at[t];
-    const std::uint64_t row = at.row * tile_.m + first_row, column = at.column * tile_.n;
-    const Residues a = args.residues.a.from(row, args.k), b = args.residues.b.from(column, args.k);
     auto* const products = static_cast<std::int32_t*>(products_.at(args.workspace).get());
+    const ResidueStrip strip =
+        strip_of(args, precision_, tile_, Backend::cuda, t, first_row, strip_rows_, products);
     strip_->enqueue({.plan = strip_.get(),
                      .k = args.k,
                      .a = nullptr,
@@ -58,26 +58,9 @@ class GpuResiduePlan final : public MultiplyPlan {
                      .count = 1,
                      .first = true,
                      .workspace = args.workspace,
-                     .residues = {a, b}},
+                     .residues = {strip.a, strip.b}},
                     stream);
-    const std::size_t element = panel_element_bytes(precision_, Backend::cuda);
-    const std::uint64_t lda = a_ld(precision_, args.k, Backend::cuda);
-    reconstruct({.products = products,
-                 .precision = precision_,
-                 .rows = strip_rows_,
-                 .columns = tile_.n,
-                 .k = args.k,
-                 .moduli = tile_.moduli,
-                 .a_exponents = a.exponents,
-                 .b_exponents = b.exponents,
-                 .a = static_cast<const std::byte*>(args.a) + row * lda * element,
-                 .b = static_cast<const std::byte*>(args.b) + column * element,
-                 .lda = lda,
-                 .ldb = args.ldb,
-                 .c = static_cast<std::byte*>(args.tiles) +
-                      (t * tile_.m + first_row) * tile_.n * accumulator_bytes(precision_),
-                 .first = args.first},
-                stream);
+    reconstruct(strip.reconstruct, stream);
   }
 
   /// Any algorithm gives the same bits, so that it is not named: a run resumes with another one.

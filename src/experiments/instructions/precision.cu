@@ -1,5 +1,5 @@
-// The rate and the error of types of numbers: from double to bytes, on CUDA cores, on tensor cores
-// and in memory. precision_units.cuh has the units and their
+// The rate and the error of types of numbers, from double to bytes: on CUDA cores and tensor cores,
+// in products of matrices, and in memory. precision_units.cuh has the units and their
 // instructions, unit_rates.cu the kernels that repeat them in registers.
 #include <algorithm>
 #include <cmath>
@@ -19,6 +19,7 @@
 #if SHARDSTREAM_HAS_CUDA
 #include "experiments/instructions/array_products.cuh"
 #include "experiments/instructions/bytes.cuh"
+#include "experiments/instructions/matrix_products.hpp"
 #include "experiments/instructions/precision_units.cuh"
 #include "experiments/instructions/unit_rates.hpp"
 #endif
@@ -26,6 +27,8 @@
 namespace shardstream::experiments::instructions {
 
 constexpr OptionRow options[] = {
+    {"precision.n", OptionKind::count, "8192", "256..32768",
+     "The edge of the matrices in the case `matrices`, a multiple of 256. --quick: 4096."},
     {"precision.size", OptionKind::size, "1GiB", "1MiB..",
      "Size of an array of doubles in the case `memory`, which needs three. The arrays of other "
      "types have the same number of elements."},
@@ -46,25 +49,33 @@ extern const Experiment about_precision = {
         "and 1024 x 8 real numbers in [0, 1), which are rounded to the type first. The sums have "
         "the type as well, or are int; tensor cores have sums of float (int for int8, double for "
         "fp64) unless the row says otherwise. `bytes` has functions that treat a word as four "
-        "bytes, and additions byte by byte; they are exact. In `memory`, each element of an array "
-        "is multiplied with that of another one; an operation is a product of two elements, and "
-        "dp4a adds up four of them. Expect fp64 to have half the rate of fp32 on GPUs for data "
-        "centres and 1/32 or 1/64 on others, pairs of fp16 to have at least the rate of fp32, and "
-        "tensor cores many times that; their rate doubles when the size of the elements is "
-        "halved. On compute capability 9.0, mma.sync reaches about two thirds of the peak; the "
-        "rest needs wgmma, as in `matmul`. fp8 has only wgmma there: for mma.sync the compiler "
-        "converts it to fp16, and the row shows the cost. Expect the error to depend on the type "
-        "of the sums more than on that of the elements, since rounding errors of elements cancel; "
-        "sums of fp16 or bf16 lose small addends, so add up in float. Most functions for bytes "
-        "are several instructions on recent GPUs, which is still faster than byte by byte. In "
-        "memory, only bytes count: expect the rate to double when the size of the elements is "
-        "halved. CUDA C++ Best Practices Guide, section Arithmetic Instructions; CUDA C++ "
+        "bytes, and additions byte by byte; they are exact. `matrices` are square, of real "
+        "numbers in [0, 1). cuBLASLt multiplies them as in `run gemm`: fp64 and fp32 with units of "
+        "these types; fp32x3 as three products of tf32; fp64-int8 and fp32-int8 as products of "
+        "residues of 8 bits, whose sums are exact. The rate includes all conversions. In "
+        "`memory`, each element of an array is multiplied with that of another one; an operation "
+        "is a product of two elements, and dp4a adds up four of them. Expect fp64 to have half "
+        "the rate of fp32 on GPUs for data centres and 1/32 or 1/64 on others, pairs of fp16 to "
+        "have at least the rate of fp32, and tensor cores many times that; their rate doubles "
+        "when the size of the elements is halved. On compute capability 9.0, mma.sync reaches "
+        "about two thirds of the peak; the rest needs wgmma, as in `matmul`. fp8 has only wgmma "
+        "there: for mma.sync the compiler converts it to fp16, and the row shows the cost. Expect "
+        "the error to depend on the type of the sums more than on that of the elements, since "
+        "rounding errors of elements cancel; sums of fp16 or bf16 lose small addends, so add up "
+        "in float. Most functions for bytes are several instructions on recent GPUs, which is "
+        "still faster than byte by byte. Expect matrices of doubles and floats to be multiplied "
+        "faster by bytes than by their own units, with smaller errors: the more planes of bytes a "
+        "number needs, the less is gained. In memory, only bytes count: expect the rate to double "
+        "when the size of the elements is halved. CUDA C++ Best Practices Guide, section "
+        "Arithmetic Instructions; CUDA C++ "
         "Programming Guide, section Arithmetic Instructions; PTX ISA, section Warp Level Matrix "
         "Multiply-Accumulate Instructions.",
     .reference =
         "Tesla V100, products in memory: 59.4 Gop/s with floats, 86.0 with pairs of fp16, 196.2 "
         "with dp4a.",
-    .share = "of the first rate of the same case; for tensor cores, of fp32 on CUDA cores",
+    .share =
+        "of the first rate of the same case; for tensor cores, of fp32 on CUDA cores; for "
+        "matrices, of fp64 or fp32",
     .options = options,
     .figure = {.look = Look::bars, .x = "type", .y = "rate", .panel = "case"},
     .run = with_cuda<precision>(),
@@ -121,6 +132,22 @@ class Types {
     const Measured rate = timing.rate(operations);
     if constexpr (std::is_same_v<Operation, ByteByByte>) base_ = rate.value;
     add_row("bytes", type, 0, rate, {operations, 1.0 * results.bytes()}, timing.seconds.value);
+  }
+
+  /// Multiplies n x n matrices.
+  void add_matrices(gemm::Precision precision, std::uint64_t n) {
+    const std::string type(gemm::name_of(precision));
+    const MatrixProduct product(gpu_, precision, n);
+    product.enqueue();
+    const double error = product.error();
+    bench_.verify(error <= product.max_error(), formatted("matrices, {}", type));
+    const Timing timing = gpu_.time([&] { product.enqueue(); });
+    const double edge = static_cast<double>(n), operations = 2 * edge * edge * edge;
+    const Measured rate = timing.rate(operations);
+    const bool is_native = precision == gemm::Precision::fp64 || precision == gemm::Precision::fp32;
+    if (is_native) base_ = rate.value;
+    add_row("matrices", type.c_str(), error, rate, {operations, product.bytes()},
+            timing.seconds.value);
   }
 
   /// Multiplies arrays of `elements` numbers. The three arrays are large enough for doubles.
@@ -247,6 +274,21 @@ void add_memory(Bench& bench, Gpu& gpu, Types& types) {
   types.add_memory<std::int8_t>("dp4a", 0x1p-7, elements, arrays);
 }
 
+void add_matrices(Bench& bench, const Gpu& gpu, Types& types) {
+  using gemm::Precision;
+  const double room = 0.8 * static_cast<double>(bench.memory()) - MatrixProduct::other_bytes;
+  const std::uint64_t n = bench.edge("precision.n", 4096, MatrixProduct::granule,
+                                     MatrixProduct::bytes_of_element, room);
+  for (const Precision each : {Precision::fp64, Precision::fp64_int8, Precision::fp32,
+                               Precision::fp32x3, Precision::fp32_int8}) {
+    const gemm::PrecisionTraits& row = gemm::traits_of(each);
+    const std::string type(row.name);
+    if (has(bench, gpu, row.compute_capability, "matrices", type.c_str())) {
+      types.add_matrices(each, n);
+    }
+  }
+}
+
 }  // namespace
 
 Table precision(Bench& bench) {
@@ -261,6 +303,7 @@ Table precision(Bench& bench) {
   types.add_bytes<Difference>("__vabsdiffu4");
   types.add_bytes<Maximum>("__vmaxu4");
   types.add_bytes<Average>("__vavgu4");
+  add_matrices(bench, gpu, types);
   add_memory(bench, gpu, types);
   return std::move(types).table();
 }

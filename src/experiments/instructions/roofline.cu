@@ -405,23 +405,10 @@ void Rooflines::add_transfers() {
 /// does not fit.
 unsigned Rooflines::largest_edge() {
   constexpr std::uint64_t granule = 128;
-  const bool is_default = bench_.options().is_default("roofline.n");
-  std::uint64_t n = bench_.options().count("roofline.n");
-  if (is_default && bench_.is_quick()) n = 4096;
-  if (n % granule != 0) {
-    throw UsageError(formatted("roofline.n: {} is no multiple of {}: choose {}", n, granule,
-                               (n / granule + 1) * granule));
-  }
   const double room = std::min(0.4 * static_cast<double>(bench_.memory()),
                                0.2 * static_cast<double>(bench_.resources().host_memory) /
                                    static_cast<double>(bench_.resources().ranks_on_host));
-  const auto fits =
-      static_cast<std::uint64_t>(std::sqrt(room / (3 * sizeof(float)))) / granule * granule;
-  if (n > fits && (!is_default || fits == 0)) {
-    throw UsageError(formatted(
-        "roofline.n: matrices of {} x {} do not fit in memory: choose at most {}", n, n, fits));
-  }
-  return static_cast<unsigned>(std::min(n, fits));
+  return static_cast<unsigned>(bench_.edge("roofline.n", 4096, granule, 3 * sizeof(float), room));
 }
 
 }  // namespace

@@ -192,25 +192,7 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
 std::vector<std::uint64_t> sizes(Bench& bench) {
   constexpr double bytes_of_element = 3 * sizeof(float) + 2 * sizeof(bf16);
   const double room = 0.8 * static_cast<double>(bench.memory()) - 1e8;  // cuBLASLt's workspaces
-  const auto fits = static_cast<std::uint64_t>(std::sqrt(std::max(0.0, room) / bytes_of_element)) /
-                    matmul_granule * matmul_granule;
-  std::uint64_t n = bench.options().count("matmul.n");
-  const bool is_default = bench.options().is_default("matmul.n");
-  if (is_default && bench.is_quick()) n = 4096;
-  if (n % matmul_granule != 0) {
-    throw UsageError(formatted("matmul.n: {} is no multiple of {}: choose {}", n, matmul_granule,
-                               (n / matmul_granule + 1) * matmul_granule));
-  }
-  if (n > fits && (!is_default || fits == 0)) {
-    throw UsageError(
-        formatted("matmul.n: {} needs more than the device memory of this rank: "
-                  "choose at most {}",
-                  n, fits));
-  }
-  if (n > fits) {
-    bench.note(formatted("matmul.n is {}, since {} does not fit.", fits, n));
-    n = fits;
-  }
+  const std::uint64_t n = bench.edge("matmul.n", 4096, matmul_granule, bytes_of_element, room);
   if (bench.is_quick()) return {n};
   return sizes_up_to(1024, n, 8);
 }

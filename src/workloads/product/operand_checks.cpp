@@ -1,4 +1,4 @@
-// Checks whether the precision and the options allow the operands of a product.
+// Checks whether the precision, the options and the GPU allow a product.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -87,6 +87,16 @@ void check_operands(const Operands& operands) {
         "if all values are below 2^63, or f64",
         operands.a->name()));
   }
+}
+
+void check_units(gemm::Precision precision, int compute_capability) {
+  if (gemm::has_units(precision, compute_capability)) return;
+  const gemm::PrecisionTraits& row = gemm::traits_of(precision);
+  throw UsageError(fmt::format(
+      "product.precision {} needs a GPU of compute capability {:.1f} or above, and this GPU has "
+      "{:.1f}: pass --product.precision {}",
+      row.name, row.compute_capability / 10.0, compute_capability / 10.0,
+      row.accumulator == ElementType::f64 ? "fp64" : "fp32"));
 }
 
 }  // namespace shardstream::workloads::product

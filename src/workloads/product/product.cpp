@@ -343,7 +343,7 @@ std::string idle_ranks(const Plan& plan) {
       plan.shape.box.columns, counted(busy, "rank"));
 }
 
-std::string faster_precision(const Plan& plan, const Rates& rates) {
+std::string faster_precision(const Plan& plan, const Rates& rates, int compute_capability) {
   using gemm::Precision;
   constexpr double clearly = 0.9;
   Problem problem = plan.problem();
@@ -353,6 +353,7 @@ std::string faster_precision(const Plan& plan, const Rates& rates) {
     return "";
   }
   const Precision other = native == Precision::fp64 ? Precision::fp64_int8 : Precision::fp32_int8;
+  if (!gemm::has_units(other, compute_capability)) return "";
   const auto assumed = [](Precision of) {
     return gemm::calls_of(of, Backend::cuda).assumed_gflops;
   };

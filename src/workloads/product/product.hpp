@@ -54,6 +54,9 @@ io::Origin inputs_of(const Operands& operands);
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
 void check_operands(const Operands& operands);
 
+/// Throws UsageError unless gemm::has_units().
+void check_units(gemm::Precision precision, int compute_capability);
+
 /// The device memory that a rank may use.
 struct DeviceMemory {
   std::uint64_t limit = 0;
@@ -81,7 +84,7 @@ std::string idle_ranks(const Plan& plan);
 
 /// "fp64-int8 would take about 6.2 s", if a GPU is predicted to multiply fp64 or fp32 faster from
 /// residues, at rates in the ratio that is assumed without measurements. Else empty.
-std::string faster_precision(const Plan& plan, const Rates& rates);
+std::string faster_precision(const Plan& plan, const Rates& rates, int compute_capability = 0);
 
 /// All warnings that are known before the product is computed.
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);

@@ -62,7 +62,11 @@ struct Prepared {
 Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std::string& name) {
   const ranks::Session& session = runtime.session;
   const Backend backend = runtime.resources.backend;
-  session.collectively([&] { reject_modes(runtime, name); });
+  const int compute_capability = runtime.device->info().compute_capability;
+  session.collectively([&] {
+    reject_modes(runtime, name);
+    check_units(operands.precision, compute_capability);
+  });
   const DeviceMemory memory = device_memory_of(operands, runtime.options, runtime.resources);
   const std::uint64_t limit = memory.limit;
   const auto min_of = [&](std::uint64_t own) {
@@ -94,7 +98,7 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
     prepared.multiply_plan = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
   });
   if (session.rank() == 0) {
-    prepared.faster = faster_precision(prepared.plan, rates);
+    prepared.faster = faster_precision(prepared.plan, rates, compute_capability);
     for (const std::string& warning : warnings_of(operands, prepared.plan)) {
       runtime.log.warn(warning);
     }
