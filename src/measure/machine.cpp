@@ -28,7 +28,7 @@ constexpr std::int64_t min_memory = 1LL << 26, max_memory = 1LL << 50;
 
 /// Whether a name is safe to show in warnings.
 bool is_plain(std::string_view name) {
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_-";
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(letters) == name.npos;
 }
 

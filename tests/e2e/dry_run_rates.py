@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 
 from dry_runs import dry, expect, with_sizes
-from harness import HANGS, PROGRAM, check_complaints, environment, main, new_folder, run
+from harness import HANGS, PROGRAM, check_complaints, each, environment, main, new_folder, run
+from products import FLOATS
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
@@ -56,6 +57,18 @@ def test_files_and_measured_rates():
                               "panel_feed", "f32"]])
         assert "panel_read" not in text and "panel_feed" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 per host", "C: 100 x 60 in fp32")
+
+
+def test_results_in_every_precision_have_rates():
+    folder = new_folder()
+
+    def rates_of(precision):
+        result = folder / f"{precision}.h5"
+        product = ["gemm", "--gemm.m", 60, "--gemm.n", 40, "--gemm.k", 100, "--product.precision",
+                   precision, "--input.type", "i8" if precision == "int8" else "f32"]
+        run("run", *product, "-o", result, env=ON_HOST).expect(0)
+        expect(dry(*product, "--rates", result), f"multiply_{precision} ")
+    each([(precision,) for precision in (*FLOATS, "int8")], rates_of)
 
 
 def test_predictions_are_compared_with_runs():
