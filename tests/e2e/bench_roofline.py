@@ -14,7 +14,7 @@ from harness import expect_complaint, expect_words, main, new_folder, run
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
 PRODUCTS, SUMS, RESIDENT = (EXAMPLES / name / "p1-r1.h5" for name in (
-    "gemm-bf16-strong", "reduce-pinned-weak", "reduce-resident-strong"))
+    "gemm-bf16-strong", "reduce-pinned-weak", "reduce-resident-four"))
 KERNEL = ["ci_lo", "ci_hi", "share", "operations", "bytes", "duration", "arithmetic", "remark"]
 MEMORIES = {"L1": 26000, "L2": 6500, "device memory": 4500}
 PEAKS = {"fp32": 60000, "fp64": 30000, "fp16 pairs": 61000, "bf16 pairs": 61500, "dp4a": 122000,

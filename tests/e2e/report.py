@@ -284,7 +284,7 @@ def test_extra_p_of_two_studies():
     assert list(out.parent.iterdir()) == []
     run("report", two[0], "--extra-p", out).expect(0)
     assert {line.split('"callpath":')[1].split(",")[0] for line in
-            out.read_text().splitlines()} == {'"reduce-file-strong-43a28e7a"'}
+            out.read_text().splitlines()} == {f'"{only_study(two[0])["name"]}"'}
 
 
 # ---------------------------------------------------------------- for applications, and to repeat

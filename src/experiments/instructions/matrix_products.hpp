@@ -1,5 +1,5 @@
-// Products of matrices with the precisions of `run gemm`, for `precision`: the products of the
-// library, with the work that splits floats or makes residues.
+// Products of matrices in the precisions of runs, for `precision`: the products of the library,
+// with the work that splits floats or makes residues.
 #pragma once
 
 #if SHARDSTREAM_HAS_CUDA
@@ -14,7 +14,7 @@
 namespace shardstream::experiments::instructions {
 
 /// C = A B for n x n matrices of the generator: doubles or floats in [0, 1). They are in the memory
-/// of a GPU as the panels of `run gemm`, two for each block of K. Not thread-safe.
+/// of a GPU as panels, two for each block of K, as in a run. Not thread-safe.
 class MatrixProduct {
  public:
   /// A product needs less device memory than `bytes_of_element` * n^2 + `other_bytes`.

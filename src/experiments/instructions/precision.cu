@@ -50,7 +50,7 @@ extern const Experiment about_precision = {
         "the type as well, or are int; tensor cores have sums of float (int for int8, double for "
         "fp64) unless the row says otherwise. `bytes` has functions that treat a word as four "
         "bytes, and additions byte by byte; they are exact. `matrices` are square, of real "
-        "numbers in [0, 1). cuBLASLt multiplies them as in `run gemm`: fp64 and fp32 with units of "
+        "numbers in [0, 1). cuBLASLt multiplies them, as in a run: fp64 and fp32 with units of "
         "these types; fp32x3 as three products of tf32; fp64-int8 and fp32-int8 as products of "
         "residues of 8 bits, whose sums are exact. The rate includes all conversions. In "
         "`memory`, each element of an array is multiplied with that of another one; an operation "
