@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/output/checkpoint.hpp"
+#include "io/output/contents.hpp"
 #include "io/output/temporary_files.hpp"
 #include "scale/launch/cache.hpp"
 #include "scale/launch/complaint.hpp"
@@ -339,8 +340,11 @@ fs::path folder_of(const Options& options) {
   if (options.is_default("output.file")) {
     return fmt::format("{}-{}", options.text("run.workload"), options.text("scale.mode"));
   }
-  const fs::path folder = options.text("output.file");
-  return folder.has_filename() ? folder : folder.parent_path();
+  const fs::path named = options.text("output.file");
+  const fs::path folder = named.has_filename() ? named : named.parent_path();
+  std::error_code unreachable;  // reported when the folder is opened
+  if (!fs::exists(folder, unreachable)) io::expect_folder_name(folder, "output.file");
+  return folder;
 }
 
 ExitCode run_study(const Order& order, Log& log) {

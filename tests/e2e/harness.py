@@ -171,7 +171,7 @@ def check_complaint(arguments, code, words, ranks, env=None):
     out = new_folder()
     arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
     if not any(argument in ("-o", "--help") for argument in arguments):
-        arguments += ["-o", str(out / "out.h5")]
+        arguments += ["-o", str(out / ("study" if arguments[0] == "scale" else "out.h5"))]
     expect_complaint(run(*arguments, ranks=ranks, env=env, timeout=60), code, words)
     assert list(out.iterdir()) == [], list(out.iterdir())
 

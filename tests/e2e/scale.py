@@ -295,6 +295,10 @@ def test_bad_input():
     empty = new_folder()
     check_complaints([
         (["scale", "model"], 2, ["scale.ranks"]),
+        (["scale", "model", "--scale.ranks", 1, "-o", "{out}/laws.h5"], 2,
+         ["output.file", "laws.h5'", "folder"]),
+        (["scale", "model", "--scale.ranks", 1, "--list", "-o", "{out}/laws.csv/"], 2,
+         ["output.file", "laws.csv'", "folder"]),
         (["scale", "none", "--scale.ranks", 1], 2, ["none"]),
         (["scale", "model", "--scale.ranks", "0"], 2, ["scale.ranks", 0]),
         (["scale", "model", "--scale.ranks", "2,2"], 2, ["scale.ranks", 2]),
