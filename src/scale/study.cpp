@@ -180,9 +180,10 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
     }
   } else if (ended.interrupted) {
     problem = "interrupted";
-  } else if (const std::string end = end_of_slurm_job(order_.environment); !end.empty()) {
+  } else if (const std::string end = end_of_slurm_job(log, order_.environment); !end.empty()) {
     ended.interrupted = true;
     problem = fmt::format("interrupted, since {}", end);
+    log_.warn(fmt::format("{}: {}", name_of(launch), problem));
     interrupts_.stop();
   }
   if (!change.empty()) problem = fmt::format("the input has changed: {}", change);
