@@ -66,9 +66,12 @@ BACKEND_OF_ONE_RANK = "host"
 
 def environment(changes=None, ranks=1):
     """The environment of this process without options of the program, except the backend. A change
-    to None removes a variable."""
+    to None removes a variable. For a process without a launcher, Open MPI starts a daemon, which
+    takes longer than most runs; here it does not, except in documents.py."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SHARDSTREAM_")}
+    if ranks == 1:
+        kept["OMPI_MCA_ess_singleton_isolated"] = "1"
     kept["SHARDSTREAM_DEVICE_BACKEND"] = BACKEND_OF_ONE_RANK if ranks == 1 else "host"
     kept.update(changes or {})
     return {name: value for name, value in kept.items() if value is not None}
