@@ -95,8 +95,8 @@ def test_int8_is_exact():
         finished = compare(bytes_of(m, k), bytes_of(k, n, seed=2), "int8", exact=True, ranks=ranks,
                            transpose_a=transpose_a, transpose_b=transpose_b)
         assert "multiply_int8_aggregate" in finished.values, finished
-    each([(m, n, k, number % 2 == 1, number // 2 % 2 == 1, 1 + number % 3)
-          for number, (m, n, k) in enumerate([*PAIRWISE, (790, 300, 1025)])], check)
+    each([(*sizes, number % 2 == 1, number // 2 % 2 == 1, 1 + number % 3)
+          for number, sizes in enumerate([*PAIRWISE, (790, 300, 1025)])], check)
 
     def check_max(value, other):
         """The maximum number of products with the largest factors."""
@@ -378,8 +378,7 @@ def test_bad_input():
 
     good = of("in.h5:/A", "in.h5:/B")
     check_complaints([
-        (of("in.h5:/A", "in.h5:/short"), 2,
-["in.h5:/A", "20 x 31", "in.h5:/short", "29 x 10"]),
+        (of("in.h5:/A", "in.h5:/short"), 2, ["in.h5:/A", "20 x 31", "in.h5:/short", "29 x 10"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
          ["in.h5:/B", "31 x 10", "in.h5:/A", "20 x 31", "input.a", "input.b", "20 x 10",
           "--gemm.transpose-a true", "--gemm.transpose-b true", "10 x 20"]),
@@ -400,8 +399,7 @@ def test_bad_input():
          ["input.c", "11", "10"]),
         ([*good, "--gemm.beta", "0.5", "--input.c", f"{folder}/in.h5:/B"], 2,
          ["input.c", "31", "20"]),
-        ([*good, "--product.precision", "quadruple"], 2, ["product.precision", "quadruple",
-                                                          "fp64"]),
+        ([*good, "--product.precision", "ten"], 2, ["product.precision", "ten", "fp64"]),
         ([*good, "--gemm.transpose-a=maybe"], 2, ["gemm.transpose-a", "maybe"]),
         ([*good, "--pipeline.gpu-memory", "1KiB"], 2, ["1 KiB", "--pipeline.gpu-memory"]),
         (of("in.h5:/A", "in.h5:/cube"), 2, ["input.b", "in.h5:/cube", 3]),
