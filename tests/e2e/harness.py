@@ -66,12 +66,9 @@ BACKEND_OF_ONE_RANK = "host"
 
 def environment(changes=None, ranks=1):
     """The environment of this process without options of the program, except the backend. A change
-    to None removes a variable. For a process without a launcher, Open MPI starts a daemon, which
-    takes longer than most runs; here it does not, except in documents.py."""
+    to None removes a variable."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SHARDSTREAM_")}
-    if ranks == 1:
-        kept["OMPI_MCA_ess_singleton_isolated"] = "1"
     kept["SHARDSTREAM_DEVICE_BACKEND"] = BACKEND_OF_ONE_RANK if ranks == 1 else "host"
     kept.update(changes or {})
     return {name: value for name, value in kept.items() if value is not None}
@@ -84,8 +81,16 @@ def command_line(arguments, ranks):
     return words if ranks == 1 else [*LAUNCHER, "-q", "-n", str(ranks), *words]
 
 
+# For a process without a launcher, Open MPI starts a daemon, which takes longer than most runs.
+# These variables avoid the daemon and the folder that all such processes would share.
+# `documents.py` runs without them.
+NO_DAEMON = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_orte_create_session_dirs": "0"}
+
+
 def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
     """Starts the program and does not wait. `prefix` is a command that starts the whole."""
+    if ranks == 1 and "scale" not in arguments:  # which starts a launcher
+        env = {**NO_DAEMON, **(env or {})}
     return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env, ranks),
                             cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
