@@ -21,15 +21,17 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
 endforeach()
 
 # By default, Open MPI rejects root and more ranks than cores, and binds the ranks of tests that run
-# in parallel to the same cores.
+# in parallel to the same cores. Up to as many ranks as cores wait without yielding their core, which
+# takes most of the time of tests that run in parallel.
 set(launcher ${MPIEXEC_EXECUTABLE} ${MPIEXEC_PREFLAGS})
 set(launcher_environment "")
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
 if(version MATCHES "Open MPI|OpenRTE|PRRTE")
   list(APPEND launcher --oversubscribe --bind-to none)
+  list(APPEND launcher_environment OMPI_MCA_mpi_yield_when_idle=1)
   execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(user EQUAL 0)
-    set(launcher_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+    list(APPEND launcher_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
   endif()
 endif()
 set(SHARDSTREAM_LAUNCHER ${launcher})

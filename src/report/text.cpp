@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -29,10 +29,8 @@ Table size_table(const StudyReport& study, Detail detail) {
       {"launches", ColumnType::integer},
       {"time", ColumnType::text, "s"},
       {study.is_strong() ? "speedup" : "scaled_speedup", ColumnType::text},
-      {"efficiency", ColumnType::text}};
-  if (detail == Detail::full || study.is_strong()) {
-    columns.push_back({"karp_flatt", ColumnType::text});
-  }
+      {"efficiency", ColumnType::text},
+      {"karp_flatt", ColumnType::text}};
   if (detail == Detail::full) {
     columns.insert(columns.end(), {{"bound_by", ColumnType::text},
                                    {"share", ColumnType::text},
@@ -63,6 +61,25 @@ Table size_table(const StudyReport& study, Detail detail) {
     table.add(std::move(cells));
   }
   return table;
+}
+
+/// Leaves out the columns without any value.
+Table without_empty_columns(const Table& table) {
+  const auto is_empty = [&](const Column& column) {
+    return column.type == ColumnType::text &&
+           std::ranges::all_of(table.rows(), [&](const Row& row) {
+             return row.get<std::string>(column.name) == "-";
+           });
+  };
+  std::vector<Column> columns;
+  std::ranges::remove_copy_if(table.columns(), std::back_inserter(columns), is_empty);
+  Table shown(table.name(), columns);
+  for (const Row& row : table.rows()) {
+    std::vector<Cell> cells;
+    for (const Column& column : columns) cells.push_back(row[column.name]);
+    shown.add(std::move(cells));
+  }
+  return shown;
 }
 
 std::string of_residuals(const std::vector<study::Residual>& residuals) {
@@ -304,7 +321,7 @@ std::string start_of(const StudyReport& study, Detail detail) {
   return fmt::format("{}: {} scaling of {}, {} on {}\n\n{}\n", printable(study.name),
                      study.is_strong() ? "strong" : "weak", printable(study.workload),
                      counted(study.runs.size(), "launch"), printable(study.device),
-                     shardstream::to_text(size_table(study, detail)));
+                     shardstream::to_text(without_empty_columns(size_table(study, detail))));
 }
 
 /// Explains the marks of the brief table; empty if it has none.

@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/output/checkpoint.hpp"
+#include "io/output/contents.hpp"
 #include "io/output/temporary_files.hpp"
 #include "scale/launch/cache.hpp"
 #include "scale/launch/complaint.hpp"
@@ -179,9 +180,10 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
     }
   } else if (ended.interrupted) {
     problem = "interrupted";
-  } else if (const std::string end = end_of_slurm_job(order_.environment); !end.empty()) {
+  } else if (const std::string end = end_of_slurm_job(log, order_.environment); !end.empty()) {
     ended.interrupted = true;
     problem = fmt::format("interrupted, since {}", end);
+    log_.warn(fmt::format("{}: {}", name_of(launch), problem));
     interrupts_.stop();
   }
   if (!change.empty()) problem = fmt::format("the input has changed: {}", change);
@@ -339,8 +341,11 @@ fs::path folder_of(const Options& options) {
   if (options.is_default("output.file")) {
     return fmt::format("{}-{}", options.text("run.workload"), options.text("scale.mode"));
   }
-  const fs::path folder = options.text("output.file");
-  return folder.has_filename() ? folder : folder.parent_path();
+  const fs::path named = options.text("output.file");
+  const fs::path folder = named.has_filename() ? named : named.parent_path();
+  std::error_code unreachable;  // reported when the folder is opened
+  if (!fs::exists(folder, unreachable)) io::expect_folder_name(folder, "output.file");
+  return folder;
 }
 
 ExitCode run_study(const Order& order, Log& log) {

@@ -24,7 +24,8 @@ struct Order {
   std::string rates = {};
 };
 
-/// output.file, or WORKLOAD-MODE in the current folder if it is not set.
+/// output.file, or WORKLOAD-MODE in the current folder if it is not set. Throws UsageError if there
+/// is no such folder and its name has the extension of a file.
 std::filesystem::path folder_of(const Options& options);
 
 /// A launch that is still to be made. Times are predicted, in seconds.

@@ -38,6 +38,19 @@ def test_columns_of_the_two_modes():
         assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
 
 
+def test_columns_without_values():
+    """The text has no column without a value; a study of `model` uses no measured limit."""
+    folder = new_folder() / "study"
+    study(folder, "--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1)
+    header, *rows = run("report", folder).expect(0).out.splitlines()[2:5]
+    columns = [[cell.split(" ")[0] for cell in re.split(r" {2,}", line.strip())]
+               for line in (header, *rows)]
+    assert {"bound_by", "share"}.isdisjoint(columns[0]) and "karp_flatt" in columns[0], header
+    assert all(set(cells) != {"-"} for cells in zip(*columns[1:], strict=True)), columns
+    header = run("report", EXAMPLES / "gemm-fp32-weak").expect(0).out.splitlines()[2]
+    assert "bound_by" in header and "karp_flatt" not in header, header
+
+
 def test_the_short_text_is_a_part_of_the_whole_one():
     """It has the first columns, the law and its prediction; with --together, only the tables."""
     folder = EXAMPLES / "gemm-tf32-strong"

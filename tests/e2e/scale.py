@@ -11,9 +11,10 @@ import subprocess
 
 import h5py
 
-from harness import (HANGS, PROGRAM, check_complaints, environment, expect_complaint,
+from harness import (HANGS, PROGRAM, check_complaints, each, environment, expect_complaint,
                      expect_words, finish, main, new_folder, run, start, wait_until)
-from studies import MPIRUN, QUICK, attempts, expect_total, only_study, script, study
+from studies import (MPIRUN, QUICK, attempts, bash_script, expect_total, only_study, script,
+                     study)
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 
@@ -259,6 +260,31 @@ def test_a_slurm_job_that_is_lost():
     assert "--cpus-per-task=1 " in run(*options, "--list", env=lost).expect(0).out
 
 
+def test_a_slurm_job_that_ends():
+    """A launch that fails since its job ends is interrupted: Slurm rejects its step, or scontrol,
+    which may get the signal of scancel itself, reports the state of the job."""
+    expired = ("Slurm job 47 has expired' "
+               "'Check SLURM_JOB_ID environment variable. Expired or invalid job 47")
+    late = "Unable to create step for job 47: Job/step already completing or completed"
+    none = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+    killed = "[[ -e $0-again ]] || { touch $0-again; kill -TERM $$; }; echo JobState=CANCELLED"
+
+    def check(said, scontrol, code, count):
+        folder = new_folder()
+        for name, text in (("srun", f"printf 'srun: error: %s\\n' '{said}' >&2; exit 1"),
+                           ("scontrol", scontrol)):
+            bash_script(folder, text).rename(folder / name)
+        finished = run("scale", "model", *QUICK, "--scale.ranks", 1, "-o", folder / "study",
+                       env={"SLURM_JOB_ID": "47", "SLURM_CPUS_ON_NODE": "3",
+                            "PATH": f"{folder}:{os.environ['PATH']}"}).expect(code)
+        made = attempts(folder / "study")
+        assert [one["interrupted"] for one in made] == [code == 75] * count, made
+        assert code == 1 or "47" in made[0]["problem"], made
+        expect_words(finished.err, ["calibration"], finished)
+    each([(expired, none, 75, 1), (late, none, 75, 1), ("Task failed", killed, 75, 1),
+          ("Slurm job 4711 has expired", "echo JobState=RUNNING", 1, 2)], check)
+
+
 def test_one_launch_alone():
     """--only makes one launch, as the jobs of submit-study do."""
     folder = new_folder() / "study"
@@ -295,6 +321,10 @@ def test_bad_input():
     empty = new_folder()
     check_complaints([
         (["scale", "model"], 2, ["scale.ranks"]),
+        (["scale", "model", "--scale.ranks", 1, "-o", "{out}/laws.h5"], 2,
+         ["output.file", "laws.h5'", "folder"]),
+        (["scale", "model", "--scale.ranks", 1, "--list", "-o", "{out}/laws.csv/"], 2,
+         ["output.file", "laws.csv'", "folder"]),
         (["scale", "none", "--scale.ranks", 1], 2, ["none"]),
         (["scale", "model", "--scale.ranks", "0"], 2, ["scale.ranks", 0]),
         (["scale", "model", "--scale.ranks", "2,2"], 2, ["scale.ranks", 2]),

@@ -12,6 +12,7 @@
 
 #include "device/device.hpp"
 #include "kernels/gemm/check.hpp"
+#include "kernels/gemm/residues/residues.hpp"
 #include "support/forwarding_communicator.hpp"
 #include "support/forwarding_device.hpp"
 #include "support/forwarding_stream.hpp"
@@ -35,6 +36,7 @@ struct Faults {
     Flip flip;             ///< in what this rank receives
   };
   std::optional<Message> gather = {}, exchange = {};
+  std::optional<Message> residues = {};  ///< of the panels from which residues are made
   struct Change {
     std::uint64_t tile, row, column;
     double by;
@@ -42,6 +44,7 @@ struct Faults {
   std::optional<Change> change = {};  ///< just before the check of the tile; tiles in their order
 
   std::uint64_t uploaded = 0, downloaded = 0, gathers = 0, exchanges = 0, checks = 0;
+  std::uint64_t residue_panels = 0;
   std::uint64_t placed = 0;  ///< faults that were enqueued
 };
 
@@ -123,6 +126,10 @@ class SpoilingStream final : public ForwardingStream {
       spoil(*static_cast<const gemm::CheckTileArgs*>(launch.args));
     }
     ForwardingStream::launch_erased(launch);
+    if (std::string_view(launch.name) == gemm::residues_kernel().name) {
+      auto* const planes = static_cast<const gemm::ResiduesArgs*>(launch.args)->to;
+      detail::flip_message(inner(), planes, faults_.residue_panels, faults_.residues, faults_);
+    }
   }
 
  private:

@@ -41,15 +41,17 @@ struct Sizes {
 // Two rows and two columns of tiles and at least three blocks of K in one super-tile. The first
 // blocks are shallow, except with int8 and fp32x3. The last of three ranks has no rows of C, and
 // the last row of its part of B is padding.
-inline constexpr Sizes usual = {800, 790, 4224};
+inline constexpr Sizes usual = {560, 552, 4224};
 // K has four segments, and C has two tiles.
-inline constexpr Sizes deep = {800, 70, 6500};
+inline constexpr Sizes deep = {400, 70, 6500};
 // The same with two columns of tiles, and with four tiles.
-inline constexpr Sizes deep_flat = {70, 800, 6500}, deep_square = {800, 800, 6500};
+inline constexpr Sizes deep_flat = {70, 400, 6500}, deep_square = {400, 400, 6500};
 // One tile, whose blocks of K have lanes.
 inline constexpr Sizes small_deep = {120, 70, 6500};
 // Three rows of tiles; six tiles are computed.
-inline constexpr Sizes square = {1600, 1600, 150};
+inline constexpr Sizes square = {640, 640, 150};
+// For products of residues, whose blocks are deep: two rows and two columns of tiles, three blocks.
+inline constexpr Sizes few_lines = {40, 30, 3 * gemm::max_residue_k};
 
 /// Each rank is a layer of its own.
 inline Box layers_alone() {
@@ -67,11 +69,13 @@ struct Download {
   std::uint64_t end() const { return start + rows * row_bytes; }
 };
 
-/// Tiles of up to 768 x 768, so that each product here has few of them.
+/// Tiles of up to 288 x 288, so that each product here has few of them; of up to 24 x 24 if
+/// residues are multiplied.
 inline gemm::Tile tile_of(const Sizes& sizes, gemm::Precision precision) {
   gemm::Tile tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, precision, Backend::host);
-  tile.m = gemm::equal_edge(sizes.m, 768, 8, 2);
-  tile.n = gemm::equal_edge(sizes.n, 768, 8, 2);
+  const std::uint64_t max_edge = gemm::multiplies_residues(precision) ? 24 : 288;
+  tile.m = gemm::equal_edge(sizes.m, max_edge, 8, 2);
+  tile.n = gemm::equal_edge(sizes.n, max_edge, 8, 2);
   return tile;
 }
 
@@ -170,7 +174,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     faults_ = here ? faults : Faults{};
     product_->run();
     const bool wanted = here && (faults.upload || faults.download || faults.gather ||
-                                 faults.exchange || faults.change);
+                                 faults.exchange || faults.residues || faults.change);
     EXPECT_EQ(faults_.placed, wanted ? 1U : 0U);
     return product_->checks();
   }
@@ -265,19 +269,18 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
   }
   /// An element of a panel, a double or a float, with one bit changed.
   double with_flipped(double value, unsigned bit) const {
-    if (GetParam() == gemm::Precision::fp64) {
+    if (panel_element_ == sizeof(double)) {
       return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ std::uint64_t{1} << bit);
     }
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
     return std::bit_cast<float>(bits ^ std::uint32_t{1} << bit);
   }
 
+  void expect_error_to_be_caught();
   void expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block);
   void expect_exchanged_to_be_checked(int where);
 
-  const ElementType type_ = GetParam() == gemm::Precision::fp64   ? ElementType::f64
-                            : GetParam() == gemm::Precision::int8 ? ElementType::i8
-                                                                  : ElementType::f32;
+  const ElementType type_ = gemm::traits_of(GetParam()).generated;
   const std::uint64_t panel_element_ = gemm::panel_element_bytes(GetParam(), Backend::host);
   const std::uint64_t c_element_ = gemm::accumulator_bytes(GetParam());
   const test::TemporaryFolder folder_;

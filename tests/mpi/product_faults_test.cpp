@@ -125,40 +125,42 @@ TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
   expect_named(session().size() - 1, last, false, true);  // perhaps of a rank without tiles
 }
 
+/// Changes elements of the first and the last tile by the detection threshold and by much less.
+void ProductFaults::expect_error_to_be_caught() {
+  const int where = last_with_tiles_;
+  const std::vector<TileIndex> tiles = owned(plan_of(where));
+  const double caught = detection_threshold(where);
+  if (is_exact(GetParam())) {
+    ASSERT_EQ(caught, 1);
+  } else {
+    ASSERT_GT(caught, 0);
+  }
+  for (const std::size_t tile : {std::size_t{0}, tiles.size() - 1}) {
+    const Place all = place_of(tiles[tile]);
+    const bool first = tile == 0;
+    const std::uint64_t row = first ? all.rows.first : last_of(all.rows);
+    const auto changed_by = [&](double amount) {
+      return Faults{.change = Faults::Change{tile, row - all.rows.first,
+                                             first ? 0 : all.columns.count - 1, amount}};
+    };
+    for (const double factor : {2.0, is_exact(GetParam()) ? -1 : -1.01}) {
+      const std::string failure = failure_with(changed_by(factor * caught), where);
+      expect_wrong_row(failure, all, row);
+    }
+    // A tenth of the bound is within the rounding errors that are allowed for.
+    if (!is_exact(GetParam())) {
+      EXPECT_EQ(failure_with(changed_by(caught / 2 / 10), where), "");
+    }
+  }
+}
+
 TEST_P(ProductFaults, AnErrorAboveTheDetectionThresholdIsCaught) {
-  const auto expect_caught = [&] {
-    const int where = last_with_tiles_;
-    const std::vector<TileIndex> tiles = owned(plan_of(where));
-    const double caught = detection_threshold(where);
-    if (is_exact(GetParam())) {
-      ASSERT_EQ(caught, 1);
-    } else {
-      ASSERT_GT(caught, 0);
-    }
-    for (const std::size_t tile : {std::size_t{0}, tiles.size() - 1}) {
-      const Place all = place_of(tiles[tile]);
-      const bool first = tile == 0;
-      const std::uint64_t row = first ? all.rows.first : last_of(all.rows);
-      const auto changed_by = [&](double amount) {
-        return Faults{.change = Faults::Change{tile, row - all.rows.first,
-                                               first ? 0 : all.columns.count - 1, amount}};
-      };
-      for (const double factor : {2.0, is_exact(GetParam()) ? -1 : -1.01}) {
-        const std::string failure = failure_with(changed_by(factor * caught), where);
-        expect_wrong_row(failure, all, row);
-      }
-      // A tenth of the bound is within the rounding errors that are allowed for.
-      if (!is_exact(GetParam())) {
-        EXPECT_EQ(failure_with(changed_by(caught / 2 / 10), where), "");
-      }
-    }
-  };
   multiply(usual);
-  expect_caught();
+  expect_error_to_be_caught();
   multiply(square, Decomposition::rows, true);
-  expect_caught();
+  expect_error_to_be_caught();
   multiply_in(layers_alone(), deep);
-  expect_caught();
+  expect_error_to_be_caught();
 }
 
 /// The diagonal is set to ones, but only after it has been checked.

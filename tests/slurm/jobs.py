@@ -164,7 +164,8 @@ def test_a_warning_requeues_a_study(cluster):
     cluster.call("scancel", "--batch", "--signal=USR1", job)
     canceled = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--model.work", "80s",
                               "--scale.ranks", "1,2", "-o", "canceled")
-    cluster.wait_for((cluster.work / "canceled/logs/calibration-a1.log").exists, "the other study")
+    cluster.wait_for(lambda: f"{canceled}.0" in cluster.call("squeue", "-h", "-s", "-o", "%i"),
+                     "the step of the other study")
     cluster.call("scancel", canceled)
     ended = ends(cluster, job, words=["interrupted", "Amdahl"])
     assert ended["Restarts"] == "1", ended

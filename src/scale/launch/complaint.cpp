@@ -8,6 +8,7 @@
 #include <fstream>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/text.hpp"
 
@@ -68,6 +69,14 @@ bool is_lost_job(const std::filesystem::path& log) {
 }
 
 }  // namespace
+
+bool is_rejected_step(const std::filesystem::path& log, std::string_view job) {
+  // srun found the job's end when it looked the job up, or when it requested the step.
+  const std::array<std::string, 2> sentences = {
+      fmt::format("job {} has expired", job),
+      fmt::format("step for job {}: Job/step already completing or completed", job)};
+  return contains_any(log, std::vector<std::string_view>(sentences.begin(), sentences.end()));
+}
 
 std::string complaint_of(const std::filesystem::path& log) {
   constexpr std::string_view mark = "error: ";

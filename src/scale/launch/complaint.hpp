@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace shardstream::scale {
 
@@ -15,5 +16,8 @@ std::string complaint_of(const std::filesystem::path& log);
 /// ranks, or since the Slurm job in the environment cannot be reached. Another attempt would end in
 /// the same way. Empty for other failures.
 std::string remedy_of(const std::filesystem::path& log);
+
+/// Whether Slurm has started nothing since this job, whose number is `job`, is about to end.
+bool is_rejected_step(const std::filesystem::path& log, std::string_view job);
 
 }  // namespace shardstream::scale

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "process/filter.hpp"
+#include "scale/launch/complaint.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -33,14 +34,19 @@ std::string slurm_job_id() {
   return job == nullptr ? "" : job;
 }
 
-std::string end_of_slurm_job(const char* const* environment) {
+std::string end_of_slurm_job(const std::filesystem::path& log, const char* const* environment) {
   constexpr int timeout = 20;  // seconds
+  constexpr int first_signal = 128;
   const std::string job = slurm_job_id();
   if (job.empty()) return {};
+  if (is_rejected_step(log, job)) return fmt::format("the Slurm job {} is about to end", job);
   std::vector<std::string> variables;
   for (auto each = environment; *each != nullptr; ++each) variables.emplace_back(*each);
-  const process::FilterOutput answer =
-      process::filter({"scontrol", "show", "job", job}, "", timeout, variables);
+  const auto ask = [&] {
+    return process::filter({"scontrol", "show", "job", job}, "", timeout, variables);
+  };
+  process::FilterOutput answer = ask();
+  if (answer.code > first_signal) answer = ask();  // scancel signals all processes of the job
   return answer.code == 0 ? end_of(job, answer.out) : std::string();
 }
 
