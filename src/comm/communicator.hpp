@@ -88,6 +88,10 @@ class Communicator {
   /// Copies `bytes` bytes at `data` from rank `root` to all other ranks.
   virtual void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) = 0;
 
+  /// Connects each rank with every other one. Otherwise the first all_to_all() does, which takes
+  /// more than a second with NCCL on some hosts. Waits for all ranks.
+  virtual void connect() {}
+
   /// Waits for all work of a stream that collectives were enqueued on. Afterwards this rank does
   /// not count as waiting in any of them. Throws what Stream::synchronize() throws.
   virtual void wait(device::Stream& stream) = 0;

@@ -264,6 +264,14 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
+  void connect() override {
+    const auto each = static_cast<std::size_t>(size_);
+    const device::Buffer<std::byte> bytes(shared_->device, device::Memory::device, 2 * each);
+    const auto stream = shared_->device.make_stream();
+    all_to_all(*stream, bytes.data(), bytes.data() + each, 1);
+    wait(*stream);
+  }
+
   void wait(device::Stream& stream) override { shared_->wait.synchronize(stream); }
 
   void leave() override { shared_->leave(); }

@@ -211,6 +211,7 @@ TEST_P(Collectives, GatherBytesInRankOrder) {
 }
 
 TEST_P(Collectives, ExchangeBytes) {
+  communicator->connect();
   for (const std::size_t bytes : sizes) {
     const auto whole = values<std::byte>(own_rank(), ranks() * bytes);
     const auto send = on_device(whole);

@@ -43,6 +43,7 @@ class ForwardingCommunicator : public comm::Communicator {
   void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
     inner_->broadcast(stream, data, bytes, root);
   }
+  void connect() override { inner_->connect(); }
   void wait(device::Stream& stream) override { inner_->wait(stream); }
 
  private:

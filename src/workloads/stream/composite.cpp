@@ -105,6 +105,9 @@ class Composite final : public Computation {
       part->allocate(own);
     }
   }
+  void connect() override {
+    for (const auto& part : parts_) part->connect();
+  }
   void begin_pass(device::Stream& compute) override {
     for_active([&](Computation& part) { part.begin_pass(compute); });
   }

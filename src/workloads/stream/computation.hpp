@@ -73,8 +73,9 @@ struct Checks {
 
 /// One rank's part of a computation on all elements of a source. It is created for the element type
 /// when the source is open. The first functions are also called in a dry run, without MPI and
-/// without a device. A run calls the others in this order: allocate(); for each repetition, for
-/// each pass, begin_pass(), enqueue() for each batch, end_pass(), combine(); conclude(); report().
+/// without a device. A run calls the others in this order: allocate(); connect(); for each
+/// repetition, for each pass, begin_pass(), enqueue() for each batch, end_pass(), combine();
+/// conclude(); report().
 class Computation {
  public:
   virtual ~Computation() = default;
@@ -112,6 +113,9 @@ class Computation {
 
   /// Allocates the state. Not collective. `context` stays valid.
   virtual void allocate(const ShardContext& context) = 0;
+  /// Connects the ranks for its collectives (Communicator::connect), before timing begins.
+  /// Collective.
+  virtual void connect() {}
   /// Enqueues work before the first batch, such as clearing the state. Collective.
   virtual void begin_pass(device::Stream&) {}
   /// Enqueues the work on a batch. The data stays valid until the work is done. Parts of sampled

@@ -145,6 +145,7 @@ class Run {
       context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_, outputs_});
       computation_->allocate(*context_);
     });
+    computation_->connect();
   }
 
   void measure_source(const measure::PageCache& cache) {

@@ -34,8 +34,11 @@ class Engine {
          const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
          std::span<const io::RangeWriter> to, io::Journal* journal);
 
-  /// Loads A and B as pipeline.mode requests, before timing begins.
-  void load() { uploads_.load(); }
+  /// Loads A and B as pipeline.mode requests, and connects the layers, before timing begins.
+  void load() {
+    uploads_.load();
+    if (layers_) layers_->connect();
+  }
   /// Sets how the values of the operands are changed. Call it between runs.
   void normalize(const Normalization& normalization);
   /// The sums of all variables in the last run.

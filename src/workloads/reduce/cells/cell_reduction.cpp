@@ -177,6 +177,8 @@ class CellReduction final : public stream::Computation {
     begin_cells(0);
   }
 
+  void connect() override { context_->runtime.communicator->connect(); }
+
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) override {
     shard_->enqueue(compute, batch);
   }
