@@ -31,8 +31,7 @@ struct Layout {
   Axis axis[max_axes] = {};
   unsigned lane_axis = no_axis;  ///< a reduced axis, if there are several lanes
   std::uint64_t lanes = 1;       ///< a power of two
-  /// Whether the innermost axis is reduced and long, and has no groups. Threads of a GPU then read
-  /// it through shared memory, row_run elements of 32 cells or lanes at a time.
+  /// Whether the innermost axis is reduced and long, and has no groups.
   bool by_rows = false;
   unsigned group_axis = no_axis;  ///< a reduced axis, if there are groups
   std::uint64_t groups = 1;
@@ -54,8 +53,8 @@ struct Layout {
   constexpr std::uint64_t run() const;
 };
 
-/// Elements of a row that belong to one lane.
-inline constexpr std::uint64_t row_run = 32;
+/// Neighbouring elements of a row that belong to one lane, so that a thread reads 16 bytes of f32.
+inline constexpr std::uint64_t row_run = 4;
 
 constexpr std::uint64_t Layout::run() const {
   return by_rows && lane_axis == axes - 1 ? row_run : 1;
@@ -96,6 +95,11 @@ struct Choice {
 /// Adds the values of a batch to their accumulators. All pointers are to device memory. The
 /// accumulator of a cell is number ((unit * groups + group) * lanes + lane) * unit_cells + cell -
 /// first cell of the unit.
+///
+/// If `is_whole`, the tasks have all elements of their units, so that accumulators need not be read
+/// or cleared: the kernel writes Moments. It may join neighbouring lanes or units; then the moments
+/// of 2^n of them have the place of the first one, and those of lanes are number
+/// ((unit * groups + group) * lanes / joined_lanes + lane / joined_lanes) * unit_cells + ...
 template <class T>
 struct AccumulateArgs {
   const T* elements;
@@ -107,6 +111,12 @@ struct AccumulateArgs {
   std::uint64_t unit_cells;
   CellRange cells;  ///< other cells are left out
   Choice choice;
+  /// Whether each task is one block, there is one reduced axis, and there are no groups.
+  bool has_one_block = false;
+  bool is_whole = false;
+  /// Powers of two. More than 1 only on a GPU and with one block: lanes if they have runs; units if
+  /// there is one lane, units have the same cells, and each has one task, in their order.
+  std::uint64_t joined_lanes = 1, joined_units = 1;
 };
 
 /// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
@@ -119,13 +129,19 @@ constexpr std::uint64_t item_count(const Layout& layout, const std::uint64_t* ex
   return items;
 }
 
-/// Turns the accumulators of `units` units into moments, joins the lanes, and clears the
-/// accumulators. The moments of a cell are number (unit * groups + group) * unit_cells + cell.
+/// Joins the lanes of a unit, or units, as a binary tree. The parts of a cell are `parts`
+/// accumulators, which are cleared, or moments, a power of two. The first one is number
+/// (unit * groups + group) * unit_parts * unit_cells + cell, and the others follow with steps of
+/// `step`. The result is number (unit * groups + group) * unit_cells + cell of `moments`, which may
+/// be the same memory if unit_parts is 1.
 template <class T>
-struct JoinLanesArgs {
-  States accumulators, moments;
-  std::uint64_t first_unit, units, unit_slots;  ///< unit u is at number u mod unit_slots
-  std::uint64_t groups, lanes, unit_cells;
+struct JoinArgs {
+  States from, moments;
+  bool takes_accumulators;
+  /// For `units` units that are unit_step apart. Unit u is at number u mod unit_slots.
+  std::uint64_t first_unit, units, unit_step, unit_slots;
+  std::uint64_t groups, unit_cells, unit_parts;
+  std::uint64_t parts, step;
   Set set;
 };
 
@@ -178,6 +194,9 @@ struct FoldArgs {
   const Node* item_places;
   const CellRange* item_ranges;
   const std::uint64_t* item_slots;
+  /// Items that are joined already: item i stands for 2^joined_level of them, the others of which
+  /// are left out.
+  std::uint64_t joined_level = 0;
   bool takes_accumulators;
   /// Whether all nodes are then joined into roots. The root of an output has its number.
   bool to_root;
@@ -204,7 +223,7 @@ struct PackArgs {
 template <class T>
 struct Kernels {
   static Kernel<AccumulateArgs<T>> accumulate();
-  static Kernel<JoinLanesArgs<T>> join_lanes();
+  static Kernel<JoinArgs<T>> join();
   static Kernel<ClearArgs<T>> clear();
   static Kernel<FoldArgs<T>> fold();
   static Kernel<PackArgs<T>> pack();
@@ -215,7 +234,7 @@ namespace cuda {
 template <class T>
 struct Launchers {
   static void accumulate(const AccumulateArgs<T>& args, CudaStream stream);
-  static void join_lanes(const JoinLanesArgs<T>& args, CudaStream stream);
+  static void join(const JoinArgs<T>& args, CudaStream stream);
   static void clear(const ClearArgs<T>& args, CudaStream stream);
   static void fold(const FoldArgs<T>& args, CudaStream stream);
   static void pack(const PackArgs<T>& args, CudaStream stream);

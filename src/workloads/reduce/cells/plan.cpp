@@ -13,7 +13,10 @@ namespace shardstream::workloads {
 namespace {
 
 /// Accumulators of a unit that keep a GPU at work while one batch is streamed.
-constexpr std::uint64_t enough_accumulators = std::uint64_t{1} << 14;
+constexpr std::uint64_t enough_accumulators = std::uint64_t{1} << 13;
+/// A lane of a row has this number of values or more. Rows of several lanes have 8 or more, which
+/// read a whole cache line together.
+constexpr std::uint64_t values_of_lane = 32, min_row_lanes = 8;
 /// Units are shared by the ranks, and those of a resident shard are computed at the same time. So
 /// there are many of them, but not so many that their accumulators take much memory.
 constexpr std::uint64_t max_units = 64, min_units = 8;
@@ -164,21 +167,28 @@ std::uint64_t CellPlan::cells_of_batch() const {
          std::min(indices, std::max<std::uint64_t>(1, batch / (elements_ / indices)));
 }
 
+/// Lanes are those of the longest reduced axis, or of rows if these have enough.
 void CellPlan::choose_lanes() {
   const unsigned innermost = layout_.axes - 1;
   layout_.by_rows = !layout_.axis[innermost].is_kept && layout_.group_axis == cells::no_axis &&
-                    box_extent(innermost) >= cells::row_run;
+                    box_extent(innermost) >= values_of_lane;
   std::uint64_t longest = 0;
   for (unsigned a = 0; a < layout_.axes; ++a) {
     if (layout_.axis[a].is_kept) continue;
-    const std::uint64_t runs = a == innermost && layout_.by_rows ? cells::row_run : 1;
+    const std::uint64_t values = a == innermost && layout_.by_rows ? values_of_lane : 1;
     const std::uint64_t groups = a == layout_.group_axis ? layout_.groups : 1;
-    const std::uint64_t lanes = extent(a) / (runs * groups);
+    const std::uint64_t lanes = extent(a) / (values * groups);
     if (lanes < longest) continue;
     longest = lanes;
     layout_.lane_axis = a;
   }
-  const std::uint64_t wanted = ceil_div(enough_accumulators, cells_of_batch() * layout_.groups);
+  std::uint64_t wanted = ceil_div(enough_accumulators, cells_of_batch() * layout_.groups);
+  const std::uint64_t of_row = layout_.by_rows ? extent(innermost) / values_of_lane : 0;
+  if (of_row >= std::max(wanted, min_row_lanes)) {
+    layout_.lane_axis = innermost;
+    longest = of_row;
+    wanted = std::max(wanted, min_row_lanes);
+  }
   layout_.lanes = std::bit_floor(std::max<std::uint64_t>(1, std::min(longest, wanted)));
   if (layout_.lanes == 1) layout_.lane_axis = cells::no_axis;
 }
