@@ -21,7 +21,8 @@ class Tile {
     const Layout& layout = args.layout;
     const std::uint64_t line =
         (task.unit * layout.groups + item_.group) * layout.lanes + item_.lane;
-    number_ = line * args.unit_cells + item_.cell - task.first_cell;
+    number_ = args.writes_cells ? item_.cell - args.cells.first
+                                : line * args.unit_cells + item_.cell - task.first_cell;
     if (args.is_whole) return;
     for (std::uint64_t i = 0; i < count_; ++i) {
       values_[i] = Accumulator<T, S>::load(args_.accumulators.words + number_ + i * pitch(),

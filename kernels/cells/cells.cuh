@@ -243,12 +243,21 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   if (args.task_count == 0 || args.max_items == 0) return;
   constexpr std::uint64_t max_y = 65535;
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
-  const bool by_block = args.has_one_block && !by_rows;
-  const std::uint64_t width = by_block ? block_threads / args.joined_units : threads;
+  const bool by_block = args.has_one_block && args.layout.has_one_column() && !by_rows;
+  // Neighbouring columns have one lane and neighbouring cells.
+  const bool is_wide = std::floating_point<T> && by_block && !has_runs && args.has_wide_rows &&
+                       args.is_whole && args.layout.axis[args.layout.axes - 1].is_kept &&
+                       args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
+                       reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
+  const std::uint64_t columns = is_wide ? wide_columns<T> : 1;
+  const std::uint64_t width = (by_block ? block_threads / args.joined_units : threads) * columns;
   const std::uint64_t tasks = args.task_count / args.joined_units;
   const dim3 grid(static_cast<unsigned>((args.max_items + width - 1) / width),
                   static_cast<unsigned>(tasks < max_y ? tasks : max_y));
   const auto launch = [&](auto set, auto skips) {
+    if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
+      if (is_wide) return accumulate_wide<T, set()><<<grid, block_threads, 0, stream>>>(args);
+    }
     if (args.layout.group_axis != no_axis && !args.layout.has_lanes_of_groups()) {
       accumulate_groups<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {

@@ -48,10 +48,20 @@ struct Layout {
     return group_axis != no_axis && lane_axis == group_axis;
   }
 
+  /// Whether the elements of a block that belong to one accumulator have one index along every axis
+  /// but one.
+  constexpr bool has_one_column() const {
+    unsigned reduced = 0;
+    for (unsigned a = 0; a < axes; ++a) reduced += axis[a].is_kept ? 0 : 1;
+    return reduced == 1 && group_axis == no_axis;
+  }
+
   /// The lane of index i along the lane axis is i / run() mod lanes. If the lane axis has groups,
   /// it is j mod lanes for the j-th index of a group.
   constexpr std::uint64_t run() const;
 };
+
+inline constexpr std::uint64_t wide_row = 4;
 
 /// Neighbouring elements of a row that belong to one lane, so that a thread reads 16 bytes of f32.
 inline constexpr std::uint64_t row_run = 4;
@@ -111,13 +121,19 @@ struct AccumulateArgs {
   std::uint64_t unit_cells;
   CellRange cells;  ///< other cells are left out
   Choice choice;
-  /// Whether each task is one block, there is one reduced axis, and there are no groups.
-  bool has_one_block = false;
+  bool has_one_block = false;  ///< each task
+  /// Whether rows of each task, along the innermost axis, begin at multiples of wide_row elements
+  /// of the batch, and have a multiple of them.
+  bool has_wide_rows = false;
   bool is_whole = false;
-  /// Powers of two. More than 1 only on a GPU and with one block: lanes if they have runs; units if
-  /// there is one lane, units have the same cells, and each has one task, in their order.
+  /// Powers of two. More than 1 only on a GPU, if each task has one block of one column: lanes if
+  /// they have runs; units if there is one lane, units have the same cells, and each has one task.
   std::uint64_t joined_lanes = 1, joined_units = 1;
+  /// Whether each cell has one accumulator, if units are whole. It is then number
+  /// cell - cells.first.
+  bool writes_cells = false;
 };
+inline constexpr std::uint64_t max_joined_lanes = 32, max_joined_units = 8;
 
 /// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
 /// `extents` has the number of indices of each axis.

@@ -19,7 +19,8 @@ template <class T, Set S, bool Skips>
 class ThreadAccumulator {
  public:
   /// An item that does not count is neither read nor written.
-  __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const Item& item,
+  template <class AnyItem>
+  __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const AnyItem& item,
                                bool counts = true)
       : args_(&args), marker_(static_cast<T>(args.choice.marker)) {
     if (!counts) return;
@@ -27,7 +28,9 @@ class ThreadAccumulator {
     const std::uint64_t lanes = layout.lanes / args.joined_lanes;
     const std::uint64_t line =
         (task.unit * layout.groups + item.group) * lanes + item.lane / args.joined_lanes;
-    first_ = args.accumulators.words + line * args.unit_cells + (item.cell - task.first_cell);
+    first_ = args.accumulators.words +
+             (args.writes_cells ? item.cell - args.cells.first
+                                : line * args.unit_cells + (item.cell - task.first_cell));
     if (!args.is_whole) sums_ = Accumulator<T, S>::load(first_, args.accumulators.values);
   }
   /// The accumulator, or if units are whole, its moments.
@@ -35,7 +38,10 @@ class ThreadAccumulator {
     if (args_->is_whole) return store(sums_.moments());
     sums_.store(first_, args_->accumulators.values);
   }
-  __device__ void store(const Moments<T, S>& m) { m.store(first_, args_->accumulators.values); }
+  /// Stores moments, those of the cell that is `cells` further.
+  __device__ void store(const Moments<T, S>& m, unsigned cells = 0) {
+    m.store(first_ + cells, args_->accumulators.values);
+  }
   __device__ Moments<T, S> moments() const { return sums_.moments(); }
 
   __device__ void add(T x, std::uint64_t value, std::uint64_t weight) {
@@ -112,26 +118,26 @@ __device__ void load_run(const T* from, T* to) {
 /// Adds the runs of a lane in a row, in order. If their addresses allow it, a thread reads each of
 /// them as 16 bytes or more.
 template <class T, class Sums>
-__device__ void add_runs(const T* elements, const Walk& walk, const Layout& layout,
+__device__ void add_runs(const T* elements, const Column& column, const Layout& layout,
                          std::uint64_t lane, Sums& sums) {
   constexpr unsigned runs_at_once = flight<T> / row_run;
-  const std::uint64_t end = walk.inner_first + walk.inner_count;
+  const std::uint64_t end = column.inner_first + column.inner_count;
   const Steps runs =
-      every(walk.inner_first / row_run, (end + row_run - 1) / row_run, layout.lanes, lane);
+      every(column.inner_first / row_run, (end + row_run - 1) / row_run, layout.lanes, lane);
   const auto add_part = [&](std::uint64_t run) {
     const std::uint64_t from = run * row_run;
-    const std::uint64_t first = from < walk.inner_first ? walk.inner_first : from;
+    const std::uint64_t first = from < column.inner_first ? column.inner_first : from;
     const std::uint64_t last = end - from < row_run ? end : from + row_run;
     for (std::uint64_t i = first; i < last; ++i) {
-      const Place at = walk.at(i);
+      const Place at = column.at(i);
       sums.add(__ldg(elements + at.element), at.value, at.weight);
     }
   };
   std::uint64_t r = 0, whole = runs.count;
-  if (whole > 0 && runs.first * row_run < walk.inner_first) add_part(runs[r++]);
+  if (whole > 0 && runs.first * row_run < column.inner_first) add_part(runs[r++]);
   if (whole > r && runs[whole - 1] * row_run + row_run > end) --whole;
-  const T* x = elements + walk.place.element + (runs[r] * row_run - walk.inner_first);
-  Place place = walk.at(runs[r] * row_run);
+  const T* x = elements + column.place.element + (runs[r] * row_run - column.inner_first);
+  Place place = column.at(runs[r] * row_run);
   const std::uint64_t step = runs.step * row_run;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(x) % alignof(RunWord<T>) == 0;
   for (; r < whole; r += runs_at_once) {
@@ -149,9 +155,9 @@ __device__ void add_runs(const T* elements, const Walk& walk, const Layout& layo
       }
     }
     sums.add(value, (whole - r) * row_run, [&](unsigned i) {
-      return place.plus(walk.inner_step, i / row_run * step + i % row_run);
+      return place.plus(column.inner_step, i / row_run * step + i % row_run);
     });
-    place = place.plus(walk.inner_step, runs_at_once * step);
+    place = place.plus(column.inner_step, runs_at_once * step);
   }
   if (whole < runs.count) add_part(runs[whole]);
 }

@@ -46,13 +46,11 @@ class CellLaunches {
                const cells::Layout& layout, const cells::Choice& choice, std::uint64_t slots,
                std::uint64_t depth)
       : schedule_(schedule), layout_(layout), choice_(choice), slots_(slots) {
-    has_one_column_ = layout.group_axis == cells::no_axis &&
-                      std::count_if(layout.axis, layout.axis + layout.axes,
-                                    [](const cells::Axis& axis) { return !axis.is_kept; }) == 1;
-    const bool joins = has_one_column_ && schedule.is_whole() && schedule.has_one_block_each() &&
+    const bool joins = layout.has_one_column() && schedule.is_whole() && schedule.has_one_block() &&
                        device.info().backend == "cuda";
-    if (joins && layout.run() > 1) joined_lanes_ = std::min<std::uint64_t>(layout.lanes, 32);
-    if (joins && layout.lanes == 1 && !layout.by_rows) max_joined_units_ = 8;
+    if (joins && layout.run() > 1) joined_lanes_ = std::min(layout.lanes, cells::max_joined_lanes);
+    if (joins && layout.lanes == 1 && !layout.by_rows) max_joined_units_ = cells::max_joined_units;
+    writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
     blocks_ = uploaded(device, stream, schedule.tasks().blocks);
     tasks_ = uploaded(device, stream, schedule.tasks().tasks);
     std::vector<cells::Node> places;
@@ -77,7 +75,7 @@ class CellLaunches {
   void enqueue(device::Stream& stream, std::uint64_t batch, const T* elements) {
     for (const CellSchedule::Round& round : schedule_.rounds(batch)) {
       accumulate(stream, round, elements);
-      if (round.ended.count > 0) end_units(stream, round);
+      if (round.ended.count > 0 && !writes_cells_) end_units(stream, round);
     }
   }
   /// The moments of the nodes, from left to right, for the cells of the schedule.
@@ -91,6 +89,22 @@ class CellLaunches {
     return std::min(max_joined_units_, std::uint64_t{1} << round.level);
   }
 
+  /// Whether all units form one node, and each of its cells is in one unit, or in units that a
+  /// block of threads joins. The node then needs no fold.
+  bool makes_each_cell_once() const {
+    if (schedule_.nodes().size() != 1) return false;
+    if (schedule_.units() == 1) return true;
+    const CellSchedule::Round& first = schedule_.rounds(0).front();
+    if (first.ended.count == schedule_.units() && joined_units(first) == schedule_.units()) {
+      return true;
+    }
+    const std::vector<cells::CellRange>& cells = schedule_.unit_cells();
+    for (std::size_t u = 1; u < cells.size(); ++u) {
+      if (cells[u].first != cells[u - 1].first + cells[u - 1].count) return false;
+    }
+    return true;
+  }
+
   void accumulate(device::Stream& stream, const CellSchedule::Round& round, const T* elements) {
     if (round.tasks.count == 0) return;
     stream.launch(cells::Kernels<T>::accumulate(),
@@ -100,14 +114,16 @@ class CellLaunches {
                    .task_count = round.tasks.count,
                    .max_items = round.tasks.max_items,
                    .layout = layout_,
-                   .accumulators = accumulators_,
+                   .accumulators = writes_cells_ ? nodes_ : accumulators_,
                    .unit_cells = schedule_.max_unit_cells(),
                    .cells = schedule_.cells(),
                    .choice = choice_,
-                   .has_one_block = has_one_column_ && round.has_one_block_each,
+                   .has_one_block = round.tasks.has_one_block,
+                   .has_wide_rows = round.tasks.has_wide_rows,
                    .is_whole = schedule_.is_whole(),
                    .joined_lanes = joined_lanes_,
-                   .joined_units = joined_units(round)});
+                   .joined_units = joined_units(round),
+                   .writes_cells = writes_cells_});
   }
 
   void end_units(device::Stream& stream, const CellSchedule::Round& round) {
@@ -166,8 +182,8 @@ class CellLaunches {
   const cells::Layout& layout_;
   const cells::Choice choice_;
   const std::uint64_t slots_;
-  bool has_one_column_;  // of a block, for each item
   std::uint64_t joined_lanes_ = 1, max_joined_units_ = 1;
+  bool writes_cells_ = false;
   device::Buffer<std::uint64_t> blocks_, tasks_, unit_slots_;
   device::Buffer<cells::Node> unit_places_;
   device::Buffer<cells::CellRange> unit_cells_;

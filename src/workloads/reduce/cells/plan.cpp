@@ -22,7 +22,7 @@ constexpr std::uint64_t values_of_lane = 32, min_row_lanes = 8;
 constexpr std::uint64_t max_units = 64, min_units = 8;
 constexpr std::uint64_t max_cells_of_units = std::uint64_t{1} << 23;
 /// Joining the units of a cell takes little time beside adding this number of values to each.
-constexpr std::uint64_t values_of_unit = 64;
+constexpr std::uint64_t values_of_unit = 256;
 /// Larger data have more units, for more ranks.
 constexpr std::uint64_t max_unit_elements = std::uint64_t{1} << 30;
 constexpr std::uint64_t min_unit_elements = std::uint64_t{1} << 16;
@@ -182,7 +182,8 @@ void CellPlan::choose_lanes() {
     longest = lanes;
     layout_.lane_axis = a;
   }
-  std::uint64_t wanted = ceil_div(enough_accumulators, cells_of_batch() * layout_.groups);
+  const std::uint64_t outputs_of_batch = cells_of_batch() * layout_.groups;
+  std::uint64_t wanted = enough_accumulators / std::max<std::uint64_t>(outputs_of_batch, 1);
   const std::uint64_t of_row = layout_.by_rows ? extent(innermost) / values_of_lane : 0;
   if (of_row >= std::max(wanted, min_row_lanes)) {
     layout_.lane_axis = innermost;
@@ -356,6 +357,11 @@ void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t f
   tasks.tasks.insert(tasks.tasks.end(), hull.low.begin(), hull.low.end());
   tasks.tasks.insert(tasks.tasks.end(), counts.begin(), counts.end());
   ++span.count;
+  const AxisBlock& first = *hull.blocks.front();
+  span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
+  span.has_wide_rows = span.has_wide_rows && hull.blocks.size() == 1 &&
+                       first.first_element % cells::wide_row == 0 &&
+                       first.count.back() % cells::wide_row == 0;
   span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
 }
 

@@ -5,7 +5,6 @@
 
 #include "core/error.hpp"
 #include "kernels/cells/tree.hpp"
-#include "kernels/cells/walk.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -74,6 +73,7 @@ void CellSchedule::append(Range batch) {
     const bool last_has_ended = at == plan_.unit(unit - 1).end();
     const std::uint64_t ended = unit - first - (last_has_ended ? 0 : 1);
     end_units({first, ended}, round);
+    has_one_block_ = has_one_block_ && round.tasks.has_one_block;
     rounds.push_back(std::move(round));
   }
 }
@@ -89,8 +89,6 @@ void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t bat
   std::uint64_t items = 0;
   for (std::size_t end = words + each; end <= tasks_.tasks.size(); end += each) {
     items += cells::item_count(layout, tasks_.tasks.data() + end - layout.axes);
-    const cells::Task task(tasks_.tasks.data() + end - each, layout.axes);
-    if (task.end_block > task.first_block + 1) round.has_one_block_each = false;
   }
   is_whole_ = is_whole_ && part == plan_.unit(unit) && pass_.count == plan_.cells() &&
               layout.group_axis == cells::no_axis && items == own.count * layout.lanes;

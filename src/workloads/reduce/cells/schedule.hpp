@@ -1,10 +1,8 @@
 // The launches of one pass over a rank's shard, for a range of cells: arithmetic without devices.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <vector>
 
 #include "core/shard.hpp"
@@ -37,8 +35,7 @@ class CellSchedule {
     /// The units are whole subtrees of 2^level units, all with the same cells, whose slots follow
     /// one another.
     unsigned level = 0;
-    bool has_one_task_each = true;   ///< of the units
-    bool has_one_block_each = true;  ///< as AccumulateArgs::has_one_block
+    bool has_one_task_each = true;  ///< of the units
   };
 
   /// For the cells `pass` of a shard of whole units.
@@ -59,11 +56,8 @@ class CellSchedule {
   /// Whether the tasks of each round have all elements of their units, in all cells, so that
   /// AccumulateArgs::is_whole may be set.
   bool is_whole() const { return is_whole_; }
-  /// Whether all rounds have tasks of one block.
-  bool has_one_block_each() const {
-    const auto rounds = std::views::join(batches_);
-    return std::ranges::all_of(rounds, &Round::has_one_block_each);
-  }
+  /// Whether every task has one block.
+  bool has_one_block() const { return has_one_block_; }
   /// The nodes after the last batch.
   const std::vector<cells::FoldNode>& nodes() const { return stack_; }
 
@@ -80,7 +74,7 @@ class CellSchedule {
   CellTasks tasks_;
   std::vector<std::vector<Round>> batches_;
   std::vector<cells::FoldNode> stack_;
-  bool is_whole_ = true;
+  bool is_whole_ = true, has_one_block_ = true;
 };
 
 /// Numbers that are in both ranges.

@@ -72,7 +72,8 @@ class ShardCells {
                     .accumulators = sample_accumulators_,
                     .unit_cells = samples_.max_cells,
                     .cells = schedule_.cells(),
-                    .choice = choice_});
+                    .choice = choice_,
+                    .has_one_block = sampled.has_one_block});
   }
 
   /// Enqueues the joins of the samples after the last batch.
