@@ -21,7 +21,9 @@ class Tile {
     const Layout& layout = args.layout;
     const std::uint64_t line =
         (task.unit * layout.groups + item_.group) * layout.lanes + item_.lane;
-    number_ = line * args.unit_cells + item_.cell - task.first_cell;
+    number_ = args.writes_cells ? item_.cell - args.cells.first
+                                : line * args.unit_cells + item_.cell - task.first_cell;
+    if (args.is_whole) return;
     for (std::uint64_t i = 0; i < count_; ++i) {
       values_[i] = Accumulator<T, S>::load(args_.accumulators.words + number_ + i * pitch(),
                                            args_.accumulators.values);
@@ -29,7 +31,12 @@ class Tile {
   }
   void store() {
     for (std::uint64_t i = 0; i < count_; ++i) {
-      values_[i].store(args_.accumulators.words + number_ + i * pitch(), args_.accumulators.values);
+      std::uint64_t* const to = args_.accumulators.words + number_ + i * pitch();
+      if (args_.is_whole) {
+        values_[i].moments().store(to, args_.accumulators.values);
+      } else {
+        values_[i].store(to, args_.accumulators.values);
+      }
     }
   }
 
@@ -145,12 +152,12 @@ void accumulate_host(const AccumulateArgs<T>& args, unsigned part, unsigned part
 }
 
 template <class T>
-void join_lanes_host(const JoinLanesArgs<T>& args, unsigned part, unsigned parts) {
+void join_host(const JoinArgs<T>& args, unsigned part, unsigned parts) {
   with_set(args.set, [&](auto set) {
     const Rows mine = rows_of(args.units * args.groups * args.unit_cells, part, parts);
     for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
-      const LanePlace place(args, i);
-      join_lanes<T, set()>(args.accumulators, place.accumulator, args.unit_cells, args.lanes)
+      const JoinPlace place(args, i);
+      join_parts<T, set()>(args, place.first_part, args.parts)
           .store(args.moments.words + place.moments, args.moments.values);
     }
   });
@@ -189,8 +196,8 @@ Kernel<AccumulateArgs<T>> Kernels<T>::accumulate() {
   return {"cells_accumulate", accumulate_host<T>, with_cuda<cuda::Launchers<T>::accumulate>()};
 }
 template <class T>
-Kernel<JoinLanesArgs<T>> Kernels<T>::join_lanes() {
-  return {"cells_join_lanes", join_lanes_host<T>, with_cuda<cuda::Launchers<T>::join_lanes>()};
+Kernel<JoinArgs<T>> Kernels<T>::join() {
+  return {"cells_join", join_host<T>, with_cuda<cuda::Launchers<T>::join>()};
 }
 template <class T>
 Kernel<ClearArgs<T>> Kernels<T>::clear() {

@@ -1,104 +1,24 @@
 // Accumulation on a GPU: a thread per accumulator.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cells/block.cuh"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/dispatch.hpp"
-#include "kernels/cells/tree.hpp"
+#include "kernels/cells/sums.cuh"
 #include "kernels/cells/walk.hpp"
 
 namespace shardstream::cells::cuda {
 
 inline constexpr unsigned threads = 128, warp = 32;
-/// Elements that a thread loads before it adds them.
-template <class T>
-inline constexpr unsigned flight = sizeof(T) == 8 ? 8 : 16;
-
-/// The accumulator of an item while its thread adds to it.
-template <class T, Set S, bool Skips>
-class ThreadAccumulator {
- public:
-  /// An item that does not count is neither read nor written.
-  __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const Item& item,
-                               bool counts = true)
-      : args_(&args), marker_(static_cast<T>(args.choice.marker)) {
-    if (!counts) return;
-    const Layout& layout = args.layout;
-    const std::uint64_t line = (task.unit * layout.groups + item.group) * layout.lanes + item.lane;
-    first_ = args.accumulators.words + line * args.unit_cells + (item.cell - task.first_cell);
-    sums_ = Accumulator<T, S>::load(first_, args.accumulators.values);
-  }
-  __device__ void store() { sums_.store(first_, args_->accumulators.values); }
-
-  __device__ void add(T x, std::uint64_t value, std::uint64_t weight) {
-    if (Skips && is_skipped(x, args_->choice.skip, marker_)) return;
-    double w = 0;
-    if constexpr (is_weighted(S)) w = __ldg(args_->layout.weights + weight);
-    sums_.add(x, static_cast<std::int64_t>(value), w);
-  }
-
- private:
-  const AccumulateArgs<T>* args_;
-  T marker_;
-  std::uint64_t* first_;
-  Accumulator<T, S> sums_;
-};
-
-/// Adds the elements at `place` and `count` - 1 further steps, in order.
-template <class T, class Sums>
-__device__ void add_strided(const T* elements, Place place, const Place& step, std::uint64_t count,
-                            Sums& sums) {
-  const T* x = elements + place.element;
-  std::uint64_t i = 0;
-  for (; i + flight<T> <= count; i += flight<T>) {
-    T value[flight<T>];
-#pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) value[f] = __ldg(x + f * step.element);
-#pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) {
-      sums.add(value[f], place.value, place.weight);
-      place.value += step.value;
-      place.weight += step.weight;
-    }
-    x += flight<T> * step.element;
-  }
-  for (; i < count; ++i) {
-    sums.add(__ldg(x), place.value, place.weight);
-    place.value += step.value;
-    place.weight += step.weight;
-    x += step.element;
-  }
-}
-
-/// Adds the elements at the listed steps, in order.
-template <class T, class Sums>
-__device__ void add_listed(const T* elements, const Walk& walk, const Steps& steps, Sums& sums) {
-  std::uint64_t i = 0;
-  for (; i + flight<T> <= steps.count; i += flight<T>) {
-    T value[flight<T>];
-    std::uint64_t index[flight<T>];
-#pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) index[f] = steps[i + f];
-#pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) value[f] = __ldg(elements + walk.at(index[f]).element);
-#pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) {
-      const Place place = walk.at(index[f]);
-      sums.add(value[f], place.value, place.weight);
-    }
-  }
-  for (; i < steps.count; ++i) {
-    const Place place = walk.at(steps[i]);
-    sums.add(__ldg(elements + place.element), place.value, place.weight);
-  }
-}
 
 /// One thread per item. Neighbouring threads read neighbouring elements if the innermost axis is
 /// kept, or has lanes.
 template <class T, Set S, bool Skips>
-__global__ void __launch_bounds__(threads, 3)
+__global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
     accumulate_items(const __grid_constant__ AccumulateArgs<T> args) {
   const Layout& layout = args.layout;
   for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
@@ -112,6 +32,12 @@ __global__ void __launch_bounds__(threads, 3)
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
       Walk walk;
       if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item)) continue;
+      if (layout.run() > 1) {
+        do {
+          add_runs(args.elements, walk, layout, item.lane, sums);
+        } while (walk.next());
+        continue;
+      }
       const Steps steps =
           steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count);
       if (steps.count == 0) continue;
@@ -268,7 +194,7 @@ __device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Walk
   }
 }
 
-/// One thread per item, if the innermost axis is reduced.
+/// One thread per item, if the innermost axis is reduced and has no lanes.
 template <class T, Set S, bool Skips>
 __global__ void __launch_bounds__(threads, 3)
     accumulate_rows(const __grid_constant__ AccumulateArgs<T> args) {
@@ -276,7 +202,6 @@ __global__ void __launch_bounds__(threads, 3)
   WarpRows<T>& rows = rows_of_warps[threadIdx.x / warp];
   const Layout& layout = args.layout;
   const unsigned lane = threadIdx.x % warp;
-  const bool has_lanes = layout.run() > 1;
   for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
     const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
     const std::uint64_t items = item_count(layout, task.extent.counts());
@@ -291,17 +216,16 @@ __global__ void __launch_bounds__(threads, 3)
       bool more = walk.begin(layout, args.blocks + b * block_words(layout.axes), item) && counts;
       const std::uint64_t last = walk.inner_first + walk.inner_count;
       while (__any_sync(0xffffffffu, more)) {
-        const Steps runs = !more ? Steps{}
-                                 : every(walk.inner_first / row_run, (last + row_run - 1) / row_run,
-                                         has_lanes ? layout.lanes : 1, has_lanes ? item.lane : 0);
+        const Steps runs =
+            !more ? Steps{} : every(walk.inner_first / warp, (last + warp - 1) / warp, 1, 0);
         for (std::uint64_t r = 0; __any_sync(0xffffffffu, r < runs.count); ++r) {
-          const std::uint64_t from = runs[r] * row_run;
+          const std::uint64_t from = runs[r] * warp;
           RowPart part{0, 0, 0};
           if (r < runs.count) {
             part.element = walk.place.element + (from - walk.inner_first) * walk.inner_step.element;
             part.begin =
                 static_cast<unsigned>(from < walk.inner_first ? walk.inner_first - from : 0);
-            part.end = static_cast<unsigned>(last - from < row_run ? last - from : row_run);
+            part.end = static_cast<unsigned>(last - from < warp ? last - from : warp);
           }
           rows.copy(args.elements, part);
           add_row(rows, part, walk, from, sums);
@@ -318,13 +242,30 @@ template <class T>
 void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   if (args.task_count == 0 || args.max_items == 0) return;
   constexpr std::uint64_t max_y = 65535;
-  const dim3 grid(static_cast<unsigned>((args.max_items + threads - 1) / threads),
-                  static_cast<unsigned>(args.task_count < max_y ? args.task_count : max_y));
+  const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
+  const bool by_block = args.has_one_block && args.layout.has_one_column() && !by_rows;
+  // Neighbouring columns have one lane and neighbouring cells.
+  const bool is_wide = std::floating_point<T> && by_block && !has_runs && args.has_wide_rows &&
+                       args.is_whole && args.layout.axis[args.layout.axes - 1].is_kept &&
+                       args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
+                       reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
+  const std::uint64_t columns = is_wide ? wide_columns<T> : 1;
+  const std::uint64_t width = (by_block ? block_threads / args.joined_units : threads) * columns;
+  const std::uint64_t tasks = args.task_count / args.joined_units;
+  const dim3 grid(static_cast<unsigned>((args.max_items + width - 1) / width),
+                  static_cast<unsigned>(tasks < max_y ? tasks : max_y));
   const auto launch = [&](auto set, auto skips) {
+    if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
+      if (is_wide) return accumulate_wide<T, set()><<<grid, block_threads, 0, stream>>>(args);
+    }
     if (args.layout.group_axis != no_axis && !args.layout.has_lanes_of_groups()) {
       accumulate_groups<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
-    } else if (args.layout.by_rows) {
+    } else if (by_rows) {
       accumulate_rows<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+    } else if (by_block && has_runs) {
+      accumulate_block<T, set(), skips(), true><<<grid, block_threads, 0, stream>>>(args);
+    } else if (by_block) {
+      accumulate_block<T, set(), skips(), false><<<grid, block_threads, 0, stream>>>(args);
     } else {
       accumulate_items<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
     }

@@ -31,8 +31,7 @@ struct Layout {
   Axis axis[max_axes] = {};
   unsigned lane_axis = no_axis;  ///< a reduced axis, if there are several lanes
   std::uint64_t lanes = 1;       ///< a power of two
-  /// Whether the innermost axis is reduced and long, and has no groups. Threads of a GPU then read
-  /// it through shared memory, row_run elements of 32 cells or lanes at a time.
+  /// Whether the innermost axis is reduced and long, and has no groups.
   bool by_rows = false;
   unsigned group_axis = no_axis;  ///< a reduced axis, if there are groups
   std::uint64_t groups = 1;
@@ -49,13 +48,23 @@ struct Layout {
     return group_axis != no_axis && lane_axis == group_axis;
   }
 
+  /// Whether the elements of a block that belong to one accumulator have one index along every axis
+  /// but one.
+  constexpr bool has_one_column() const {
+    unsigned reduced = 0;
+    for (unsigned a = 0; a < axes; ++a) reduced += axis[a].is_kept ? 0 : 1;
+    return reduced == 1 && group_axis == no_axis;
+  }
+
   /// The lane of index i along the lane axis is i / run() mod lanes. If the lane axis has groups,
   /// it is j mod lanes for the j-th index of a group.
   constexpr std::uint64_t run() const;
 };
 
-/// Elements of a row that belong to one lane.
-inline constexpr std::uint64_t row_run = 32;
+inline constexpr std::uint64_t wide_row = 4;
+
+/// Neighbouring elements of a row that belong to one lane, so that a thread reads 16 bytes of f32.
+inline constexpr std::uint64_t row_run = 4;
 
 constexpr std::uint64_t Layout::run() const {
   return by_rows && lane_axis == axes - 1 ? row_run : 1;
@@ -96,6 +105,11 @@ struct Choice {
 /// Adds the values of a batch to their accumulators. All pointers are to device memory. The
 /// accumulator of a cell is number ((unit * groups + group) * lanes + lane) * unit_cells + cell -
 /// first cell of the unit.
+///
+/// If `is_whole`, the tasks have all elements of their units, so that accumulators need not be read
+/// or cleared: the kernel writes Moments. It may join neighbouring lanes or units; then the moments
+/// of 2^n of them have the place of the first one, and those of lanes are number
+/// ((unit * groups + group) * lanes / joined_lanes + lane / joined_lanes) * unit_cells + ...
 template <class T>
 struct AccumulateArgs {
   const T* elements;
@@ -107,7 +121,19 @@ struct AccumulateArgs {
   std::uint64_t unit_cells;
   CellRange cells;  ///< other cells are left out
   Choice choice;
+  bool has_one_block = false;  ///< each task
+  /// Whether rows of each task, along the innermost axis, begin at multiples of wide_row elements
+  /// of the batch, and have a multiple of them.
+  bool has_wide_rows = false;
+  bool is_whole = false;
+  /// Powers of two. More than 1 only on a GPU, if each task has one block of one column: lanes if
+  /// they have runs; units if there is one lane, units have the same cells, and each has one task.
+  std::uint64_t joined_lanes = 1, joined_units = 1;
+  /// Whether each cell has one accumulator, if units are whole. It is then number
+  /// cell - cells.first.
+  bool writes_cells = false;
 };
+inline constexpr std::uint64_t max_joined_lanes = 32, max_joined_units = 8;
 
 /// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
 /// `extents` has the number of indices of each axis.
@@ -119,13 +145,19 @@ constexpr std::uint64_t item_count(const Layout& layout, const std::uint64_t* ex
   return items;
 }
 
-/// Turns the accumulators of `units` units into moments, joins the lanes, and clears the
-/// accumulators. The moments of a cell are number (unit * groups + group) * unit_cells + cell.
+/// Joins the lanes of a unit, or units, as a binary tree. The parts of a cell are `parts`
+/// accumulators, which are cleared, or moments, a power of two. The first one is number
+/// (unit * groups + group) * unit_parts * unit_cells + cell, and the others follow with steps of
+/// `step`. The result is number (unit * groups + group) * unit_cells + cell of `moments`, which may
+/// be the same memory if unit_parts is 1.
 template <class T>
-struct JoinLanesArgs {
-  States accumulators, moments;
-  std::uint64_t first_unit, units, unit_slots;  ///< unit u is at number u mod unit_slots
-  std::uint64_t groups, lanes, unit_cells;
+struct JoinArgs {
+  States from, moments;
+  bool takes_accumulators;
+  /// For `units` units that are unit_step apart. Unit u is at number u mod unit_slots.
+  std::uint64_t first_unit, units, unit_step, unit_slots;
+  std::uint64_t groups, unit_cells, unit_parts;
+  std::uint64_t parts, step;
   Set set;
 };
 
@@ -178,6 +210,9 @@ struct FoldArgs {
   const Node* item_places;
   const CellRange* item_ranges;
   const std::uint64_t* item_slots;
+  /// Items that are joined already: item i stands for 2^joined_level of them, the others of which
+  /// are left out.
+  std::uint64_t joined_level = 0;
   bool takes_accumulators;
   /// Whether all nodes are then joined into roots. The root of an output has its number.
   bool to_root;
@@ -204,7 +239,7 @@ struct PackArgs {
 template <class T>
 struct Kernels {
   static Kernel<AccumulateArgs<T>> accumulate();
-  static Kernel<JoinLanesArgs<T>> join_lanes();
+  static Kernel<JoinArgs<T>> join();
   static Kernel<ClearArgs<T>> clear();
   static Kernel<FoldArgs<T>> fold();
   static Kernel<PackArgs<T>> pack();
@@ -215,7 +250,7 @@ namespace cuda {
 template <class T>
 struct Launchers {
   static void accumulate(const AccumulateArgs<T>& args, CudaStream stream);
-  static void join_lanes(const JoinLanesArgs<T>& args, CudaStream stream);
+  static void join(const JoinArgs<T>& args, CudaStream stream);
   static void clear(const ClearArgs<T>& args, CudaStream stream);
   static void fold(const FoldArgs<T>& args, CudaStream stream);
   static void pack(const PackArgs<T>& args, CudaStream stream);

@@ -273,10 +273,17 @@ struct Accumulator {
 
   /// Adds a value. `index` and `w` are used only by sets that have them.
   constexpr void add(T x, std::int64_t index, double w) {
+    begin(x, 1);
+    add_begun(x, index, w);
+  }
+  /// Counts `values` values, the first of which is `x`. They are to be added with add_begun().
+  constexpr void begin(T x, std::int64_t values) {
     if constexpr (has_squares(S)) {
       if (count == 0) shift = x;
     }
-    ++count;
+    count += values;
+  }
+  constexpr void add_begun(T x, std::int64_t index, double w) {
     if constexpr (has_extremes(S)) {
       range.template add<has_indices(S)>(reduce::order_key(x), index);
     }

@@ -7,17 +7,16 @@
 
 namespace shardstream::cells {
 
-/// The places of a cell's lanes and moments, for number `i` of args.units x groups x unit_cells.
-struct LanePlace {
-  std::uint64_t accumulator;  ///< of lane 0; the others follow with steps of unit_cells
-  std::uint64_t moments;
+/// The places of a cell's parts and moments, for number `i` of args.units x groups x unit_cells.
+struct JoinPlace {
+  std::uint64_t first_part, moments;
 
   template <class T>
-  constexpr LanePlace(const JoinLanesArgs<T>& args, std::uint64_t i) {
+  constexpr JoinPlace(const JoinArgs<T>& args, std::uint64_t i) {
     const std::uint64_t cell = i % args.unit_cells, line = i / args.unit_cells;
-    const std::uint64_t group = line % args.groups, unit = args.first_unit + line / args.groups;
-    const std::uint64_t slot = unit % args.unit_slots * args.groups + group;
-    accumulator = slot * args.lanes * args.unit_cells + cell;
+    const std::uint64_t unit = args.first_unit + line / args.groups * args.unit_step;
+    const std::uint64_t slot = unit % args.unit_slots * args.groups + line % args.groups;
+    first_part = slot * args.unit_parts * args.unit_cells + cell;
     moments = slot * args.unit_cells + cell;
   }
 };
@@ -31,20 +30,26 @@ constexpr Moments<T, S> take(const States& accumulators, std::uint64_t number) {
   return m;
 }
 
-/// The binary tree over 2^n lanes of a cell, which are neighbours at `first` and those after it.
-/// Nodes that wait for their siblings replace the accumulators of their last lanes.
+/// The binary tree over `parts` parts of a cell, a power of two, from `first` on. Nodes that wait
+/// for their siblings replace their last parts.
 template <class T, Set S>
-constexpr Moments<T, S> join_lanes(const States& accumulators, std::uint64_t first,
-                                   std::uint64_t step, std::uint64_t lanes) {
+constexpr Moments<T, S> join_parts(const JoinArgs<T>& args, std::uint64_t first,
+                                   std::uint64_t parts) {
   using M = Moments<T, S>;
-  M m = take<T, S>(accumulators, first);
-  for (std::uint64_t lane = 1; lane < lanes; ++lane) {
-    m.store(accumulators.words + first + (lane - 1) * step, accumulators.values);
-    m = take<T, S>(accumulators, first + lane * step);
-    for (std::uint64_t n = lane, width = 1; n % 2 == 1; n /= 2, width *= 2) {
-      const std::uint64_t at = first + (lane - width) * step;
-      m = join(M::load(accumulators.words + at, accumulators.values), m);
-      Accumulator<T, S>{}.store(accumulators.words + at, accumulators.values);
+  const States& from = args.from;
+  const auto part = [&](std::uint64_t n) {
+    const std::uint64_t number = first + n * args.step;
+    return args.takes_accumulators ? take<T, S>(from, number)
+                                   : M::load(from.words + number, from.values);
+  };
+  M m = part(0);
+  for (std::uint64_t n = 1; n < parts; ++n) {
+    m.store(from.words + first + (n - 1) * args.step, from.values);
+    m = part(n);
+    for (std::uint64_t left = n, width = 1; left % 2 == 1; left /= 2, width *= 2) {
+      const std::uint64_t at = first + (n - width) * args.step;
+      m = join(M::load(from.words + at, from.values), m);
+      if (args.takes_accumulators) Accumulator<T, S>{}.store(from.words + at, from.values);
     }
   }
   return m;
@@ -80,8 +85,11 @@ constexpr void fold_output(const FoldArgs<T>& args, std::uint64_t i) {
     --depth;
     return is_in(stack[depth].cells, cell) ? join(M::load(node(depth), args.nodes.values), m) : m;
   };
-  for (std::uint64_t item = args.first_item; item < args.first_item + args.item_count; ++item) {
+  const std::uint64_t step = std::uint64_t{1} << args.joined_level;
+  for (std::uint64_t n = 0; n < args.item_count; n += step) {
+    const std::uint64_t item = args.first_item + n;
     FoldNode top{args.item_places[item], args.item_ranges[item]};
+    top.place.level += args.joined_level;
     M m;
     if (is_in(top.cells, cell)) {
       const std::uint64_t line = args.item_slots[item] * args.groups + group;

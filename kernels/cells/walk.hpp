@@ -118,9 +118,59 @@ struct Place {
   }
 };
 
+/// Elements of a block along one reduced axis.
+struct Column {
+  Place place;                                     ///< of index 0; its element: of inner_first
+  std::uint64_t inner_first = 0, inner_count = 0;  ///< of the block
+  Place inner_step;
+
+  /// The place of an index.
+  constexpr Place at(std::uint64_t index) const {
+    return {place.element + (index - inner_first) * inner_step.element,
+            place.value + index * inner_step.value, place.weight + index * inner_step.weight};
+  }
+};
+
+/// An item of a task with one block, if there is one reduced axis and no groups: the same as Item
+/// and Walk, with fewer registers.
+struct ColumnItem {
+  std::uint64_t lane = 0, group = 0, cell = 0;
+  bool is_in_block = true;  ///< otherwise there is no column
+  Column column;
+
+  constexpr ColumnItem(const Layout& layout, const Task& task, const std::uint64_t* block,
+                       std::uint64_t number) {
+    const Extent extent(block + 1, layout.axes);
+    column.place.element = block[0];
+    std::uint64_t stride = 1;
+    for (unsigned a = layout.axes; a-- > 0;) {
+      const Axis& axis = layout.axis[a];
+      const std::uint64_t first = extent.first(a), count = extent.count(a);
+      if (axis.is_kept) {
+        const std::uint64_t of_task = task.extent.count(a);
+        const std::uint64_t index = task.extent.first(a) + number % of_task;
+        number /= of_task;
+        cell += index * axis.cell_step;
+        is_in_block = is_in_block && index - first < count;
+        column.place.element += (index - first) * stride;
+        column.place.weight += index * axis.weight_step;
+      } else {
+        if (a == layout.lane_axis) {
+          lane = number % layout.lanes;
+          number /= layout.lanes;
+        }
+        column.inner_first = first;
+        column.inner_count = count;
+        column.inner_step = {stride, axis.value_step, axis.weight_step};
+      }
+      stride *= count;
+    }
+  }
+};
+
 /// The elements of a block that belong to an item. The innermost reduced axis is left to the
 /// caller; next() goes through the others in the order of storage.
-class Walk {
+class Walk : public Column {
  public:
   /// Whether the block has the cell, and elements of the lane and the group. Otherwise the object
   /// must not be used.
@@ -172,17 +222,8 @@ class Walk {
     return false;
   }
 
-  std::uint64_t grouped = 0;  ///< the index along the group axis, if it is an outer one
-  Place place;         ///< of index 0 of the innermost reduced axis; its element: of inner_first
-  unsigned innermost;  ///< reduced axis; no_axis if all are kept
-  std::uint64_t inner_first, inner_count;  ///< of the block
-  Place inner_step;
-
-  /// The place of an index along the innermost reduced axis.
-  constexpr Place at(std::uint64_t index) const {
-    return {place.element + (index - inner_first) * inner_step.element,
-            place.value + index * inner_step.value, place.weight + index * inner_step.weight};
-  }
+  std::uint64_t grouped = 0;     ///< the index along the group axis, if it is an outer one
+  unsigned innermost = no_axis;  ///< reduced axis
 
  private:
   struct Outer {

@@ -15,6 +15,7 @@
 #include "kernels/data/generate.hpp"
 #include "support/backend.hpp"
 #include "workloads/reduce/cells/check.hpp"
+#include "workloads/reduce/cells/launches.hpp"
 #include "workloads/reduce/cells/schedule.hpp"
 
 namespace shardstream::workloads {
@@ -162,82 +163,21 @@ class Pass {
     for (std::uint64_t first = 0; first < all.count; first += batch, ++batches) {
       schedule.append(shardstream::intersection(all, {first, batch}));
     }
-    const auto blocks = test::on_device(device, *stream, schedule.tasks().blocks);
-    const auto tasks = test::on_device(device, *stream, schedule.tasks().tasks);
     const auto data = test::on_device(device, *stream, elements_);
     const auto steps = test::on_device(device, *stream, steps_);
     const auto first_step = test::on_device(device, *stream, first_);
     const auto weights = test::on_device(device, *stream, weights_);
-    const auto ranges = test::on_device(device, *stream, schedule.unit_cells());
-    std::vector<cells::Node> unit_places;
-    std::vector<std::uint64_t> unit_slots;
-    for (std::uint64_t u = 0; u < plan_.units(); ++u) {
-      unit_places.push_back({u, 0});
-      unit_slots.push_back(u % slots);
-    }
-    const auto places = test::on_device(device, *stream, unit_places);
-    const auto slot_of = test::on_device(device, *stream, unit_slots);
     const auto group_numbers = test::on_device(device, *stream, groups_);
     layout_.group_of = group_numbers.data();
     layout_.steps = steps.data();
     layout_.first_step = first_step.data();
     layout_.weights = weights.data();
-    const std::uint64_t unit = slots * layout_.groups * schedule.max_unit_cells();
-    const auto states = [&](unsigned width, std::uint64_t values) {
-      return device::Buffer<std::uint64_t>(device, device::Memory::device, width * values);
-    };
-    const auto accumulators = states(cells::moment_words<T>(choice_.set), unit * layout_.lanes);
-    const auto moments = states(words(), unit);
     const std::uint64_t outputs = layout_.groups * own.count;
-    const auto nodes = states(words(), cells::FoldArgs<T>::max_depth * outputs);
-    const cells::States accumulated{accumulators.data(), unit * layout_.lanes};
-    const cells::States joined{moments.data(), unit};
-    const cells::States folded{nodes.data(), cells::FoldArgs<T>::max_depth * outputs};
-    stream->launch(cells::Kernels<T>::clear(), {.accumulators = accumulated, .set = choice_.set});
-    std::vector<cells::Node> stack;
+    CellLaunches<T> launches(device, *stream, schedule, layout_, choice_, slots,
+                             cells::FoldArgs<T>::max_depth);
+    const cells::States folded = launches.nodes();
     for (std::uint64_t b = 0; b < batches; ++b) {
-      for (const CellSchedule::Round& round : schedule.rounds(b)) {
-        stream->launch(cells::Kernels<T>::accumulate(), {.elements = data.data() + b * batch,
-                                                         .blocks = blocks.data(),
-                                                         .tasks = tasks.data() + round.tasks.first,
-                                                         .task_count = round.tasks.count,
-                                                         .max_items = round.tasks.max_items,
-                                                         .layout = layout_,
-                                                         .accumulators = accumulated,
-                                                         .unit_cells = schedule.max_unit_cells(),
-                                                         .cells = own,
-                                                         .choice = choice_});
-        if (round.ended.count == 0) continue;
-        stream->launch(cells::Kernels<T>::join_lanes(), {.accumulators = accumulated,
-                                                         .moments = joined,
-                                                         .first_unit = round.ended.first,
-                                                         .units = round.ended.count,
-                                                         .unit_slots = slots,
-                                                         .groups = layout_.groups,
-                                                         .lanes = layout_.lanes,
-                                                         .unit_cells = schedule.max_unit_cells(),
-                                                         .set = choice_.set});
-        cells::FoldArgs<T> args{.nodes = folded,
-                                .node_cells = own,
-                                .cells = round.cells,
-                                .groups = layout_.groups,
-                                .kept = round.kept,
-                                .depth = round.depth,
-                                .stack = {},
-                                .items = joined,
-                                .first_item = round.ended.first,
-                                .item_count = round.ended.count,
-                                .item_cells = schedule.max_unit_cells(),
-                                .item_places = places.data(),
-                                .item_ranges = ranges.data(),
-                                .item_slots = slot_of.data(),
-                                .takes_accumulators = false,
-                                .to_root = false,
-                                .roots = {},
-                                .set = choice_.set};
-        std::ranges::copy(round.stack, args.stack + round.kept);
-        stream->launch(cells::Kernels<T>::fold(), args);
-      }
+      launches.enqueue(*stream, b, data.data() + b * batch);
     }
     cells::FoldArgs<T> root{};
     root.nodes = folded;
@@ -326,6 +266,7 @@ std::vector<Problem> problems() {
       {{1000, 700}, {1000, 700}, {0}},                   // along the first dimension
       {{700, 1000}, {700, 1000}, {1}},                   // along the last one
       {{3, 200000}, {3, 200000}, {1}},                   // few long rows
+      {{90, 3001}, {90, 3001}, {1}},                     // rows without alignment
       {{200000, 3}, {200000, 3}, {0}},                   // few columns
       {{100000, 5}, {100000, 5}, {1}},                   // short rows
       {{40, 50, 60}, {40, 50, 60}, {1}},                 // in the middle
@@ -366,6 +307,7 @@ void expect_sums(const Problem& problem, cells::Set set, cells::Skip skip) {
   Pass<T> pass(problem, choice, values_of<T>(count, choice));
   const auto device = test::make_backend();
   const std::vector<std::uint64_t> found = pass.run(*device, count, 4, 1);
+  EXPECT_EQ(pass.run(*device, count, 64, 1), found);
   EXPECT_EQ(pass.run(*device, 7001, 1, 3), found);
   cells::with_set(set, [&](auto chosen) {
     CellCheck worst;
@@ -394,11 +336,21 @@ TYPED_TEST(Cells, AgreeWithIndependentSums) {
       continue;
     }
     expect_sums<TypeParam>(problem, Set::all, Skip::none);
+    if (std::floating_point<TypeParam>) {
+      expect_sums<TypeParam>(problem, Set::squares, Skip::none);
+    }
     if (!std::same_as<TypeParam, float>) continue;
     expect_sums<TypeParam>(problem, Set::sum, Skip::nans);
     expect_sums<TypeParam>(problem, Set::extremes, Skip::missing);
     expect_sums<TypeParam>(problem, Set::squares, Skip::nans);
   }
+}
+
+/// 64 units of 9 rows, which have one lane.
+TEST(CellsOfManyUnits, AgreeWithIndependentSums) {
+  const Problem problem{{576, 8200}, {576, 8200}, {0}};
+  expect_sums<float>(problem, cells::Set::squares, cells::Skip::none);
+  expect_sums<double>(problem, cells::Set::all, cells::Skip::nans);
 }
 
 /// Every compiled kernel, on a few problems.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <type_traits>
@@ -95,8 +96,10 @@ class CellReduction final : public stream::Computation {
       const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
       if (least <= device_memory) {
         const std::uint64_t room = std::min(enough_for_units, device_memory - need.fixed);
-        slots_ = std::clamp<std::uint64_t>(room / std::max<std::uint64_t>(need.per_unit, 1), 1,
-                                           std::max<std::uint64_t>(need.units, 1));
+        const std::uint64_t units = std::max<std::uint64_t>(need.units, 1);
+        const std::uint64_t slots = room / std::max<std::uint64_t>(need.per_unit, 1);
+        // A power of two holds whole subtrees.
+        slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
         return;
       }
       if (passes_ >= std::min(max_passes, plan_.cells())) {
@@ -230,11 +233,11 @@ class CellReduction final : public stream::Computation {
  private:
   static constexpr std::uint64_t max_passes = 1024;
   /// Accumulators of several units keep a GPU at work if a batch has several.
-  static constexpr std::uint64_t enough_for_units = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
 
   /// The cells of a sampled box. Accumulators of boxes take an eighth of the memory at most.
   std::uint64_t box_cells(std::uint64_t device_memory) const {
-    constexpr std::uint64_t most = std::uint64_t{1} << 16;
+    constexpr std::uint64_t most = std::uint64_t{1} << 13;
     const cells::Layout& layout = plan_.layout();
     const std::uint64_t cell = saturating_product(
         {layout.groups, layout.lanes + 1, cells::moment_words<T>(choice_.set) * 8});
@@ -296,24 +299,30 @@ class CellReduction final : public stream::Computation {
     if (is_downloaded_) return;
     is_downloaded_ = true;
     device::Stream& stream = context_->feed.compute();
-    const std::uint64_t words = cells::moment_words<T>(choice_.set), own = exchange_->own().count;
-    std::vector<std::uint64_t>& to = roots_[pass_];
-    to.resize(words * own);
-    constexpr std::uint64_t piece = std::uint64_t{1} << 21;
+    const std::uint64_t own = exchange_->own().count;
+    download(stream, on_device_, own, roots_[pass_]);
+    const cells::States samples = shard_->samples();
+    download(stream, samples, samples.values, samples_of_pass_[pass_]);
+  }
+  /// Copies the first `count` values of `from` to `to`, word by word.
+  void download(device::Stream& stream, const cells::States& from, std::uint64_t count,
+                std::vector<std::uint64_t>& to) const {
+    const std::uint64_t words = cells::moment_words<T>(choice_.set);
+    to.resize(words * count);
+    constexpr std::uint64_t max_piece = std::uint64_t{1} << 21;
+    const std::uint64_t piece = std::clamp<std::uint64_t>(count, 1, max_piece);
     const device::Buffer<std::uint64_t> staged(*context_->runtime.device, device::Memory::pinned,
-                                               std::min(piece, std::max<std::uint64_t>(own, 1)));
+                                               piece);
     for (std::uint64_t w = 0; w < words; ++w) {
-      for (std::uint64_t first = 0; first < own; first += piece) {
-        const std::uint64_t count = std::min(piece, own - first);
-        stream.download(staged.data(), on_device_.words + w * on_device_.values + first,
-                        count * sizeof(std::uint64_t));
+      for (std::uint64_t first = 0; first < count; first += piece) {
+        const std::uint64_t part = std::min(piece, count - first);
+        stream.download(staged.data(), from.words + w * from.values + first,
+                        part * sizeof(std::uint64_t));
         stream.synchronize();
-        std::copy_n(staged.data(), count,
-                    to.begin() + static_cast<std::ptrdiff_t>(w * own + first));
+        std::copy_n(staged.data(), part,
+                    to.begin() + static_cast<std::ptrdiff_t>(w * count + first));
       }
     }
-    const cells::States samples = shard_->samples();
-    samples_of_pass_[pass_].assign(samples.words, samples.words + words * samples.values);
   }
 
   CellInputs inputs() {

@@ -127,6 +127,9 @@ class CellExchange {
 
   /// The nodes of a single rank have all cells of the pass.
   cells::States fold_alone(device::Stream& stream, const ShardCells<T>& shard) {
+    const bool is_root =
+        shard.places().size() == 1 && shard.places().front().cells.count == shard.cells().count;
+    if (is_root) return shard.nodes();
     auto args = root_args(shard.nodes(), shard.nodes(), shard.cells(), groups_);
     args.depth = static_cast<unsigned>(shard.places().size());
     std::ranges::copy(shard.places(), args.stack);

@@ -13,13 +13,16 @@ namespace shardstream::workloads {
 namespace {
 
 /// Accumulators of a unit that keep a GPU at work while one batch is streamed.
-constexpr std::uint64_t enough_accumulators = std::uint64_t{1} << 14;
+constexpr std::uint64_t enough_accumulators = std::uint64_t{1} << 13;
+/// A lane of a row has this number of values or more. Rows of several lanes have 8 or more, which
+/// read a whole cache line together.
+constexpr std::uint64_t values_of_lane = 32, min_row_lanes = 8;
 /// Units are shared by the ranks, and those of a resident shard are computed at the same time. So
 /// there are many of them, but not so many that their accumulators take much memory.
 constexpr std::uint64_t max_units = 64, min_units = 8;
 constexpr std::uint64_t max_cells_of_units = std::uint64_t{1} << 23;
 /// Joining the units of a cell takes little time beside adding this number of values to each.
-constexpr std::uint64_t values_of_unit = 64;
+constexpr std::uint64_t values_of_unit = 256;
 /// Larger data have more units, for more ranks.
 constexpr std::uint64_t max_unit_elements = std::uint64_t{1} << 30;
 constexpr std::uint64_t min_unit_elements = std::uint64_t{1} << 16;
@@ -164,21 +167,29 @@ std::uint64_t CellPlan::cells_of_batch() const {
          std::min(indices, std::max<std::uint64_t>(1, batch / (elements_ / indices)));
 }
 
+/// Lanes are those of the longest reduced axis, or of rows if these have enough.
 void CellPlan::choose_lanes() {
   const unsigned innermost = layout_.axes - 1;
   layout_.by_rows = !layout_.axis[innermost].is_kept && layout_.group_axis == cells::no_axis &&
-                    box_extent(innermost) >= cells::row_run;
+                    box_extent(innermost) >= values_of_lane;
   std::uint64_t longest = 0;
   for (unsigned a = 0; a < layout_.axes; ++a) {
     if (layout_.axis[a].is_kept) continue;
-    const std::uint64_t runs = a == innermost && layout_.by_rows ? cells::row_run : 1;
+    const std::uint64_t values = a == innermost && layout_.by_rows ? values_of_lane : 1;
     const std::uint64_t groups = a == layout_.group_axis ? layout_.groups : 1;
-    const std::uint64_t lanes = extent(a) / (runs * groups);
+    const std::uint64_t lanes = extent(a) / (values * groups);
     if (lanes < longest) continue;
     longest = lanes;
     layout_.lane_axis = a;
   }
-  const std::uint64_t wanted = ceil_div(enough_accumulators, cells_of_batch() * layout_.groups);
+  const std::uint64_t outputs_of_batch = cells_of_batch() * layout_.groups;
+  std::uint64_t wanted = enough_accumulators / std::max<std::uint64_t>(outputs_of_batch, 1);
+  const std::uint64_t of_row = layout_.by_rows ? extent(innermost) / values_of_lane : 0;
+  if (of_row >= std::max(wanted, min_row_lanes)) {
+    layout_.lane_axis = innermost;
+    longest = of_row;
+    wanted = std::max(wanted, min_row_lanes);
+  }
   layout_.lanes = std::bit_floor(std::max<std::uint64_t>(1, std::min(longest, wanted)));
   if (layout_.lanes == 1) layout_.lane_axis = cells::no_axis;
 }
@@ -346,6 +357,11 @@ void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t f
   tasks.tasks.insert(tasks.tasks.end(), hull.low.begin(), hull.low.end());
   tasks.tasks.insert(tasks.tasks.end(), counts.begin(), counts.end());
   ++span.count;
+  const AxisBlock& first = *hull.blocks.front();
+  span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
+  span.has_wide_rows = span.has_wide_rows && hull.blocks.size() == 1 &&
+                       first.first_element % cells::wide_row == 0 &&
+                       first.count.back() % cells::wide_row == 0;
   span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
 }
 

@@ -29,6 +29,8 @@ struct CellTasks {
   /// Some tasks: the first one, their number, and the maximum of their items.
   struct Span {
     std::uint64_t first = 0, count = 0, max_items = 0;
+    bool has_one_block = true;  ///< each of them
+    bool has_wide_rows = true;  ///< as AccumulateArgs::has_wide_rows
   };
 };
 

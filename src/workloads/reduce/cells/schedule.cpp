@@ -1,6 +1,7 @@
 #include "workloads/reduce/cells/schedule.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.hpp"
 #include "kernels/cells/tree.hpp"
@@ -66,17 +67,46 @@ void CellSchedule::append(Range batch) {
     std::uint64_t unit = first;
     for (; unit < end && at < batch.end(); ++unit) {
       const Range part = shardstream::intersection(plan_.unit(unit), {at, batch.end() - at});
-      const cells::CellRange own = unit_cells_[unit - units_.first];
-      if (own.count > 0) {
-        plan_.append(part, batch.first, unit % slots_, own.first, tasks_, round.tasks);
-      }
+      append_unit(unit, part, batch.first, round);
       at = part.end();
     }
     const bool last_has_ended = at == plan_.unit(unit - 1).end();
     const std::uint64_t ended = unit - first - (last_has_ended ? 0 : 1);
     end_units({first, ended}, round);
+    has_one_block_ = has_one_block_ && round.tasks.has_one_block;
     rounds.push_back(std::move(round));
   }
+}
+
+void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round) {
+  const cells::CellRange own = unit_cells_[unit - units_.first];
+  const std::uint64_t tasks = round.tasks.count, words = tasks_.tasks.size();
+  if (own.count > 0) plan_.append(part, batch, unit % slots_, own.first, tasks_, round.tasks);
+  round.has_one_task_each = round.has_one_task_each && round.tasks.count == tasks + 1;
+  // Tasks have no cells in common, so all cells have elements if the numbers are the same.
+  const cells::Layout& layout = plan_.layout();
+  const std::uint64_t each = cells::task_words(layout.axes);
+  std::uint64_t items = 0;
+  for (std::size_t end = words + each; end <= tasks_.tasks.size(); end += each) {
+    items += cells::item_count(layout, tasks_.tasks.data() + end - layout.axes);
+  }
+  is_whole_ = is_whole_ && part == plan_.unit(unit) && pass_.count == plan_.cells() &&
+              layout.group_axis == cells::no_axis && items == own.count * layout.lanes;
+}
+
+/// The level of the subtrees that some units consist of.
+unsigned CellSchedule::common_level(Range ended) const {
+  const auto same_cells = [&](std::uint64_t unit) {
+    const cells::CellRange& first = unit_cells_[ended.first - units_.first];
+    const cells::CellRange& own = unit_cells_[unit - units_.first];
+    return own.first == first.first && own.count == first.count;
+  };
+  for (std::uint64_t unit = ended.first; unit < ended.end(); ++unit) {
+    if (!same_cells(unit)) return 0;
+  }
+  const bool wraps = ended.first % slots_ + ended.count > slots_;
+  if (wraps || plan_.layout().group_axis != cells::no_axis) return 0;
+  return static_cast<unsigned>(std::countr_zero(ended.first | ended.count));
 }
 
 /// A round folds the cells of its units, and those of nodes that move to a lower place on the
@@ -84,6 +114,7 @@ void CellSchedule::append(Range batch) {
 void CellSchedule::end_units(Range ended, Round& round) {
   round.ended = ended;
   if (ended.count == 0) return;
+  round.level = common_level(ended);
   round.depth = static_cast<unsigned>(stack_.size());
   std::size_t kept = stack_.size();
   const std::vector<cells::FoldNode> before = stack_;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/shard.hpp"
@@ -33,6 +32,10 @@ class CellSchedule {
     unsigned kept = 0, depth = 0;
     std::vector<cells::FoldNode> stack = {};  ///< the nodes from `kept` to `depth`
     cells::CellRange cells = {};
+    /// The units are whole subtrees of 2^level units, all with the same cells, whose slots follow
+    /// one another.
+    unsigned level = 0;
+    bool has_one_task_each = true;  ///< of the units
   };
 
   /// For the cells `pass` of a shard of whole units.
@@ -50,11 +53,18 @@ class CellSchedule {
   std::uint64_t max_unit_cells() const { return max_unit_cells_; }
   std::uint64_t first_unit() const { return units_.first; }
   std::uint64_t units() const { return units_.count; }
+  /// Whether the tasks of each round have all elements of their units, in all cells, so that
+  /// AccumulateArgs::is_whole may be set.
+  bool is_whole() const { return is_whole_; }
+  /// Whether every task has one block.
+  bool has_one_block() const { return has_one_block_; }
   /// The nodes after the last batch.
   const std::vector<cells::FoldNode>& nodes() const { return stack_; }
 
  private:
   void end_units(Range ended, Round& round);
+  void append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round);
+  unsigned common_level(Range ended) const;
 
   const CellPlan& plan_;
   Range shard_, units_;
@@ -64,6 +74,7 @@ class CellSchedule {
   CellTasks tasks_;
   std::vector<std::vector<Round>> batches_;
   std::vector<cells::FoldNode> stack_;
+  bool is_whole_ = true, has_one_block_ = true;
 };
 
 /// Numbers that are in both ranges.

@@ -1,0 +1,207 @@
+// Accumulation on a GPU if a task is one block and one axis is reduced. An accumulator then has one
+// column of the block, or one row, or the part of it that belongs to a lane.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cells/cells.hpp"
+#include "kernels/cells/sums.cuh"
+#include "kernels/cells/walk.hpp"
+
+namespace shardstream::cells::cuda {
+
+/// Threads of accumulate_block, and blocks on a multiprocessor: as many as registers allow, to hide
+/// the latency of memory.
+inline constexpr unsigned block_threads = 256;
+template <class T, Set S, bool Runs>
+constexpr unsigned blocks_at_once() {
+  if (!std::floating_point<T>) return S > Set::squares ? 1 : 2;
+  if (S > Set::squares) return 2;
+  return Runs || S == Set::squares || sizeof(T) == sizeof(double) ? 3 : 4;
+}
+
+/// Joins the moments of `lanes` neighbouring threads, up to a warp. The first of them has the
+/// result. Called by whole warps.
+template <class T, Set S>
+__device__ void join_threads(Moments<T, S>& m, unsigned lanes) {
+  for (unsigned distance = 1; distance < lanes; distance *= 2) {
+    std::uint64_t words[words_of<T, S>];
+    m.store(words, 1);
+#pragma unroll
+    for (unsigned w = 0; w < words_of<T, S>; ++w) {
+      words[w] = __shfl_down_sync(0xffffffffu, words[w], distance);
+    }
+    m = join(m, Moments<T, S>::load(words, 1));
+  }
+}
+
+/// Joins the moments of `units` threads that are `width` apart. The first of them has the result.
+/// Called by the whole block.
+template <class T, Set S>
+__device__ void join_far_threads(Moments<T, S>& m, unsigned units, unsigned width) {
+  __shared__ std::uint64_t moved[words_of<T, S> * block_threads];
+  const unsigned t = threadIdx.x;
+  for (unsigned distance = 1; distance < units; distance *= 2) {
+    m.store(moved + t, block_threads);
+    __syncthreads();
+    if (t / width % (2 * distance) == 0) {
+      m = join(m, Moments<T, S>::load(moved + t + distance * width, block_threads));
+    }
+    __syncthreads();
+  }
+}
+
+/// Some tasks of one block each, and their blocks. A thread would otherwise read their words one
+/// after another, each with the latency of memory.
+class SharedTasks {
+ public:
+  /// Called by the whole block, which has finished using the tasks before.
+  __device__ void copy(const std::uint64_t* tasks, const std::uint64_t* blocks, std::uint64_t first,
+                       unsigned count, unsigned axes) {
+    const auto each = static_cast<unsigned>(task_words(axes));
+    for (unsigned w = threadIdx.x; w < count * each; w += block_threads) {
+      tasks_[w] = tasks[first * each + w];
+    }
+    __syncthreads();
+    const auto of_block = static_cast<unsigned>(block_words(axes));
+    for (unsigned w = threadIdx.x; w < count * of_block; w += block_threads) {
+      blocks_[w] = blocks[task(w / of_block, axes).first_block * of_block + w % of_block];
+    }
+    __syncthreads();
+  }
+  __device__ Task task(unsigned t, unsigned axes) const {
+    return {tasks_ + t * task_words(axes), axes};
+  }
+  __device__ const std::uint64_t* block(unsigned t, unsigned axes) const {
+    return blocks_ + t * block_words(axes);
+  }
+
+ private:
+  std::uint64_t tasks_[max_joined_units * task_words(max_axes)];
+  std::uint64_t blocks_[max_joined_units * block_words(max_axes)];
+};
+
+/// One thread per item, which adds a column of the block, or with `Runs`, a row. A
+/// block of threads has the same items of each of joined_units units.
+template <class T, Set S, bool Skips, bool Runs>
+__global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S, Runs>()))
+    accumulate_block(const __grid_constant__ AccumulateArgs<T> args) {
+  __shared__ SharedTasks tasks;
+  const Layout& layout = args.layout;
+  const auto units = static_cast<unsigned>(args.joined_units);
+  const unsigned width = block_threads / units, unit = threadIdx.x / width;
+  for (std::uint64_t t = std::uint64_t{blockIdx.y} * units; t < args.task_count;
+       t += std::uint64_t{gridDim.y} * units) {
+    tasks.copy(args.tasks, args.blocks, t, units, layout.axes);
+    const Task task = tasks.task(unit, layout.axes);
+    const std::uint64_t items = item_count(layout, task.extent.counts());
+    const std::uint64_t number = std::uint64_t{blockIdx.x} * width + threadIdx.x % width;
+    const ColumnItem item(layout, task, tasks.block(unit, layout.axes),
+                          number < items ? number : 0);
+    const bool counts = number < items && is_in(args.cells, item.cell);
+    ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
+    if (counts && item.is_in_block) {
+      if constexpr (Runs) {
+        add_runs(args.elements, item.column, layout, item.lane, sums);
+      } else {
+        const Column& column = item.column;
+        const std::uint64_t end = column.inner_first + column.inner_count;
+        const Steps steps = every(column.inner_first, end, layout.lanes, item.lane);
+        const Place step{steps.step * column.inner_step.element,
+                         steps.step * column.inner_step.value,
+                         steps.step * column.inner_step.weight};
+        add_strided(args.elements, column.at(steps.first), step, steps.count, sums);
+      }
+    }
+    if (args.joined_lanes * units == 1) {
+      if (counts) sums.store();
+    } else {
+      Moments<T, S> m = sums.moments();
+      if (args.joined_lanes > 1) join_threads(m, static_cast<unsigned>(args.joined_lanes));
+      if (units > 1) join_far_threads(m, units, width);
+      if (counts && item.lane % args.joined_lanes == 0 && unit == 0) sums.store(m);
+    }
+    __syncthreads();
+  }
+}
+
+/// Neighbouring columns that a thread reads together, if there are wide rows.
+template <class T>
+inline constexpr unsigned wide_columns = sizeof(uint4) / sizeof(T);
+
+/// Adds the elements of neighbouring columns, 16 bytes of a row at a time.
+template <class T, Set S>
+__device__ void add_wide(const T* x, std::uint64_t step, std::uint64_t count,
+                         Accumulator<T, S> (&sums)[wide_columns<T>]) {
+  constexpr unsigned rows = 8;
+  const auto add = [&](const uint4(&word)[rows], unsigned valid) {
+    T value[rows][wide_columns<T>];
+    memcpy(value, word, sizeof(word));
+#pragma unroll
+    for (unsigned c = 0; c < wide_columns<T>; ++c) {
+      sums[c].begin(value[0][c], valid);
+#pragma unroll
+      for (unsigned r = 0; r < rows; ++r) {
+        if (r < valid) sums[c].add_begun(value[r][c], 0, 0);
+      }
+    }
+  };
+  for (; count >= rows; count -= rows) {
+    uint4 word[rows];
+#pragma unroll
+    for (unsigned r = 0; r < rows; ++r, x += step) {
+      word[r] = __ldg(reinterpret_cast<const uint4*>(x));
+    }
+    add(word, rows);
+  }
+  if (count == 0) return;
+  uint4 word[rows];
+#pragma unroll
+  for (unsigned r = 0; r < rows; ++r, x += step) {
+    word[r] = r < count ? __ldg(reinterpret_cast<const uint4*>(x)) : uint4{};
+  }
+  add(word, static_cast<unsigned>(count));
+}
+
+/// The same as accumulate_block for wide rows and whole units. Each thread has the items of
+/// neighbouring columns. So it makes fewer and larger requests to memory, which matters if rows are
+/// in different pages.
+template <class T, Set S>
+__global__ void __launch_bounds__(block_threads, 2)
+    accumulate_wide(const __grid_constant__ AccumulateArgs<T> args) {
+  __shared__ SharedTasks tasks;
+  constexpr unsigned columns = wide_columns<T>;
+  const Layout& layout = args.layout;
+  const auto units = static_cast<unsigned>(args.joined_units);
+  const unsigned width = block_threads / units, unit = threadIdx.x / width;
+  for (std::uint64_t t = std::uint64_t{blockIdx.y} * units; t < args.task_count;
+       t += std::uint64_t{gridDim.y} * units) {
+    tasks.copy(args.tasks, args.blocks, t, units, layout.axes);
+    const Task task = tasks.task(unit, layout.axes);
+    const std::uint64_t items = item_count(layout, task.extent.counts());
+    const std::uint64_t number =
+        (std::uint64_t{blockIdx.x} * width + threadIdx.x % width) * columns;
+    const bool counts = number < items;
+    const ColumnItem item(layout, task, tasks.block(unit, layout.axes), counts ? number : 0);
+    Accumulator<T, S> sums[columns];
+    if (counts) {
+      const Column& column = item.column;
+      const Steps steps = every(column.inner_first, column.inner_first + column.inner_count,
+                                layout.lanes, item.lane);
+      add_wide(args.elements + column.at(steps.first).element,
+               steps.step * column.inner_step.element, steps.count, sums);
+    }
+    ThreadAccumulator<T, S, false> to(args, task, item, counts);
+#pragma unroll
+    for (unsigned c = 0; c < columns; ++c) {
+      Moments<T, S> m = sums[c].moments();
+      if (units > 1) join_far_threads(m, units, width);
+      if (counts && unit == 0) to.store(m, c);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace shardstream::cells::cuda

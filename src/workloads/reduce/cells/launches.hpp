@@ -1,0 +1,193 @@
+// The kernels of the rounds of a schedule, with the memory that they need.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+#include "kernels/cells/cells.hpp"
+#include "kernels/cells/dispatch.hpp"
+#include "workloads/reduce/cells/schedule.hpp"
+
+namespace shardstream::workloads {
+
+/// Arrays of `values` accumulators or moments in device memory.
+class DeviceStates {
+ public:
+  DeviceStates() = default;
+  DeviceStates(device::Device& device, unsigned words, std::uint64_t values)
+      : words_(device, device::Memory::device, words * values), values_(values) {}
+  operator cells::States() const { return {words_.data(), values_}; }
+
+ private:
+  device::Buffer<std::uint64_t> words_;
+  std::uint64_t values_ = 0;
+};
+
+/// Copies values to device memory. Blocks until they are there.
+template <class V>
+device::Buffer<V> uploaded(device::Device& device, device::Stream& stream,
+                           const std::vector<V>& values) {
+  device::Buffer<V> buffer(device, device::Memory::device, values.size());
+  if (values.empty()) return buffer;
+  stream.upload(buffer.data(), values.data(), buffer.bytes());
+  stream.synchronize();
+  return buffer;
+}
+
+/// Adds the batches of a schedule to accumulators, and folds ended units into nodes.
+template <class T>
+class CellLaunches {
+ public:
+  /// `schedule` has all batches. It and `layout`, with pointers to device memory, must outlive the
+  /// object. `depth`: the maximum number of nodes.
+  CellLaunches(device::Device& device, device::Stream& stream, const CellSchedule& schedule,
+               const cells::Layout& layout, const cells::Choice& choice, std::uint64_t slots,
+               std::uint64_t depth)
+      : schedule_(schedule), layout_(layout), choice_(choice), slots_(slots) {
+    const bool joins = layout.has_one_column() && schedule.is_whole() && schedule.has_one_block() &&
+                       device.info().backend == "cuda";
+    if (joins && layout.run() > 1) joined_lanes_ = std::min(layout.lanes, cells::max_joined_lanes);
+    if (joins && layout.lanes == 1 && !layout.by_rows) max_joined_units_ = cells::max_joined_units;
+    writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
+    blocks_ = uploaded(device, stream, schedule.tasks().blocks);
+    tasks_ = uploaded(device, stream, schedule.tasks().tasks);
+    std::vector<cells::Node> places;
+    std::vector<std::uint64_t> unit_slots;
+    for (std::uint64_t i = 0; i < schedule.units(); ++i) {
+      const std::uint64_t unit = schedule.first_unit() + i;
+      places.push_back({unit, 0});
+      unit_slots.push_back(unit % slots);
+    }
+    unit_places_ = uploaded(device, stream, places);
+    unit_slots_ = uploaded(device, stream, unit_slots);
+    unit_cells_ = uploaded(device, stream, schedule.unit_cells());
+    const unsigned words = cells::moment_words<T>(choice.set);
+    const std::uint64_t unit = slots * layout.groups * schedule.max_unit_cells();
+    accumulators_ = {device, words, unit * unit_parts()};
+    unit_moments_ = {device, words, unit_parts() > 1 ? unit : 0};
+    nodes_ = {device, words, depth * layout.groups * schedule.cells().count};
+    stream.launch(cells::Kernels<T>::clear(), {.accumulators = accumulators_, .set = choice.set});
+  }
+
+  /// Enqueues the kernels of a batch, which has `elements` in device memory.
+  void enqueue(device::Stream& stream, std::uint64_t batch, const T* elements) {
+    for (const CellSchedule::Round& round : schedule_.rounds(batch)) {
+      accumulate(stream, round, elements);
+      if (round.ended.count > 0 && !writes_cells_) end_units(stream, round);
+    }
+  }
+  /// The moments of the nodes, from left to right, for the cells of the schedule.
+  cells::States nodes() const { return nodes_; }
+
+ private:
+  /// Accumulators of a cell of a unit and a group in memory.
+  std::uint64_t unit_parts() const { return layout_.lanes / joined_lanes_; }
+  std::uint64_t joined_units(const CellSchedule::Round& round) const {
+    if (!round.has_one_task_each) return 1;
+    return std::min(max_joined_units_, std::uint64_t{1} << round.level);
+  }
+
+  /// Whether all units form one node, and each of its cells is in one unit, or in units that a
+  /// block of threads joins. The node then needs no fold.
+  bool makes_each_cell_once() const {
+    if (schedule_.nodes().size() != 1) return false;
+    if (schedule_.units() == 1) return true;
+    const CellSchedule::Round& first = schedule_.rounds(0).front();
+    if (first.ended.count == schedule_.units() && joined_units(first) == schedule_.units()) {
+      return true;
+    }
+    const std::vector<cells::CellRange>& cells = schedule_.unit_cells();
+    for (std::size_t u = 1; u < cells.size(); ++u) {
+      if (cells[u].first != cells[u - 1].first + cells[u - 1].count) return false;
+    }
+    return true;
+  }
+
+  void accumulate(device::Stream& stream, const CellSchedule::Round& round, const T* elements) {
+    if (round.tasks.count == 0) return;
+    stream.launch(cells::Kernels<T>::accumulate(),
+                  {.elements = elements,
+                   .blocks = blocks_.data(),
+                   .tasks = tasks_.data() + round.tasks.first,
+                   .task_count = round.tasks.count,
+                   .max_items = round.tasks.max_items,
+                   .layout = layout_,
+                   .accumulators = writes_cells_ ? nodes_ : accumulators_,
+                   .unit_cells = schedule_.max_unit_cells(),
+                   .cells = schedule_.cells(),
+                   .choice = choice_,
+                   .has_one_block = round.tasks.has_one_block,
+                   .has_wide_rows = round.tasks.has_wide_rows,
+                   .is_whole = schedule_.is_whole(),
+                   .joined_lanes = joined_lanes_,
+                   .joined_units = joined_units(round),
+                   .writes_cells = writes_cells_});
+  }
+
+  void end_units(device::Stream& stream, const CellSchedule::Round& round) {
+    cells::JoinArgs<T> join{.from = accumulators_,
+                            .moments = unit_moments_,
+                            .takes_accumulators = !schedule_.is_whole(),
+                            .first_unit = round.ended.first,
+                            .units = round.ended.count,
+                            .unit_step = 1,
+                            .unit_slots = slots_,
+                            .groups = layout_.groups,
+                            .unit_cells = schedule_.max_unit_cells(),
+                            .unit_parts = unit_parts(),
+                            .parts = unit_parts(),
+                            .step = schedule_.max_unit_cells(),
+                            .set = choice_.set};
+    if (unit_parts() > 1) stream.launch(cells::Kernels<T>::join(), join);
+    const bool are_moments = unit_parts() > 1 || schedule_.is_whole();
+    const cells::States items = unit_parts() > 1 ? unit_moments_ : accumulators_;
+    const unsigned level = are_moments ? round.level : 0;
+    const std::uint64_t parts = (std::uint64_t{1} << level) / joined_units(round);
+    if (level > 0 && parts > 1) {
+      join.from = join.moments = items;
+      join.takes_accumulators = false;
+      join.unit_step = std::uint64_t{1} << level;
+      join.units = round.ended.count >> level;
+      join.unit_parts = 1;
+      join.parts = parts;
+      join.step = joined_units(round) * schedule_.max_unit_cells();
+      stream.launch(cells::Kernels<T>::join(), join);
+    }
+    cells::FoldArgs<T> fold{.nodes = nodes_,
+                            .node_cells = schedule_.cells(),
+                            .cells = round.cells,
+                            .groups = layout_.groups,
+                            .kept = round.kept,
+                            .depth = round.depth,
+                            .stack = {},
+                            .items = items,
+                            .first_item = round.ended.first - schedule_.first_unit(),
+                            .item_count = round.ended.count,
+                            .item_cells = schedule_.max_unit_cells(),
+                            .item_places = unit_places_.data(),
+                            .item_ranges = unit_cells_.data(),
+                            .item_slots = unit_slots_.data(),
+                            .joined_level = level,
+                            .takes_accumulators = !are_moments,
+                            .to_root = false,
+                            .roots = {},
+                            .set = choice_.set};
+    std::ranges::copy(round.stack, fold.stack + round.kept);
+    stream.launch(cells::Kernels<T>::fold(), fold);
+  }
+
+  const CellSchedule& schedule_;
+  const cells::Layout& layout_;
+  const cells::Choice choice_;
+  const std::uint64_t slots_;
+  std::uint64_t joined_lanes_ = 1, max_joined_units_ = 1;
+  bool writes_cells_ = false;
+  device::Buffer<std::uint64_t> blocks_, tasks_, unit_slots_;
+  device::Buffer<cells::Node> unit_places_;
+  device::Buffer<cells::CellRange> unit_cells_;
+  DeviceStates accumulators_, unit_moments_, nodes_;
+};
+
+}  // namespace shardstream::workloads
