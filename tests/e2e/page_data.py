@@ -127,7 +127,7 @@ def test_a_size_that_scatters_more():
         # Three launches: one new launch differs from the law by twice the mean's uncertainty.
         half = (two[f"{key}_hi"] - two[f"{key}_lo"]) / 2
         assert 1.9 < (law["2"][1] - law["2"][0]) / 2 / half < 2.2, (law, two)
-    plain = harness.run("report", EXAMPLES / "gemm-tf32-strong").expect(0).out
+    plain = harness.run("report", EXAMPLES / "gemm-fp64-int8-strong").expect(0).out
     assert "except" not in plain and "!" not in plain, plain
 
 
