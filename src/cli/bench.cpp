@@ -39,7 +39,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
     if (!line.words.empty()) {
       throw UsageError(fmt::format("--list runs nothing: leave out {}", excerpt(line.words[0])));
     }
-    print_output(experiments::list());
+    print_output(experiments::list(printing_of(line)));
     return static_cast<int>(ExitCode::done);
   }
   if (!arguments.empty() && arguments[0] == "help") {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 
 #include "core/error.hpp"
+#include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/kernel.hpp"
@@ -212,7 +214,19 @@ void reject_missing_files(const Options& options, std::span<const std::string> w
   }
 }
 
-std::string list() {
+std::string list(Printing printing) {
+  if (printing == Printing::none) return {};
+  if (printing == Printing::json) {
+    Table rows("experiments", {{"name", ColumnType::text},
+                               {"group", ColumnType::text},
+                               {"summary", ColumnType::text},
+                               {"needs", ColumnType::text}});
+    for (const Experiment* each : catalogue) {
+      rows.add({std::string(each->name), std::string(each->group), std::string(each->summary),
+                needs_of(*each)});
+    }
+    return to_json(std::span(&rows, 1));
+  }
   std::string text;
   for (const Group& group : the_groups) {
     text += fmt::format("{}{} ({}):\n", text.empty() ? "" : "\n", group.title, group.name);

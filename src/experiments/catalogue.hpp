@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/metric.hpp"
 #include "core/options.hpp"
 #include "experiments/experiment.hpp"
 
@@ -38,7 +39,7 @@ void reject_options_of_others(const Options& options, std::span<const Experiment
 void reject_missing_files(const Options& options, std::span<const std::string> words);
 
 /// For `bench --list`: name, group, sentence and needs.
-std::string list();
+std::string list(Printing printing);
 /// For `bench help NAME`.
 std::string help(const Experiment& experiment);
 

@@ -10,7 +10,8 @@ import subprocess
 
 import h5py
 
-from harness import OPS, each, environment, expect_complaint, main, new_folder, run, skip_part
+from harness import (OPS, each, environment, expect_complaint, experiments, main, new_folder, run,
+                     skip_part)
 from studies import QUICK
 
 MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
@@ -117,6 +118,11 @@ def test_json_of_plans_lists_and_experiments():
     for row in gpus["sizes"]:
         nodes = max(1, row["ranks"] // 2)
         assert abs(row["node_hours"] / row["gpu_hours"] - nodes / row["ranks"]) < 1e-9, gpus
+
+    listed = as_json("bench", "--list")
+    expect_keys_of_tables("bench --list", listed)
+    assert {row["name"]: row["group"] for row in listed["experiments"]} == experiments(), listed
+    assert run("bench", "--list", "--quiet").expect(0).out == ""
 
     bench = as_json("bench", *THEORY)
     ((row,), (experiment,)) = bench["experiments"][0]["rows"], bench["experiments"]
