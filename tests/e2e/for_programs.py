@@ -46,7 +46,7 @@ def documented_keys():
     """A pattern for the keys in the table of the README: OP, CEILING and UNIT stand for words."""
     keys = [key for first, _ in rows_on_keys() for key in re.findall(r"`([^`]+)`", first)]
     assert len(keys) > 40, keys
-    words = {"OP": "|".join(map(re.escape, [*OPS, "quantile(0.5)"])), "CEILING": r"\w+",
+    words = {"OP": "|".join(map(re.escape, [*OPS, "quantile(0.5)"])), "CEILING": r"[\w-]+",
              "UNIT": r"\w+"}
     return re.compile("|".join(re.sub("OP|CEILING|UNIT", lambda word: f"({words[word[0]]})", key)
                                for key in keys))
@@ -58,11 +58,13 @@ def test_json_has_the_keys_of_the_lines():
                             ("bins", ["run", "histogram", "--input.count", 1000,
                                       "--histogram.range", "0,1"]),
                             ("c", ["run", "gemm", "--gemm.m", 20, "--gemm.n", 30, "--gemm.k", 10]),
+                            ("i", ["run", "gemm", "--gemm.m", 20, "--gemm.n", 30, "--gemm.k", 10,
+                                   "--product.precision", "fp32-int8"]),
                             ("x", ["generate", "--input.count", 50])):
         out = folder / f"{name}.h5"
         to = f"{out}:/x" if name == "x" else out
         lines = run(*arguments, "-o", to).expect(0).out.splitlines()
-        units = {key: unit for key, unit in re.findall(r"^(\w+)=[-\d]\S* (\S+)$", "\n".join(lines),
+        units = {key: unit for key, unit in re.findall(r"^([\w-]+)=[-\d]\S* (\S+)$", "\n".join(lines),
                                                        flags=re.MULTILINE)}
         found = as_json(*arguments, "-o", to, "--output.overwrite", "true")
         assert found.pop("units") == units, (found, units)

@@ -243,6 +243,7 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   number("n", operands.n);
   number("k", operands.k);
   outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
+  if (const unsigned planes = plan.problem().tile.moduli; planes > 0) number("planes", planes);
   outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decision.decomposition))});
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
