@@ -86,12 +86,14 @@ class CellReduction final : public stream::Computation {
     reject_operations();
   }
 
-  /// Chooses as few passes as the memory allows, and then as many units at a time.
+  /// Chooses as few passes as the memory allows, and then as many units at a time. If even the most
+  /// passes need too much, sampled boxes get a single cell.
   void plan(const pipeline::BatchMemory& batches, std::uint64_t ranks) override {
     const std::uint64_t device_memory = batches.left;
     rank_nodes_.emplace(plan_, source_.count(), ranks);
     box_cells_ = box_cells(device_memory);
-    for (passes_ = 1;; passes_ *= 2) {
+    const std::uint64_t most_passes = std::min(max_passes, plan_.cells());
+    for (passes_ = 1;;) {
       const CellMemory need = largest_memory();
       const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
       if (least <= device_memory) {
@@ -102,7 +104,11 @@ class CellReduction final : public stream::Computation {
         slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
         return;
       }
-      if (passes_ >= std::min(max_passes, plan_.cells())) {
+      if (passes_ < most_passes) {
+        passes_ *= 2;
+      } else if (box_cells_ > 1) {
+        box_cells_ = 1;
+      } else {
         throw UsageError(fmt::format(
             "reduce.over: {} cells need {} of device memory besides the batches in each of {}, but "
             "{} are left: select a part of the data, reduce more dimensions, or use "
