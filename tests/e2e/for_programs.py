@@ -64,8 +64,7 @@ def test_json_has_the_keys_of_the_lines():
         out = folder / f"{name}.h5"
         to = f"{out}:/x" if name == "x" else out
         lines = run(*arguments, "-o", to).expect(0).out.splitlines()
-        units = {key: unit for key, unit in re.findall(r"^([\w-]+)=[-\d]\S* (\S+)$", "\n".join(lines),
-                                                       flags=re.MULTILINE)}
+        units = dict(re.findall(r"^([\w-]+)=[-\d]\S* (\S+)$", "\n".join(lines), flags=re.MULTILINE))
         found = as_json(*arguments, "-o", to, "--output.overwrite", "true")
         assert found.pop("units") == units, (found, units)
         assert list(found) == [line.split("=")[0] for line in lines], (found, lines)
