@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/dispatch.hpp"
