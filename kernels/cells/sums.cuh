@@ -100,7 +100,7 @@ __device__ void add_strided(const T* elements, Place place, const Place& step, s
   sums.add(value, count, [&](unsigned f) { return place.plus(step, f); });
 }
 
-/// What a thread reads at a time of a run.
+/// The word of a load: a run has one or several of them.
 template <class T>
 using RunWord = std::conditional_t<sizeof(T) * row_run >= sizeof(uint4), uint4, unsigned>;
 
