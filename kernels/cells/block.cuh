@@ -37,17 +37,29 @@ __device__ void join_threads(Moments<T, S>& m, unsigned lanes) {
   }
 }
 
-/// Joins the moments of `units` threads that are `width` apart. The first of them has the result.
-/// Called by the whole block.
+/// The threads of a block that have the same unit, and the place of this thread among them.
+struct UnitThreads {
+  unsigned units, width, unit;
+  std::uint64_t number;  ///< of the thread among those of all blocks that have the unit
+
+  __device__ explicit UnitThreads(std::uint64_t joined_units)
+      : units(static_cast<unsigned>(joined_units)),
+        width(block_threads / units),
+        unit(threadIdx.x / width),
+        number(std::uint64_t{blockIdx.x} * width + threadIdx.x % width) {}
+};
+
+/// Joins the moments of threads with the same item of different units. The first of them has the
+/// result. Called by the whole block.
 template <class T, Set S>
-__device__ void join_far_threads(Moments<T, S>& m, unsigned units, unsigned width) {
+__device__ void join_far_threads(Moments<T, S>& m, const UnitThreads& own) {
   __shared__ std::uint64_t moved[words_of<T, S> * block_threads];
   const unsigned t = threadIdx.x;
-  for (unsigned distance = 1; distance < units; distance *= 2) {
+  for (unsigned distance = 1; distance < own.units; distance *= 2) {
     m.store(moved + t, block_threads);
     __syncthreads();
-    if (t / width % (2 * distance) == 0) {
-      m = join(m, Moments<T, S>::load(moved + t + distance * width, block_threads));
+    if (own.unit % (2 * distance) == 0) {
+      m = join(m, Moments<T, S>::load(moved + t + distance * own.width, block_threads));
     }
     __syncthreads();
   }
@@ -83,48 +95,48 @@ class SharedTasks {
   std::uint64_t blocks_[max_joined_units * block_words(max_axes)];
 };
 
+/// Calls use(threads, task, block, items) for each task of a block of threads, in which the same
+/// number of threads has each of joined_units units.
+template <class T, class Use>
+__device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
+  __shared__ SharedTasks tasks;
+  const unsigned axes = args.layout.axes;
+  const UnitThreads own(args.joined_units);
+  for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.task_count;
+       t += std::uint64_t{gridDim.y} * own.units) {
+    tasks.copy(args.tasks, args.blocks, t, own.units, axes);
+    const Task task = tasks.task(own.unit, axes);
+    use(own, task, tasks.block(own.unit, axes), item_count(args.layout, task.extent.counts()));
+    __syncthreads();
+  }
+}
+
 /// One thread per item, which adds a column of the block, or with `Runs`, a row. A
 /// block of threads has the same items of each of joined_units units.
 template <class T, Set S, bool Skips, bool Runs>
 __global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S, Runs>()))
     accumulate_block(const __grid_constant__ AccumulateArgs<T> args) {
-  __shared__ SharedTasks tasks;
-  const Layout& layout = args.layout;
-  const auto units = static_cast<unsigned>(args.joined_units);
-  const unsigned width = block_threads / units, unit = threadIdx.x / width;
-  for (std::uint64_t t = std::uint64_t{blockIdx.y} * units; t < args.task_count;
-       t += std::uint64_t{gridDim.y} * units) {
-    tasks.copy(args.tasks, args.blocks, t, units, layout.axes);
-    const Task task = tasks.task(unit, layout.axes);
-    const std::uint64_t items = item_count(layout, task.extent.counts());
-    const std::uint64_t number = std::uint64_t{blockIdx.x} * width + threadIdx.x % width;
-    const ColumnItem item(layout, task, tasks.block(unit, layout.axes),
-                          number < items ? number : 0);
-    const bool counts = number < items && is_in(args.cells, item.cell);
+  for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
+                          std::uint64_t items) {
+    const ColumnItem item(args.layout, task, block, own.number < items ? own.number : 0);
+    const bool counts = own.number < items && is_in(args.cells, item.cell);
     ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
     if (counts && item.is_in_block) {
       if constexpr (Runs) {
-        add_runs(args.elements, item.column, layout, item.lane, sums);
+        add_runs(args.elements, item.column, args.layout, item.lane, sums);
       } else {
-        const Column& column = item.column;
-        const std::uint64_t end = column.inner_first + column.inner_count;
-        const Steps steps = every(column.inner_first, end, layout.lanes, item.lane);
-        const Place step{steps.step * column.inner_step.element,
-                         steps.step * column.inner_step.value,
-                         steps.step * column.inner_step.weight};
-        add_strided(args.elements, column.at(steps.first), step, steps.count, sums);
+        add_column(args, item, item.axis, item.column, sums);
       }
     }
-    if (args.joined_lanes * units == 1) {
+    if (args.joined_lanes * own.units == 1) {
       if (counts) sums.store();
     } else {
       Moments<T, S> m = sums.moments();
       if (args.joined_lanes > 1) join_threads(m, static_cast<unsigned>(args.joined_lanes));
-      if (units > 1) join_far_threads(m, units, width);
-      if (counts && item.lane % args.joined_lanes == 0 && unit == 0) sums.store(m);
+      if (own.units > 1) join_far_threads(m, own);
+      if (counts && item.lane % args.joined_lanes == 0 && own.unit == 0) sums.store(m);
     }
-    __syncthreads();
-  }
+  });
 }
 
 /// Neighbouring columns that a thread reads together, if there are wide rows.
@@ -171,25 +183,17 @@ __device__ void add_wide(const T* x, std::uint64_t step, std::uint64_t count,
 template <class T, Set S>
 __global__ void __launch_bounds__(block_threads, 2)
     accumulate_wide(const __grid_constant__ AccumulateArgs<T> args) {
-  __shared__ SharedTasks tasks;
   constexpr unsigned columns = wide_columns<T>;
-  const Layout& layout = args.layout;
-  const auto units = static_cast<unsigned>(args.joined_units);
-  const unsigned width = block_threads / units, unit = threadIdx.x / width;
-  for (std::uint64_t t = std::uint64_t{blockIdx.y} * units; t < args.task_count;
-       t += std::uint64_t{gridDim.y} * units) {
-    tasks.copy(args.tasks, args.blocks, t, units, layout.axes);
-    const Task task = tasks.task(unit, layout.axes);
-    const std::uint64_t items = item_count(layout, task.extent.counts());
-    const std::uint64_t number =
-        (std::uint64_t{blockIdx.x} * width + threadIdx.x % width) * columns;
+  for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
+                          std::uint64_t items) {
+    const std::uint64_t number = own.number * columns;
     const bool counts = number < items;
-    const ColumnItem item(layout, task, tasks.block(unit, layout.axes), counts ? number : 0);
+    const ColumnItem item(args.layout, task, block, counts ? number : 0);
     Accumulator<T, S> sums[columns];
     if (counts) {
       const Column& column = item.column;
       const Steps steps = every(column.inner_first, column.inner_first + column.inner_count,
-                                layout.lanes, item.lane);
+                                args.layout.lanes, item.lane);
       add_wide(args.elements + column.at(steps.first).element,
                steps.step * column.inner_step.element, steps.count, sums);
     }
@@ -197,11 +201,10 @@ __global__ void __launch_bounds__(block_threads, 2)
 #pragma unroll
     for (unsigned c = 0; c < columns; ++c) {
       Moments<T, S> m = sums[c].moments();
-      if (units > 1) join_far_threads(m, units, width);
-      if (counts && unit == 0) to.store(m, c);
+      if (own.units > 1) join_far_threads(m, own);
+      if (counts && own.unit == 0) to.store(m, c);
     }
-    __syncthreads();
-  }
+  });
 }
 
 }  // namespace shardstream::cells::cuda

@@ -21,7 +21,7 @@ class Tile {
     const Layout& layout = args.layout;
     const std::uint64_t line =
         (task.unit * layout.groups + item_.group) * layout.lanes + item_.lane;
-    number_ = args.writes_cells ? item_.cell - args.cells.first
+    number_ = args.writes_cells ? item_.group * args.cells.count + item_.cell - args.cells.first
                                 : line * args.unit_cells + item_.cell - task.first_cell;
     if (args.is_whole) return;
     for (std::uint64_t i = 0; i < count_; ++i) {

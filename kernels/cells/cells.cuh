@@ -13,7 +13,7 @@
 
 namespace shardstream::cells::cuda {
 
-inline constexpr unsigned threads = 128, warp = 32;
+inline constexpr unsigned threads = 128, warp = 32, all_threads = 0xffffffffu;
 
 /// One thread per item. Neighbouring threads read neighbouring elements if the innermost axis is
 /// kept, or has lanes.
@@ -32,95 +32,15 @@ __global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
       Walk walk;
       if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item)) continue;
-      if (layout.run() > 1) {
-        do {
-          add_runs(args.elements, walk, layout, item.lane, sums);
-        } while (walk.next());
-        continue;
-      }
-      const Steps steps =
-          steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count);
-      if (steps.count == 0) continue;
-      const Place step{steps.step * walk.inner_step.element, steps.step * walk.inner_step.value,
-                       steps.step * walk.inner_step.weight};
       do {
-        if (steps.list != nullptr) {
-          add_listed(args.elements, walk, steps, sums);
+        if (layout.run() > 1) {
+          add_runs(args.elements, walk, layout, item.lane, sums);
         } else {
-          add_strided(args.elements, walk.at(steps.first), step, steps.count, sums);
+          add_column(args, item, walk.innermost, walk, sums);
         }
       } while (walk.next());
     }
     sums.store();
-  }
-}
-
-/// The accumulators of all groups of an item, one of which is in registers.
-template <class T, Set S, bool Skips>
-class GroupAccumulators {
- public:
-  __device__ GroupAccumulators(const AccumulateArgs<T>& args, const Task& task, const Item& item)
-      : args_(args), task_(task), item_(item) {}
-  __device__ ~GroupAccumulators() {
-    if (current_ >= 0) sums_.store();
-  }
-  /// Goes to the group of an index. Returns whether it has one.
-  __device__ bool enter(std::uint64_t index) {
-    const std::int32_t group = __ldg(args_.layout.group_of + index);
-    if (group < 0) return false;
-    if (group == current_) return true;
-    if (current_ >= 0) sums_.store();
-    current_ = group;
-    item_.group = static_cast<std::uint64_t>(group);
-    sums_ = Sums(args_, task_, item_);
-    return true;
-  }
-  __device__ auto& sums() { return sums_; }
-
- private:
-  using Sums = ThreadAccumulator<T, S, Skips>;
-
-  const AccumulateArgs<T>& args_;
-  const Task& task_;
-  Item item_;
-  std::int32_t current_ = -1;
-  Sums sums_{args_, task_, item_, false};
-};
-
-/// One thread for all groups of an item, in the order of storage.
-template <class T, Set S, bool Skips>
-__global__ void __launch_bounds__(threads, 3)
-    accumulate_groups(const __grid_constant__ AccumulateArgs<T> args) {
-  const Layout& layout = args.layout;
-  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
-    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
-    const std::uint64_t items = item_count(layout, task.extent.counts()) / layout.groups;
-    const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
-    if (number >= items) continue;
-    const Item item(layout, task, number);
-    if (!is_in(args.cells, item.cell)) continue;
-    GroupAccumulators<T, S, Skips> groups(args, task, item);
-    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      Walk walk;
-      if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item, true)) continue;
-      const bool is_inner = walk.innermost == layout.group_axis;
-      const Steps steps =
-          is_inner ? every(walk.inner_first, walk.inner_first + walk.inner_count, 1, 0)
-                   : steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count);
-      const Place step{steps.step * walk.inner_step.element, steps.step * walk.inner_step.value,
-                       steps.step * walk.inner_step.weight};
-      do {
-        if (is_inner) {
-          for (std::uint64_t i = 0; i < steps.count; ++i) {
-            if (!groups.enter(steps[i])) continue;
-            const Place place = walk.at(steps[i]);
-            groups.sums().add(__ldg(args.elements + place.element), place.value, place.weight);
-          }
-        } else if (groups.enter(walk.grouped)) {
-          add_strided(args.elements, walk.at(steps.first), step, steps.count, groups.sums());
-        }
-      } while (walk.next());
-    }
   }
 }
 
@@ -138,10 +58,10 @@ class WarpRows {
   /// Copies the rows of all threads. Called by the whole warp.
   __device__ void copy(const T* elements, const RowPart& own) {
     const unsigned lane = threadIdx.x % warp;
-    const std::uint64_t first = __shfl_sync(all, own.element, 0);
-    const std::uint64_t step = __shfl_sync(all, own.element, 1) - first;
+    const std::uint64_t first = __shfl_sync(all_threads, own.element, 0);
+    const std::uint64_t step = __shfl_sync(all_threads, own.element, 1) - first;
     const bool is_usual = own.begin == 0 && own.end == warp && own.element == first + lane * step;
-    if (__all_sync(all, is_usual)) {
+    if (__all_sync(all_threads, is_usual)) {
       copy_rows(lane, [&](unsigned i) { return __ldg(elements + (first + lane) + i * step); });
     } else {
       parts_[lane] = own;
@@ -157,7 +77,6 @@ class WarpRows {
   __device__ T operator[](unsigned i) const { return rows_[threadIdx.x % warp][i]; }
 
  private:
-  static constexpr unsigned all = 0xffffffffu;
   static constexpr unsigned pitch = warp + (sizeof(T) == 8 ? 1 : 4 / sizeof(T));
   static constexpr unsigned at_once = sizeof(T) == 8 ? 16 : 32;
 
@@ -178,13 +97,13 @@ class WarpRows {
 
 /// Adds the own row of a thread.
 template <class T, class Sums>
-__device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Walk& walk,
+__device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Column& column,
                         std::uint64_t from, Sums& sums) {
-  Place place = walk.at(from + part.begin);
+  Place place = column.at(from + part.begin);
   const auto add = [&](unsigned i) {
     sums.add(rows[i], place.value, place.weight);
-    place.value += walk.inner_step.value;
-    place.weight += walk.inner_step.weight;
+    place.value += column.inner_step.value;
+    place.weight += column.inner_step.weight;
   };
   if (part.begin == 0 && part.end == warp) {
 #pragma unroll 8
@@ -194,47 +113,65 @@ __device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Walk
   }
 }
 
-/// One thread per item, if the innermost axis is reduced and has no lanes.
-template <class T, Set S, bool Skips>
+/// Adds the columns, which are rows of memory, of those threads that have one. Called by the whole
+/// warp.
+template <class T, class Sums>
+__device__ void add_rows(const T* elements, WarpRows<T>& rows, const Column& column,
+                         bool has_column, Sums& sums) {
+  const std::uint64_t last = column.inner_first + column.inner_count;
+  const Steps runs =
+      !has_column ? Steps{} : every(column.inner_first / warp, (last + warp - 1) / warp, 1, 0);
+  for (std::uint64_t r = 0; __any_sync(all_threads, r < runs.count); ++r) {
+    const std::uint64_t from = runs[r] * warp;
+    RowPart part{0, 0, 0};
+    if (r < runs.count) {
+      part.element = column.place.element + (from - column.inner_first) * column.inner_step.element;
+      part.begin = static_cast<unsigned>(from < column.inner_first ? column.inner_first - from : 0);
+      part.end = static_cast<unsigned>(last - from < warp ? last - from : warp);
+    }
+    rows.copy(elements, part);
+    add_row(rows, part, column, from, sums);
+    __syncwarp();
+  }
+}
+
+/// One thread per item, if the innermost axis is reduced and has no lanes. `OneColumn`: each task
+/// has one block, and no other axis is reduced.
+template <class T, Set S, bool Skips, bool OneColumn>
 __global__ void __launch_bounds__(threads, 3)
     accumulate_rows(const __grid_constant__ AccumulateArgs<T> args) {
   __shared__ WarpRows<T> rows_of_warps[threads / warp];
   WarpRows<T>& rows = rows_of_warps[threadIdx.x / warp];
   const Layout& layout = args.layout;
-  const unsigned lane = threadIdx.x % warp;
+  const auto block = [&](std::uint64_t b) { return args.blocks + b * block_words(layout.axes); };
   for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
     const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
     const std::uint64_t items = item_count(layout, task.extent.counts());
-    const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
-    if (number - lane >= items) continue;  // the whole warp
-    const Item item(layout, task, number < items ? number : items - 1);
-    const bool counts = number < items && is_in(args.cells, item.cell);
-    ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
-    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      Walk walk;
-      // Items may differ in the number of steps along outer axes.
-      bool more = walk.begin(layout, args.blocks + b * block_words(layout.axes), item) && counts;
-      const std::uint64_t last = walk.inner_first + walk.inner_count;
-      while (__any_sync(0xffffffffu, more)) {
-        const Steps runs =
-            !more ? Steps{} : every(walk.inner_first / warp, (last + warp - 1) / warp, 1, 0);
-        for (std::uint64_t r = 0; __any_sync(0xffffffffu, r < runs.count); ++r) {
-          const std::uint64_t from = runs[r] * warp;
-          RowPart part{0, 0, 0};
-          if (r < runs.count) {
-            part.element = walk.place.element + (from - walk.inner_first) * walk.inner_step.element;
-            part.begin =
-                static_cast<unsigned>(from < walk.inner_first ? walk.inner_first - from : 0);
-            part.end = static_cast<unsigned>(last - from < warp ? last - from : warp);
-          }
-          rows.copy(args.elements, part);
-          add_row(rows, part, walk, from, sums);
-          __syncwarp();
+    const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
+    if (thread - threadIdx.x % warp >= items) continue;  // the whole warp
+    const std::uint64_t number = thread < items ? thread : items - 1;
+    const auto counts = [&](const auto& item) {
+      return thread < items && is_in(args.cells, item.cell);
+    };
+    if constexpr (OneColumn) {
+      const ColumnItem item(layout, task, block(task.first_block), number);
+      ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      add_rows(args.elements, rows, item.column, counts(item) && item.is_in_block, sums);
+      if (counts(item)) sums.store();
+    } else {
+      const Item item(layout, task, number);
+      ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+        Walk walk;
+        // Items may differ in the number of steps along outer axes.
+        bool more = walk.begin(layout, block(b), item) && counts(item);
+        while (__any_sync(all_threads, more)) {
+          add_rows(args.elements, rows, walk, more, sums);
+          more = more && walk.next();
         }
-        more = more && walk.next();
       }
+      if (counts(item)) sums.store();
     }
-    if (counts) sums.store();
   }
 }
 
@@ -243,10 +180,12 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   if (args.task_count == 0 || args.max_items == 0) return;
   constexpr std::uint64_t max_y = 65535;
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
-  const bool by_block = args.has_one_block && args.layout.has_one_column() && !by_rows;
+  const bool one_column = args.has_one_block && args.layout.has_one_column();
+  const bool by_block = one_column && !by_rows;
   // Neighbouring columns have one lane and neighbouring cells.
   const bool is_wide = std::floating_point<T> && by_block && !has_runs && args.has_wide_rows &&
-                       args.is_whole && args.layout.axis[args.layout.axes - 1].is_kept &&
+                       args.layout.group_axis == no_axis && args.is_whole &&
+                       args.layout.axis[args.layout.axes - 1].is_kept &&
                        args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
                        reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
   const std::uint64_t columns = is_wide ? wide_columns<T> : 1;
@@ -258,10 +197,10 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
     if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
       if (is_wide) return accumulate_wide<T, set()><<<grid, block_threads, 0, stream>>>(args);
     }
-    if (args.layout.group_axis != no_axis && !args.layout.has_lanes_of_groups()) {
-      accumulate_groups<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+    if (by_rows && one_column) {
+      accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {
-      accumulate_rows<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+      accumulate_rows<T, set(), skips(), false><<<grid, threads, 0, stream>>>(args);
     } else if (by_block && has_runs) {
       accumulate_block<T, set(), skips(), true><<<grid, block_threads, 0, stream>>>(args);
     } else if (by_block) {

@@ -39,21 +39,14 @@ struct Layout {
   /// group, and for each group, the position of its first one; `groups` + 1 entries.
   const std::uint64_t* steps = nullptr;
   const std::uint64_t* first_step = nullptr;
-  const std::int32_t* group_of = nullptr;  ///< likewise: the group of each index, or -1
-  const double* weights = nullptr;         ///< in device memory; null without weights
-
-  /// Whether the lanes are those of the group axis. If there are groups and they are not, a thread
-  /// of a GPU goes through all groups of a cell.
-  constexpr bool has_lanes_of_groups() const {
-    return group_axis != no_axis && lane_axis == group_axis;
-  }
+  const double* weights = nullptr;  ///< in device memory; null without weights
 
   /// Whether the elements of a block that belong to one accumulator have one index along every axis
   /// but one.
   constexpr bool has_one_column() const {
     unsigned reduced = 0;
     for (unsigned a = 0; a < axes; ++a) reduced += axis[a].is_kept ? 0 : 1;
-    return reduced == 1 && group_axis == no_axis;
+    return reduced == 1;
   }
 
   /// The lane of index i along the lane axis is i / run() mod lanes. If the lane axis has groups,
@@ -129,8 +122,8 @@ struct AccumulateArgs {
   /// Powers of two. More than 1 only on a GPU, if each task has one block of one column: lanes if
   /// they have runs; units if there is one lane, units have the same cells, and each has one task.
   std::uint64_t joined_lanes = 1, joined_units = 1;
-  /// Whether each cell has one accumulator, if units are whole. It is then number
-  /// cell - cells.first.
+  /// Whether each output has one accumulator, if units are whole. It is then number
+  /// group * cells.count + cell - cells.first.
   bool writes_cells = false;
 };
 inline constexpr std::uint64_t max_joined_lanes = 32, max_joined_units = 8;

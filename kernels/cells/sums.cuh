@@ -29,7 +29,7 @@ class ThreadAccumulator {
     const std::uint64_t line =
         (task.unit * layout.groups + item.group) * lanes + item.lane / args.joined_lanes;
     first_ = args.accumulators.words +
-             (args.writes_cells ? item.cell - args.cells.first
+             (args.writes_cells ? item.group * args.cells.count + (item.cell - args.cells.first)
                                 : line * args.unit_cells + (item.cell - task.first_cell));
     if (!args.is_whole) sums_ = Accumulator<T, S>::load(first_, args.accumulators.values);
   }
@@ -162,23 +162,34 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
   if (whole < runs.count) add_part(runs[whole]);
 }
 
-/// Adds the elements at the listed steps, in order.
+/// Adds the elements of a column at the listed steps, in order.
 template <class T, class Sums>
-__device__ void add_listed(const T* elements, const Walk& walk, const Steps& steps, Sums& sums) {
-  std::uint64_t i = 0;
-  for (; i + flight<T> <= steps.count; i += flight<T>) {
+__device__ void add_listed(const T* elements, const Column& column, const Steps& steps,
+                           Sums& sums) {
+  for (std::uint64_t i = 0; i < steps.count; i += flight<T>) {
+    const std::uint64_t left = steps.count - i;
     T value[flight<T>];
     std::uint64_t index[flight<T>];
 #pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) index[f] = steps[i + f];
+    for (unsigned f = 0; f < flight<T>; ++f) index[f] = steps[f < left ? i + f : i];
 #pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) value[f] = __ldg(elements + walk.at(index[f]).element);
-    sums.add(value, flight<T>, [&](unsigned f) { return walk.at(index[f]); });
+    for (unsigned f = 0; f < flight<T>; ++f) {
+      value[f] = f < left ? __ldg(elements + column.at(index[f]).element) : T{};
+    }
+    sums.add(value, left, [&](unsigned f) { return column.at(index[f]); });
   }
-  for (; i < steps.count; ++i) {
-    const Place place = walk.at(steps[i]);
-    sums.add(__ldg(elements + place.element), place.value, place.weight);
-  }
+}
+
+/// Adds the elements of an item in a column, in order.
+template <class T, class AnyItem, class Sums>
+__device__ void add_column(const AccumulateArgs<T>& args, const AnyItem& item, unsigned axis,
+                           const Column& column, Sums& sums) {
+  const Steps steps = steps_of(args.layout, axis, item, column.inner_first, column.inner_count);
+  if (steps.list != nullptr) return add_listed(args.elements, column, steps, sums);
+  if (steps.count == 0) return;
+  const Place step{steps.step * column.inner_step.element, steps.step * column.inner_step.value,
+                   steps.step * column.inner_step.weight};
+  add_strided(args.elements, column.at(steps.first), step, steps.count, sums);
 }
 
 }  // namespace shardstream::cells::cuda

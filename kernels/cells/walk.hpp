@@ -33,13 +33,27 @@ struct Task {
         extent(words + 4, axes) {}
 };
 
+/// Takes the lane and the group of a reduced axis from the number of an item.
+constexpr void take_parts(const Layout& layout, unsigned axis, std::uint64_t& number,
+                          std::uint64_t& lane, std::uint64_t& group) {
+  if (axis == layout.lane_axis) {
+    lane = number % layout.lanes;
+    number /= layout.lanes;
+  }
+  if (axis == layout.group_axis) {
+    group = number % layout.groups;
+    number /= layout.groups;
+  }
+}
+
 /// One accumulator of a task: its indices along kept axes, its lane and its group.
 struct Item {
   std::uint64_t index[max_axes];
   std::uint64_t lane = 0, group = 0;
   std::uint64_t cell = 0;  ///< its number in the whole array
 
-  /// The item's number follows the order of memory, with the lane in the place of its axis.
+  /// The item's number follows the order of memory, with the lane and the group in the places of
+  /// their axes.
   constexpr Item(const Layout& layout, const Task& task, std::uint64_t number) {
     for (unsigned a = layout.axes; a-- > 0;) {
       index[a] = 0;
@@ -48,12 +62,10 @@ struct Item {
         index[a] = task.extent.first(a) + number % count;
         number /= count;
         cell += index[a] * layout.axis[a].cell_step;
-      } else if (a == layout.lane_axis) {
-        lane = number % layout.lanes;
-        number /= layout.lanes;
+      } else {
+        take_parts(layout, a, number, lane, group);
       }
     }
-    group = number;
   }
 };
 
@@ -92,8 +104,9 @@ constexpr std::uint64_t lower_bound(const std::uint64_t* list, std::uint64_t beg
 
 /// The indices of an item from `first` on, `count` indices of a reduced axis. Lanes with runs are
 /// not considered.
-constexpr Steps steps_of(const Layout& layout, unsigned axis, const Item& item, std::uint64_t first,
-                         std::uint64_t count) {
+template <class AnyItem>
+constexpr Steps steps_of(const Layout& layout, unsigned axis, const AnyItem& item,
+                         std::uint64_t first, std::uint64_t count) {
   const bool has_lanes = axis == layout.lane_axis && layout.run() == 1;
   const std::uint64_t lanes = has_lanes ? layout.lanes : 1, lane = has_lanes ? item.lane : 0;
   if (axis != layout.group_axis) return every(first, first + count, lanes, lane);
@@ -131,11 +144,12 @@ struct Column {
   }
 };
 
-/// An item of a task with one block, if there is one reduced axis and no groups: the same as Item
-/// and Walk, with fewer registers.
+/// An item of a task with one block, if there is one reduced axis: the same as Item and Walk, with
+/// fewer registers.
 struct ColumnItem {
   std::uint64_t lane = 0, group = 0, cell = 0;
   bool is_in_block = true;  ///< otherwise there is no column
+  unsigned axis = no_axis;  ///< the reduced one
   Column column;
 
   constexpr ColumnItem(const Layout& layout, const Task& task, const std::uint64_t* block,
@@ -144,24 +158,22 @@ struct ColumnItem {
     column.place.element = block[0];
     std::uint64_t stride = 1;
     for (unsigned a = layout.axes; a-- > 0;) {
-      const Axis& axis = layout.axis[a];
+      const Axis& each = layout.axis[a];
       const std::uint64_t first = extent.first(a), count = extent.count(a);
-      if (axis.is_kept) {
+      if (each.is_kept) {
         const std::uint64_t of_task = task.extent.count(a);
         const std::uint64_t index = task.extent.first(a) + number % of_task;
         number /= of_task;
-        cell += index * axis.cell_step;
+        cell += index * each.cell_step;
         is_in_block = is_in_block && index - first < count;
         column.place.element += (index - first) * stride;
-        column.place.weight += index * axis.weight_step;
+        column.place.weight += index * each.weight_step;
       } else {
-        if (a == layout.lane_axis) {
-          lane = number % layout.lanes;
-          number /= layout.lanes;
-        }
+        take_parts(layout, a, number, lane, group);
+        axis = a;
         column.inner_first = first;
         column.inner_count = count;
-        column.inner_step = {stride, axis.value_step, axis.weight_step};
+        column.inner_step = {stride, each.value_step, each.weight_step};
       }
       stride *= count;
     }
@@ -174,9 +186,7 @@ class Walk : public Column {
  public:
   /// Whether the block has the cell, and elements of the lane and the group. Otherwise the object
   /// must not be used.
-  /// With `all_groups`, those of every group.
-  constexpr bool begin(const Layout& layout, const std::uint64_t* block, const Item& item,
-                       bool all_groups = false) {
+  constexpr bool begin(const Layout& layout, const std::uint64_t* block, const Item& item) {
     const Extent extent(block + 1, layout.axes);
     outer_ = 0;
     innermost = no_axis;
@@ -197,9 +207,7 @@ class Walk : public Column {
         inner_step = {stride, axis.value_step, axis.weight_step};
       } else {
         Outer& outer = outer_axes_[outer_++];
-        outer.is_grouped = a == layout.group_axis;
-        outer.steps = all_groups && outer.is_grouped ? every(first, first + count, 1, 0)
-                                                     : steps_of(layout, a, item, first, count);
+        outer.steps = steps_of(layout, a, item, first, count);
         if (outer.steps.count == 0) return false;
         outer.step = {stride, axis.value_step, axis.weight_step};
         outer.first = first;
@@ -222,7 +230,6 @@ class Walk : public Column {
     return false;
   }
 
-  std::uint64_t grouped = 0;     ///< the index along the group axis, if it is an outer one
   unsigned innermost = no_axis;  ///< reduced axis
 
  private:
@@ -230,11 +237,9 @@ class Walk : public Column {
     Steps steps;
     Place step;
     std::uint64_t first, at;
-    bool is_grouped;
   };
   constexpr void add(const Outer& outer) {
     const std::uint64_t index = outer.steps[outer.at];
-    if (outer.is_grouped) grouped = index;
     place.element += (index - outer.first) * outer.step.element;
     place.value += index * outer.step.value;
     place.weight += index * outer.step.weight;

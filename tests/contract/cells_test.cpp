@@ -113,9 +113,6 @@ class Pass {
         elements_(std::move(elements)) {
     layout_ = plan_.layout();
     if (problem.grouped) {
-      for (std::uint64_t i = 0; i < problem.shape[*problem.grouped]; ++i) {
-        groups_.push_back(static_cast<std::int32_t>(group_of(i)));
-      }
       first_ = {0};
       for (std::uint64_t g = 0; g < groups; ++g) {
         for (std::uint64_t i = 0; i < problem.shape[*problem.grouped]; ++i) {
@@ -136,14 +133,14 @@ class Pass {
 
   /// The moments of all outputs, from batches of `batch` elements, in `passes` over ranges of
   /// cells.
-  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch, std::uint64_t slots,
-                                 std::uint64_t passes) {
+  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch,
+                                 std::uint64_t max_slots, std::uint64_t passes) {
     std::vector<std::uint64_t> result(words() * plan_.outputs());
     for (std::uint64_t p = 0; p < passes; ++p) {
       const Range part = share(plan_.cells(), p, passes);
       if (part.count == 0) continue;
       const cells::CellRange own{part.first, part.count};
-      const std::vector<std::uint64_t> found = run(device, batch, slots, own);
+      const std::vector<std::uint64_t> found = run(device, batch, max_slots, own);
       for (std::uint64_t line = 0; line < words() * layout_.groups; ++line) {
         std::copy_n(
             found.begin() + static_cast<std::ptrdiff_t>(line * part.count), part.count,
@@ -154,10 +151,11 @@ class Pass {
   }
 
   /// The same for the cells of one pass: word by word, and group by group.
-  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch, std::uint64_t slots,
-                                 const cells::CellRange& own) {
+  std::vector<std::uint64_t> run(device::Device& device, std::uint64_t batch,
+                                 std::uint64_t max_slots, const cells::CellRange& own) {
     const auto stream = device.make_stream();
     const Range all{0, source_.count()};
+    const std::uint64_t slots = std::min(max_slots, plan_.units());
     CellSchedule schedule(plan_, all, own, slots);
     std::uint64_t batches = 0;
     for (std::uint64_t first = 0; first < all.count; first += batch, ++batches) {
@@ -167,14 +165,12 @@ class Pass {
     const auto steps = test::on_device(device, *stream, steps_);
     const auto first_step = test::on_device(device, *stream, first_);
     const auto weights = test::on_device(device, *stream, weights_);
-    const auto group_numbers = test::on_device(device, *stream, groups_);
-    layout_.group_of = group_numbers.data();
     layout_.steps = steps.data();
     layout_.first_step = first_step.data();
     layout_.weights = weights.data();
     const std::uint64_t outputs = layout_.groups * own.count;
     CellLaunches<T> launches(device, *stream, schedule, layout_, choice_, slots,
-                             cells::FoldArgs<T>::max_depth);
+                             max_depth(plan_, all));
     const cells::States folded = launches.nodes();
     for (std::uint64_t b = 0; b < batches; ++b) {
       launches.enqueue(*stream, b, data.data() + b * batch);
@@ -234,7 +230,6 @@ class Pass {
   const std::vector<T> elements_;
   cells::Layout layout_;
   std::vector<std::uint64_t> steps_, first_;
-  std::vector<std::int32_t> groups_;
   std::vector<double> weights_;
 };
 
@@ -351,6 +346,8 @@ TEST(CellsOfManyUnits, AgreeWithIndependentSums) {
   const Problem problem{{576, 8200}, {576, 8200}, {0}};
   expect_sums<float>(problem, cells::Set::squares, cells::Skip::none);
   expect_sums<double>(problem, cells::Set::all, cells::Skip::nans);
+  const Problem grouped{{576, 2050}, {576, 2050}, {0}, 0};
+  expect_sums<float>(grouped, cells::Set::squares, cells::Skip::none);
 }
 
 /// Every compiled kernel, on a few problems.

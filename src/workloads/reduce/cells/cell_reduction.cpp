@@ -173,8 +173,6 @@ class CellReduction final : public stream::Computation {
       first_step_ = uploaded(device, stream, steps.first);
       layout_.steps = steps_.data();
       layout_.first_step = first_step_.data();
-      group_of_ = uploaded(device, stream, groups_->group_of);
-      layout_.group_of = group_of_.data();
     }
     if (weights_) {
       weight_values_ = uploaded(device, stream, weights_->values);
@@ -370,7 +368,6 @@ class CellReduction final : public stream::Computation {
   const stream::ShardContext* context_ = nullptr;
   cells::Layout layout_;
   device::Buffer<std::uint64_t> steps_, first_step_;
-  device::Buffer<std::int32_t> group_of_;
   device::Buffer<double> weight_values_;
   std::optional<SampledBoxes> samples_;
   std::optional<RankNodes> rank_nodes_;

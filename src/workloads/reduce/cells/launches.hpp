@@ -153,7 +153,7 @@ class CellLaunches {
       join.units = round.ended.count >> level;
       join.unit_parts = 1;
       join.parts = parts;
-      join.step = joined_units(round) * schedule_.max_unit_cells();
+      join.step = joined_units(round) * layout_.groups * schedule_.max_unit_cells();
       stream.launch(cells::Kernels<T>::join(), join);
     }
     cells::FoldArgs<T> fold{.nodes = nodes_,

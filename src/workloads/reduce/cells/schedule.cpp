@@ -91,7 +91,7 @@ void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t bat
     items += cells::item_count(layout, tasks_.tasks.data() + end - layout.axes);
   }
   is_whole_ = is_whole_ && part == plan_.unit(unit) && pass_.count == plan_.cells() &&
-              layout.group_axis == cells::no_axis && items == own.count * layout.lanes;
+              items == own.count * layout.lanes * layout.groups;
 }
 
 /// The level of the subtrees that some units consist of.
@@ -105,7 +105,7 @@ unsigned CellSchedule::common_level(Range ended) const {
     if (!same_cells(unit)) return 0;
   }
   const bool wraps = ended.first % slots_ + ended.count > slots_;
-  if (wraps || plan_.layout().group_axis != cells::no_axis) return 0;
+  if (wraps) return 0;
   return static_cast<unsigned>(std::countr_zero(ended.first | ended.count));
 }
 
