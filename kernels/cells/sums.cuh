@@ -166,14 +166,15 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
 template <class T, class Sums>
 __device__ void add_listed(const T* elements, const Column& column, const Steps& steps,
                            Sums& sums) {
-  for (std::uint64_t i = 0; i < steps.count; i += flight<T>) {
+  constexpr unsigned at_once = 8;  // with their indices
+  for (std::uint64_t i = 0; i < steps.count; i += at_once) {
     const std::uint64_t left = steps.count - i;
-    T value[flight<T>];
-    std::uint64_t index[flight<T>];
+    T value[at_once];
+    std::uint64_t index[at_once];
 #pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) index[f] = steps[f < left ? i + f : i];
+    for (unsigned f = 0; f < at_once; ++f) index[f] = steps[f < left ? i + f : i];
 #pragma unroll
-    for (unsigned f = 0; f < flight<T>; ++f) {
+    for (unsigned f = 0; f < at_once; ++f) {
       value[f] = f < left ? __ldg(elements + column.at(index[f]).element) : T{};
     }
     sums.add(value, left, [&](unsigned f) { return column.at(index[f]); });

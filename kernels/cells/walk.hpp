@@ -81,7 +81,7 @@ struct Steps {
   }
 };
 
-/// The multiples of `lanes`, plus `lane`, from `begin` to `end`.
+/// The multiples of `lanes`, a power of two, plus `lane`, from `begin` to `end`.
 constexpr Steps every(std::uint64_t begin, std::uint64_t end, std::uint64_t lanes,
                       std::uint64_t lane) {
   const std::uint64_t first = begin + ((lane - begin) & (lanes - 1));

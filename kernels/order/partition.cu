@@ -1,6 +1,6 @@
 // A block takes tiles of the elements in turn. Most elements have a cell of the table with a single
-// interval, so each needs one look-up and one addition in shared memory; the others are searched.
-// Each warp gathers collected keys in shared memory and writes them together.
+// interval that does not collect, so each needs one look-up and one addition in shared memory; the
+// others are examined. Each warp gathers collected keys in shared memory and writes them together.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -13,10 +13,14 @@ namespace {
 
 using shardstream::cuda::resident_blocks, shardstream::cuda::Vector;
 
-constexpr unsigned threads = 512, warp = 32, all_lanes = 0xffffffffU;
+constexpr unsigned threads = 512, warp = 32, warps = threads / warp, all_lanes = 0xffffffffU;
 constexpr unsigned flight = 4;    // vectors that are on their way to a thread
 constexpr unsigned together = 4;  // elements of a thread between checks of its warp's stage
 constexpr unsigned stage_keys = 2 * together * warp;  // collected keys of a warp
+
+/// What a cell or an interval asks for: the position of its counter in bytes, and these bits.
+using Counter = std::uint16_t;
+constexpr unsigned collected_bit = 1, searched_bit = 2, counter_bits = 0xfffc;
 
 template <class T>
 inline constexpr unsigned tile_elements = threads* flight* Vector<T>::width;
@@ -28,15 +32,21 @@ struct Layout {
   unsigned intervals, steps, copies;  // copies of each counter: a power of two
 
   explicit Layout(unsigned number) : intervals(number), steps(search_steps(number)), copies(warp) {
-    while (copies > 1 && std::size_t{intervals} * copies * sizeof(unsigned) > max_counter_bytes) {
-      copies /= 2;
-    }
+    while (copies > 1 && counter_words() * sizeof(unsigned) > max_counter_bytes) copies /= 2;
+  }
+  /// Elements whose intervals are searched have a counter of their own, which is not used.
+  __host__ __device__ unsigned counter_words() const { return (intervals + 1) * copies; }
+  __device__ Counter counter(std::uint16_t code) const {
+    const unsigned each = copies * sizeof(unsigned);
+    if (code == several) return static_cast<Counter>(intervals * each | searched_bit);
+    const unsigned interval = code & (collects - 1U);
+    return static_cast<Counter>(interval * each | ((code & collects) != 0 ? collected_bit : 0));
   }
   template <class K>
   std::size_t bytes() const {
-    const std::size_t keys = (std::size_t{1} << steps) + threads / warp * stage_keys;
-    return keys * sizeof(K) + std::size_t{intervals} * copies * sizeof(unsigned) +
-           (locator_cells + intervals) * sizeof(std::uint16_t);
+    const std::size_t keys = (std::size_t{1} << steps) + warps * stage_keys;
+    return keys * sizeof(K) + (counter_words() + warps) * sizeof(unsigned) +
+           (locator_cells + intervals) * sizeof(Counter);
   }
 };
 
@@ -59,65 +69,79 @@ struct Block {
   const PartitionArgs<T>& args;
   const Layout& layout;
   K* last;
-  K* stage;            // of this warp
-  unsigned* counters;  // of this thread's copy
-  std::uint16_t* cell;
-  std::uint16_t* codes;
+  K* stage;        // of this warp
+  unsigned* kept;  // keys in the stage
+  char* counters;  // of this thread's copy
+  Counter* cell;
+  Counter* interval;
   unsigned lane = threadIdx.x % warp;
-  unsigned kept = 0;  // keys in the stage; the same in all lanes
 
   __device__ Block(const PartitionArgs<T>& given, const Layout& sizes, void* shared)
       : args(given), layout(sizes) {
     last = static_cast<K*>(shared);
     K* const stages = last + (1U << layout.steps);
-    auto* const all_counters = reinterpret_cast<unsigned*>(stages + threads / warp * stage_keys);
+    auto* const words = reinterpret_cast<unsigned*>(stages + warps * stage_keys);
     stage = stages + threadIdx.x / warp * stage_keys;
-    const unsigned words = layout.intervals * layout.copies;
-    cell = reinterpret_cast<std::uint16_t*>(all_counters + words);
-    codes = cell + locator_cells;
-    counters = all_counters + (lane & (layout.copies - 1));
-    for (unsigned i = threadIdx.x; i < words; i += threads) all_counters[i] = 0;
+    kept = words + threadIdx.x / warp;
+    unsigned* const all_counters = words + warps;
+    cell = reinterpret_cast<Counter*>(all_counters + layout.counter_words());
+    interval = cell + locator_cells;
+    counters = reinterpret_cast<char*>(all_counters + (lane & (layout.copies - 1)));
+    for (unsigned i = threadIdx.x; i < warps + layout.counter_words(); i += threads) words[i] = 0;
     for (unsigned i = threadIdx.x; i < 1U << layout.steps; i += threads) {
       last[i] = args.table->last[i];
     }
     for (unsigned i = threadIdx.x; i < layout.intervals; i += threads) {
-      codes[i] = args.table->code[i];
+      interval[i] = layout.counter(args.table->code[i]);
     }
-    for (unsigned i = threadIdx.x; i < locator_cells; i += threads) cell[i] = args.table->cell[i];
+    for (unsigned i = threadIdx.x; i < locator_cells; i += threads) {
+      cell[i] = layout.counter(args.table->cell[i]);
+    }
     __syncthreads();
   }
 
-  /// Counts an element and returns its code.
+  /// Counts an element. Returns whether it must be examined.
   __device__ unsigned count(T x) {
-    unsigned code = cell[cell_of(args.locator, x)];
-    if (code == several || x != x) code = codes[interval_of(last, layout.steps, key_of(x))];
-    atomicAdd(counters + (code & (collects - 1U)) * layout.copies, 1U);
-    return code;
+    unsigned found = cell[cell_of(args.locator, x)];
+    if (x != x) found = layout.counter(several);
+    increase(found);
+    return found & (collected_bit | searched_bit);
+  }
+  __device__ void increase(unsigned counter) {
+    atomicAdd(reinterpret_cast<unsigned*>(counters + (counter & counter_bits)), 1U);
   }
 
-  /// All threads of a warp call it together. At most `together` calls follow without make_room().
-  __device__ void keep(bool wanted, T x) {
-    const unsigned others = __ballot_sync(all_lanes, wanted);
-    if (others == 0) return;
-    if (wanted) stage[kept + __popc(others & ((1U << lane) - 1))] = key_of(x);
-    kept += __popc(others);
+  /// Searches the interval of an element and collects its key, as count() asks for.
+  __device__ void examine(unsigned asked, T x) {
+    const K key = key_of(x);
+    if ((asked & searched_bit) != 0) {
+      const unsigned found = interval[interval_of(last, layout.steps, key)];
+      increase(found);
+      if ((found & collected_bit) == 0) return;
+    }
+    stage[atomicAdd(kept, 1U)] = key;
   }
 
+  /// Called by a whole warp, after at most `together` elements of each thread.
   __device__ void make_room() {
-    if (kept > stage_keys - together * warp) flush();
+    __syncwarp();
+    if (*kept > stage_keys - together * warp) flush();
   }
 
+  /// Called by a whole warp.
   __device__ void flush() {
     __syncwarp();
+    const unsigned keys = *kept;
     unsigned long long first = 0;
-    if (lane == 0 && kept > 0) {
-      first = atomicAdd(reinterpret_cast<unsigned long long*>(args.collected), kept);
+    if (lane == 0 && keys > 0) {
+      first = atomicAdd(reinterpret_cast<unsigned long long*>(args.collected), keys);
     }
     first = __shfl_sync(all_lanes, first, 0);
-    for (unsigned i = lane; i < kept; i += warp) {
+    for (unsigned i = lane; i < keys; i += warp) {
       if (first + i < args.capacity) args.keys[first + i] = stage[i];
     }
-    kept = 0;
+    __syncwarp();
+    if (lane == 0) *kept = 0;
     __syncwarp();
   }
 
@@ -125,16 +149,16 @@ struct Block {
     constexpr unsigned part = Vector<T>::width < together ? Vector<T>::width : together;
 #pragma unroll
     for (unsigned first = 0; first < Vector<T>::width; first += part) {
-      unsigned code[part], any = 0;
+      unsigned asked[part], any = 0;
 #pragma unroll
       for (unsigned i = 0; i < part; ++i) {
-        code[i] = count(elements[first + i]);
-        any |= code[i];
+        asked[i] = count(elements[first + i]);
+        any |= asked[i];
       }
-      if (__any_sync(all_lanes, (any & collects) != 0) == 0) continue;
+      if (__any_sync(all_lanes, any != 0) == 0) continue;
 #pragma unroll
       for (unsigned i = 0; i < part; ++i) {
-        keep((code[i] & collects) != 0, elements[first + i]);
+        if (asked[i] != 0) examine(asked[i], elements[first + i]);
       }
       make_room();
     }
@@ -165,10 +189,11 @@ struct Block {
   /// The elements behind the last tile. All lanes make the same number of steps.
   __device__ void add_rest(std::uint64_t first) {
     for (; first < args.count; first += threads) {
-      const bool valid = first + threadIdx.x < args.count;
-      const T x = valid ? args.elements[first + threadIdx.x] : T{};
-      const bool wanted = valid && (count(x) & collects) != 0;
-      keep(wanted, x);
+      if (first + threadIdx.x < args.count) {
+        const T x = args.elements[first + threadIdx.x];
+        const unsigned asked = count(x);
+        if (asked != 0) examine(asked, x);
+      }
       make_room();
     }
   }
@@ -177,11 +202,13 @@ struct Block {
   __device__ void finish() {
     flush();
     __syncthreads();
-    const unsigned* const all_counters = counters - (lane & (layout.copies - 1));
+    const unsigned copies = layout.copies;
+    const auto* const all_counters =
+        reinterpret_cast<const unsigned*>(counters) - (lane & (copies - 1));
     for (unsigned i = threadIdx.x; i < layout.intervals; i += threads) {
       unsigned long long sum = 0;
-      for (unsigned copy = 0; copy < layout.copies; ++copy) {  // lanes begin with different banks
-        sum += all_counters[i * layout.copies + ((copy + threadIdx.x) & (layout.copies - 1))];
+      for (unsigned copy = 0; copy < copies; ++copy) {  // lanes begin with different banks
+        sum += all_counters[i * copies + ((copy + threadIdx.x) & (copies - 1))];
       }
       if (sum > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.counts + i), sum);
     }

@@ -37,6 +37,19 @@ device::Buffer<V> uploaded(device::Device& device, device::Stream& stream,
   return buffer;
 }
 
+/// The neighbouring lanes that a kernel joins if its tasks are whole and have one block.
+inline std::uint64_t joined_lanes(const device::Device& device, const cells::Layout& layout) {
+  const bool joins = device.info().backend == "cuda" && layout.has_one_column() && layout.run() > 1;
+  return joins ? std::min(layout.lanes, cells::max_joined_lanes) : 1;
+}
+
+/// Likewise, the maximum number of units.
+inline std::uint64_t joined_units(const device::Device& device, const cells::Layout& layout) {
+  const bool joins = device.info().backend == "cuda" && layout.has_one_column() &&
+                     layout.lanes == 1 && !layout.by_rows;
+  return joins ? cells::max_joined_units : 1;
+}
+
 /// Adds the batches of a schedule to accumulators, and folds ended units into nodes.
 template <class T>
 class CellLaunches {
@@ -47,10 +60,10 @@ class CellLaunches {
                const cells::Layout& layout, const cells::Choice& choice, std::uint64_t slots,
                std::uint64_t depth)
       : schedule_(schedule), layout_(layout), choice_(choice), slots_(slots) {
-    const bool joins = layout.has_one_column() && schedule.is_whole() && schedule.has_one_block() &&
-                       device.info().backend == "cuda";
-    if (joins && layout.run() > 1) joined_lanes_ = std::min(layout.lanes, cells::max_joined_lanes);
-    if (joins && layout.lanes == 1 && !layout.by_rows) max_joined_units_ = cells::max_joined_units;
+    if (schedule.is_whole() && schedule.has_one_block()) {
+      joined_lanes_ = joined_lanes(device, layout);
+      max_joined_units_ = joined_units(device, layout);
+    }
     writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
     blocks_ = uploaded(device, stream, schedule.tasks().blocks);
     tasks_ = uploaded(device, stream, schedule.tasks().tasks);
@@ -85,7 +98,7 @@ class CellLaunches {
  private:
   /// Accumulators of a cell of a unit and a group in memory.
   std::uint64_t unit_parts() const { return layout_.lanes / joined_lanes_; }
-  std::uint64_t joined_units(const CellSchedule::Round& round) const {
+  std::uint64_t joined_units_of(const CellSchedule::Round& round) const {
     if (!round.has_one_task_each) return 1;
     return std::min(max_joined_units_, std::uint64_t{1} << round.level);
   }
@@ -96,7 +109,7 @@ class CellLaunches {
     if (schedule_.nodes().size() != 1) return false;
     if (schedule_.units() == 1) return true;
     const CellSchedule::Round& first = schedule_.rounds(0).front();
-    if (first.ended.count == schedule_.units() && joined_units(first) == schedule_.units()) {
+    if (first.ended.count == schedule_.units() && joined_units_of(first) == schedule_.units()) {
       return true;
     }
     const std::vector<cells::CellRange>& cells = schedule_.unit_cells();
@@ -123,7 +136,7 @@ class CellLaunches {
                    .has_wide_rows = round.tasks.has_wide_rows,
                    .is_whole = schedule_.is_whole(),
                    .joined_lanes = joined_lanes_,
-                   .joined_units = joined_units(round),
+                   .joined_units = joined_units_of(round),
                    .writes_cells = writes_cells_});
   }
 
@@ -145,7 +158,7 @@ class CellLaunches {
     const bool are_moments = unit_parts() > 1 || schedule_.is_whole();
     const cells::States items = unit_parts() > 1 ? unit_moments_ : accumulators_;
     const unsigned level = are_moments ? round.level : 0;
-    const std::uint64_t parts = (std::uint64_t{1} << level) / joined_units(round);
+    const std::uint64_t parts = (std::uint64_t{1} << level) / joined_units_of(round);
     if (level > 0 && parts > 1) {
       join.from = join.moments = items;
       join.takes_accumulators = false;
@@ -153,7 +166,7 @@ class CellLaunches {
       join.units = round.ended.count >> level;
       join.unit_parts = 1;
       join.parts = parts;
-      join.step = joined_units(round) * layout_.groups * schedule_.max_unit_cells();
+      join.step = joined_units_of(round) * layout_.groups * schedule_.max_unit_cells();
       stream.launch(cells::Kernels<T>::join(), join);
     }
     cells::FoldArgs<T> fold{.nodes = nodes_,

@@ -45,6 +45,7 @@ class ShardCells {
         samples_(samples) {
     append_batches(plan);
     device::Device& device = *context.runtime.device;
+    if (are_whole_) joined_lanes_ = joined_lanes(device, layout);
     device::Stream& stream = context.feed.compute();
     launches_.emplace(device, stream, schedule_, layout_, choice_, slots,
                       max_depth(plan, context.shard));
@@ -73,7 +74,9 @@ class ShardCells {
                     .unit_cells = samples_.max_cells,
                     .cells = schedule_.cells(),
                     .choice = choice_,
-                    .has_one_block = sampled.has_one_block});
+                    .has_one_block = sampled.has_one_block,
+                    .is_whole = are_whole_,
+                    .joined_lanes = joined_lanes_});
   }
 
   /// Enqueues the joins of the samples after the last batch.
@@ -82,15 +85,15 @@ class ShardCells {
     if (count == 0) return;
     compute.launch(cells::Kernels<T>::join(), {.from = sample_accumulators_,
                                                .moments = sample_moments_,
-                                               .takes_accumulators = true,
+                                               .takes_accumulators = !are_whole_,
                                                .first_unit = 0,
                                                .units = count,
                                                .unit_step = 1,
                                                .unit_slots = count,
                                                .groups = layout_.groups,
                                                .unit_cells = samples_.max_cells,
-                                               .unit_parts = layout_.lanes,
-                                               .parts = layout_.lanes,
+                                               .unit_parts = layout_.lanes / joined_lanes_,
+                                               .parts = layout_.lanes / joined_lanes_,
                                                .step = samples_.max_cells,
                                                .set = choice_.set});
   }
@@ -114,14 +117,17 @@ class ShardCells {
         const CellPlan::Box& box = samples_.boxes[s];
         const Range common = shardstream::intersection(batch, box.elements);
         plan.append(common, batch.first, s, box.cells.first, sample_tasks_, span);
+        are_whole_ = are_whole_ && (common.count == 0 || common == box.elements);
       }
+      are_whole_ = are_whole_ && span.has_one_block;
     }
+    are_whole_ = are_whole_ && cells().count == plan.cells();
   }
 
   void allocate_samples(device::Device& device) {
     const unsigned words = cells::moment_words<T>(choice_.set);
     const std::uint64_t sample = samples_.boxes.size() * layout_.groups * samples_.max_cells;
-    sample_accumulators_ = {device, words, sample * layout_.lanes};
+    sample_accumulators_ = {device, words, sample * layout_.lanes / joined_lanes_};
     sample_moments_ = {device, words, sample};
   }
 
@@ -132,6 +138,9 @@ class ShardCells {
   const SampledBoxes& samples_;
   CellTasks sample_tasks_;
   std::vector<CellTasks::Span> sampled_;  // of each batch
+  /// Whether each sample is one block of one batch, with all its cells.
+  bool are_whole_ = true;
+  std::uint64_t joined_lanes_ = 1;
   std::optional<CellLaunches<T>> launches_;
   device::Buffer<std::uint64_t> sample_blocks_, sample_task_words_;
   DeviceStates sample_accumulators_, sample_moments_;
