@@ -54,9 +54,9 @@ struct Layout {
 template <class T>
 __device__ unsigned cell_of(const Locator<T>& locator, T x) {
   if constexpr (std::is_same_v<T, float>) {
-    return min(__float2uint_rz((x - locator.base()) * locator.step()), locator_cells - 1);
+    return min(__float2uint_rz((x - locator.base()) * locator.step() + 1), locator_cells - 1);
   } else if constexpr (std::is_same_v<T, double>) {
-    return min(__double2uint_rz((x - locator.base()) * locator.step()), locator_cells - 1);
+    return min(__double2uint_rz((x - locator.base()) * locator.step() + 1), locator_cells - 1);
   } else {
     return locator(x);
   }

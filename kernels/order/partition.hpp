@@ -21,8 +21,9 @@ inline constexpr unsigned max_intervals = 1024, locator_cells = 4096;
 inline constexpr std::uint16_t collects = 0x8000, several = 0xffff;
 
 /// Maps elements to cells: never to a lower cell for a larger key. So a table has the interval of
-/// most elements. The cells are equal steps between two elements; all elements below or above have
-/// the first or the last cell. NaNs may have any cell.
+/// most elements. The cells are equal steps between two elements. All elements below have the first
+/// cell, and almost all above have the last one, so that these have one interval each. NaNs may
+/// have any cell.
 template <class T>
 class Locator {
  public:
@@ -31,26 +32,27 @@ class Locator {
   Locator(Key<T> low, Key<T> high) {
     if constexpr (std::floating_point<T>) {
       constexpr T largest = std::numeric_limits<T>::max();
-      base_ = std::clamp(value_of<T>(low), -largest, largest);
-      const T width = std::clamp(value_of<T>(high), -largest, largest) - base_;
-      const T scale = static_cast<T>(locator_cells - 1) / width;
-      step_ = scale <= largest ? scale : 0;  // 0 also for NaN
+      const T base = std::clamp(value_of<T>(low), -largest, largest);
+      const T width = std::clamp(value_of<T>(high), -largest, largest) - base;
+      const T scale = static_cast<T>(locator_cells - 3) / width;
+      if (scale > 0 && scale <= largest) base_ = base, step_ = scale;
     } else {
       base_ = low;
-      while ((high - low) >> step_ >= locator_cells) ++step_;
+      while ((high - low) >> step_ >= locator_cells - 2) ++step_;
     }
   }
 
   constexpr unsigned operator()(T x) const {
     if constexpr (std::floating_point<T>) {
-      const T place = (x - base_) * step_;
+      const T place = (x - base_) * step_ + 1;
       // NaN fails the first comparison.
       if (!(place >= 1)) return 0;
       return place < locator_cells ? static_cast<unsigned>(static_cast<int>(place))
                                    : locator_cells - 1;
     } else {
       const Key<T> key = key_of(x), above = std::max(key, base_) - base_;
-      return static_cast<unsigned>(std::min<Key<T>>(above >> step_, locator_cells - 1));
+      const unsigned first = key < base_ ? 0 : 1;
+      return static_cast<unsigned>(std::min<Key<T>>(above >> step_, locator_cells - 2)) + first;
     }
   }
 
@@ -60,7 +62,9 @@ class Locator {
 
  private:
   std::conditional_t<std::floating_point<T>, T, Key<T>> base_ = {};
-  std::conditional_t<std::floating_point<T>, T, unsigned> step_ = {};  // cells per unit; or a shift
+  // Cells per unit, which give all finite numbers one cell; or a shift
+  std::conditional_t<std::floating_point<T>, T, unsigned> step_ =
+      std::numeric_limits<T>::denorm_min();
 };
 
 /// The intervals of a partition, in device memory. Interval i has the keys after those of interval

@@ -180,6 +180,17 @@ TYPED_TEST(Order, TheLocatorDoesNotMatter) {
   }
 }
 
+/// Most elements may lie there, so each side has one interval.
+TYPED_TEST(Order, ElementsOutsideTheLocatorAreNotSearched) {
+  using T = TypeParam;
+  std::vector<PartitionTable<T>> table(1);
+  const Locator<T> locator = locator_of<T>(10, 21);
+  fill_table(intervals_at<T>({10, 20}), locator, table[0]);
+  for (const T x : {std::numeric_limits<T>::lowest(), T{9}, T{40}, std::numeric_limits<T>::max()}) {
+    EXPECT_NE(table[0].cell[locator(x)], several) << +x;
+  }
+}
+
 TYPED_TEST(Order, ThereMayBeManyIntervals) {
   using T = TypeParam;
   const std::vector<T> elements = mixed<T>(50'000);
