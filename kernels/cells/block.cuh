@@ -15,12 +15,9 @@ namespace shardstream::cells::cuda {
 /// Threads of accumulate_block, and blocks on a multiprocessor: as many as registers allow, to hide
 /// the latency of memory.
 inline constexpr unsigned block_threads = 256;
-template <class T, Set S, bool Runs>
-constexpr unsigned blocks_at_once() {
-  if (!std::floating_point<T>) return S > Set::squares ? 1 : 2;
-  if (S > Set::squares) return 2;
-  return Runs || S == Set::squares || sizeof(T) == sizeof(double) ? 3 : 4;
-}
+template <class T, Set S>
+inline constexpr unsigned blocks_at_once = (std::floating_point<T> ? 2 : 1) +
+                                           (S > Set::squares ? 0 : 1);
 
 /// Joins the moments of `lanes` neighbouring threads, up to a warp. The first of them has the
 /// result. Called by whole warps.
@@ -114,18 +111,25 @@ __device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
 /// One thread per item, which adds a column of the block, or with `Runs`, a row. A
 /// block of threads has the same items of each of joined_units units.
 template <class T, Set S, bool Skips, bool Runs>
-__global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S, Runs>()))
+__global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S>))
     accumulate_block(const __grid_constant__ AccumulateArgs<T> args) {
   for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
                           std::uint64_t items) {
     const ColumnItem item(args.layout, task, block, own.number < items ? own.number : 0);
-    const bool counts = own.number < items && is_in(args.cells, item.cell);
+    bool counts = own.number < items && is_in(args.cells, item.cell);
+    Steps steps;
+    if constexpr (!Runs) {
+      steps =
+          steps_of(args.layout, item.axis, item, item.column.inner_first, item.column.inner_count);
+      // A batch may have few steps of a group.
+      counts = counts && (args.is_whole || (item.is_in_block && steps.count > 0));
+    }
     ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
     if (counts && item.is_in_block) {
       if constexpr (Runs) {
         add_runs(args.elements, item.column, args.layout, item.lane, sums);
       } else {
-        add_column(args, item, item.axis, item.column, sums);
+        add_column(args.elements, item.column, steps, sums);
       }
     }
     if (args.joined_lanes * own.units == 1) {

@@ -36,7 +36,9 @@ __global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
         if (layout.run() > 1) {
           add_runs(args.elements, walk, layout, item.lane, sums);
         } else {
-          add_column(args, item, walk.innermost, walk, sums);
+          add_column(args.elements, walk,
+                     steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count),
+                     sums);
         }
       } while (walk.next());
     }

@@ -162,7 +162,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
   if (whole < runs.count) add_part(runs[whole]);
 }
 
-/// Adds the elements of a column at the listed steps, in order.
+/// Adds the elements of a column at listed steps, in order.
 template <class T, class Sums>
 __device__ void add_listed(const T* elements, const Column& column, const Steps& steps,
                            Sums& sums) {
@@ -181,16 +181,15 @@ __device__ void add_listed(const T* elements, const Column& column, const Steps&
   }
 }
 
-/// Adds the elements of an item in a column, in order.
-template <class T, class AnyItem, class Sums>
-__device__ void add_column(const AccumulateArgs<T>& args, const AnyItem& item, unsigned axis,
-                           const Column& column, Sums& sums) {
-  const Steps steps = steps_of(args.layout, axis, item, column.inner_first, column.inner_count);
-  if (steps.list != nullptr) return add_listed(args.elements, column, steps, sums);
+/// Adds the elements of a column at some steps, in order.
+template <class T, class Sums>
+__device__ void add_column(const T* elements, const Column& column, const Steps& steps,
+                           Sums& sums) {
+  if (steps.list != nullptr) return add_listed(elements, column, steps, sums);
   if (steps.count == 0) return;
   const Place step{steps.step * column.inner_step.element, steps.step * column.inner_step.value,
                    steps.step * column.inner_step.weight};
-  add_strided(args.elements, column.at(steps.first), step, steps.count, sums);
+  add_strided(elements, column.at(steps.first), step, steps.count, sums);
 }
 
 }  // namespace shardstream::cells::cuda
