@@ -12,8 +12,8 @@
 
 namespace shardstream::cells::cuda {
 
-/// Threads of accumulate_block, and blocks on a multiprocessor: as many as registers allow, to hide
-/// the latency of memory.
+/// Threads of accumulate_columns, and blocks on a multiprocessor: as many as registers allow, to
+/// hide the latency of memory.
 inline constexpr unsigned block_threads = 256;
 template <class T, Set S>
 inline constexpr unsigned blocks_at_once = (std::floating_point<T> ? 2 : 1) +
@@ -108,29 +108,45 @@ __device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
   }
 }
 
-/// One thread per item, which adds a column of the block, or with `Runs`, a row. A
-/// block of threads has the same items of each of joined_units units.
+/// Adds the columns of an item in the blocks of a task, the first of which is in shared memory.
+/// Returns whether the accumulator is to be stored.
+template <class T, class Sums>
+__device__ bool add_columns(const AccumulateArgs<T>& args, const Task& task,
+                            const std::uint64_t* first, std::uint64_t number, Sums& sums) {
+  const Layout& layout = args.layout;
+  bool is_loaded = args.is_whole;
+  for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+    const std::uint64_t* const other = args.blocks + b * block_words(layout.axes);
+    const ColumnItem item(layout, task, b == task.first_block ? first : other, number);
+    if (!item.is_in_block) continue;
+    const Column& column = item.column;
+    const Steps steps = steps_of(layout, item.axis, item, column.inner_first, column.inner_count);
+    if (steps.count == 0) continue;  // a batch may have no steps of a group
+    if (!is_loaded) sums.load();
+    is_loaded = true;
+    add_column(args.elements, column, steps, sums);
+  }
+  return is_loaded;
+}
+
+/// One thread per item, which adds its columns, or with `Runs`, a row of the only block. A block of
+/// threads has the same items of each of joined_units units.
 template <class T, Set S, bool Skips, bool Runs>
 __global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S>))
-    accumulate_block(const __grid_constant__ AccumulateArgs<T> args) {
+    accumulate_columns(const __grid_constant__ AccumulateArgs<T> args) {
   for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
                           std::uint64_t items) {
-    const ColumnItem item(args.layout, task, block, own.number < items ? own.number : 0);
+    const std::uint64_t number = own.number < items ? own.number : 0;
+    const ColumnItem item(args.layout, task, block, number);
     bool counts = own.number < items && is_in(args.cells, item.cell);
-    Steps steps;
-    if constexpr (!Runs) {
-      steps =
-          steps_of(args.layout, item.axis, item, item.column.inner_first, item.column.inner_count);
-      // A batch may have few steps of a group.
-      counts = counts && (args.is_whole || (item.is_in_block && steps.count > 0));
-    }
     ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
-    if (counts && item.is_in_block) {
-      if constexpr (Runs) {
+    if constexpr (Runs) {
+      if (counts) sums.load();
+      if (counts && item.is_in_block) {
         add_runs(args.elements, item.column, args.layout, item.lane, sums);
-      } else {
-        add_column(args.elements, item.column, steps, sums);
       }
+    } else {
+      counts = counts && add_columns(args, task, block, number, sums);
     }
     if (args.joined_lanes * own.units == 1) {
       if (counts) sums.store();
@@ -181,7 +197,7 @@ __device__ void add_wide(const T* x, std::uint64_t step, std::uint64_t count,
   add(word, static_cast<unsigned>(count));
 }
 
-/// The same as accumulate_block for wide rows and whole units. Each thread has the items of
+/// The same as accumulate_columns for wide rows and whole units. Each thread has the items of
 /// neighbouring columns. So it makes fewer and larger requests to memory, which matters if rows are
 /// in different pages.
 template <class T, Set S>

@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
     const Item item(layout, task, number);
     if (!is_in(args.cells, item.cell)) continue;
     ThreadAccumulator<T, S, Skips> sums(args, task, item);
+    sums.load();
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
       Walk walk;
       if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item)) continue;
@@ -158,11 +159,13 @@ __global__ void __launch_bounds__(threads, 3)
     if constexpr (OneColumn) {
       const ColumnItem item(layout, task, block(task.first_block), number);
       ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      if (counts(item)) sums.load();
       add_rows(args.elements, rows, item.column, counts(item) && item.is_in_block, sums);
       if (counts(item)) sums.store();
     } else {
       const Item item(layout, task, number);
       ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      if (counts(item)) sums.load();
       for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
         Walk walk;
         // Items may differ in the number of steps along outer axes.
@@ -183,15 +186,15 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   constexpr std::uint64_t max_y = 65535;
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
   const bool one_column = args.has_one_block && args.layout.has_one_column();
-  const bool by_block = one_column && !by_rows;
+  const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
   // Neighbouring columns have one lane and neighbouring cells.
-  const bool is_wide = std::floating_point<T> && by_block && !has_runs && args.has_wide_rows &&
-                       args.layout.group_axis == no_axis && args.is_whole &&
+  const bool is_wide = std::floating_point<T> && by_column && one_column && !has_runs &&
+                       args.has_wide_rows && args.layout.group_axis == no_axis && args.is_whole &&
                        args.layout.axis[args.layout.axes - 1].is_kept &&
                        args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
                        reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
   const std::uint64_t columns = is_wide ? wide_columns<T> : 1;
-  const std::uint64_t width = (by_block ? block_threads / args.joined_units : threads) * columns;
+  const std::uint64_t width = (by_column ? block_threads / args.joined_units : threads) * columns;
   const std::uint64_t tasks = args.task_count / args.joined_units;
   const dim3 grid(static_cast<unsigned>((args.max_items + width - 1) / width),
                   static_cast<unsigned>(tasks < max_y ? tasks : max_y));
@@ -203,10 +206,10 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
       accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {
       accumulate_rows<T, set(), skips(), false><<<grid, threads, 0, stream>>>(args);
-    } else if (by_block && has_runs) {
-      accumulate_block<T, set(), skips(), true><<<grid, block_threads, 0, stream>>>(args);
-    } else if (by_block) {
-      accumulate_block<T, set(), skips(), false><<<grid, block_threads, 0, stream>>>(args);
+    } else if (by_column && has_runs) {
+      accumulate_columns<T, set(), skips(), true><<<grid, block_threads, 0, stream>>>(args);
+    } else if (by_column) {
+      accumulate_columns<T, set(), skips(), false><<<grid, block_threads, 0, stream>>>(args);
     } else {
       accumulate_items<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
     }

@@ -18,7 +18,7 @@ inline constexpr unsigned flight = sizeof(T) == 8 ? 8 : 16;
 template <class T, Set S, bool Skips>
 class ThreadAccumulator {
  public:
-  /// An item that does not count is neither read nor written.
+  /// An item that does not count has no place in memory.
   template <class AnyItem>
   __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const AnyItem& item,
                                bool counts = true)
@@ -31,7 +31,10 @@ class ThreadAccumulator {
     first_ = args.accumulators.words +
              (args.writes_cells ? item.group * args.cells.count + (item.cell - args.cells.first)
                                 : line * args.unit_cells + (item.cell - task.first_cell));
-    if (!args.is_whole) sums_ = Accumulator<T, S>::load(first_, args.accumulators.values);
+  }
+  /// Reads the accumulator, unless units are whole.
+  __device__ void load() {
+    if (!args_->is_whole) sums_ = Accumulator<T, S>::load(first_, args_->accumulators.values);
   }
   /// The accumulator, or if units are whole, its moments.
   __device__ void store() {
