@@ -20,8 +20,9 @@ inline constexpr std::size_t max_together = 6;
 struct Distinction {
   std::string letter;  ///< "A" for the first study
   std::string folder;  ///< of its files
-  /// Options as KEY and VALUE and, with the keys workload, device and commit, facts whose values
-  /// differ between the studies.
+  /// Facts that differ between the studies, most telling first: options as KEY and VALUE, and the
+  /// keys workload, device and commit. Defaults of options stand only in a study that has chosen
+  /// none of the differing options.
   std::vector<std::pair<std::string, std::string>> differs;
   std::string label;  ///< "A: block.size=64"; the folder if no fact differs or is unique
 };
