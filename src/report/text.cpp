@@ -254,9 +254,8 @@ std::string of_warnings(const StudyReport& study) {
   const std::size_t throttled = study.throttled(), unconverged = study.unconverged();
   std::string text;
   if (study.drift && study.drift->significant) {
-    text +=
-        fmt::format("Times changed by {:+.2g} % from the first launch to the last (p = {:.2g}).\n",
-                    100 * study.drift->total, study.drift->p_value);
+    text += fmt::format("Times changed by {} from the first launch to the last (p = {:.2g}).\n",
+                        format_change(study.drift->total), study.drift->p_value);
   }
   for (const std::string& outlier : words_on_outliers(study)) {
     text += fmt::format("Outlier: {}.\n", printable(outlier));
