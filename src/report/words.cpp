@@ -66,14 +66,13 @@ std::string words_of(const std::string& name, const study::Fit& fit,
       return fmt::format(
           "{} does not fit: a size is {} off, which the scatter of launches does not explain ({}).",
           name, error, test);
-    case study::FitVerdict::cannot_tell:
+    case study::FitVerdict::unclear:
+      return fmt::format(
+          "It is unclear whether the law fits: a size is {} off, but the launches scatter so much "
+          "that this may be chance ({}).",
+          error, test);
+    case study::FitVerdict::untested:
       break;
-  }
-  if (std::isfinite(fit.p_value)) {
-    return fmt::format(
-        "It is unclear whether the law fits: a size is {} off, but the launches scatter so much "
-        "that this may be chance ({}).",
-        error, test);
   }
   return "The law cannot be tested: that needs three sizes and several launches of each.";
 }
@@ -151,9 +150,17 @@ std::string words_on_expected(const StudyReport& study) {
 }
 
 const char* word_of_fit(const StudyReport& study) {
-  if (study.is_law_rejected()) return "no";
-  const bool fits = study.fit() != nullptr && study.fit()->verdict == study::FitVerdict::fits;
-  return fits ? "yes" : "unclear";
+  switch (study.fit() == nullptr ? study::FitVerdict::untested : study.fit()->verdict) {
+    case study::FitVerdict::fits:
+      return "yes";
+    case study::FitVerdict::does_not_fit:
+      return "no";
+    case study::FitVerdict::unclear:
+      return "unclear";
+    case study::FitVerdict::untested:
+      break;
+  }
+  return "untested";
 }
 
 std::string repetitions_of(const std::vector<SizeFacts>& sizes) {

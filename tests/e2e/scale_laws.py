@@ -200,6 +200,21 @@ def test_an_outlier_is_named_and_its_law_is_not_called_fitting():
     assert calm["law_fits"] == "yes" and calm["outliers"] == [], calm
 
 
+def test_an_untested_law_is_not_called_unclear():
+    """Two sizes, or one launch of each; JSON, text and page say so."""
+    for times in ({1: [1, 1.01], 2: [0.5, 0.51]}, {1: [1], 2: [0.5], 4: [0.25]}):
+        folder = made_up(times)
+        found = only_study(folder)
+        assert found["law_fits"] == "untested" and found["p_value"] is None, found
+        text, page = texts_of(folder)
+        for words in (text, page):
+            expect_words(words, ["cannot be tested"])
+            assert "unclear" not in words, words
+        assert "untested law" in page, page
+        told = run("report", folder, made_up(times), "--together").expect(0).out
+        assert told.count("untested") == 2 and "unclear" not in told, told
+
+
 def test_scatter_that_grows_widens_the_intervals():
     """Scatter of 1, 2, 4 and 8 %: a new launch on 16 ranks scatters by more than that."""
     times = {p: [np.exp(z * 0.01 * p) / p for z in (-1, 0, 1)] for p in (1, 2, 4, 8)}

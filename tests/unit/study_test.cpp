@@ -122,7 +122,7 @@ TEST(Amdahl, ExactLawIsFound) {
   EXPECT_NEAR(amdahl->serial_share.value, 0.2, 1e-12);
   EXPECT_NEAR(amdahl->predict(8)->seconds.value, 3, 1e-12);
   EXPECT_FALSE(amdahl->serial_share.interval);
-  EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::cannot_tell);
+  EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::untested);
 }
 
 TEST(Amdahl, TellsWhetherTheLawFits) {
@@ -300,7 +300,7 @@ TEST(Laws, AnOutlierDoesNotMakeALawFit) {
   const Study study = tabulate(Mode::strong, launches);
   const Fit fit = fit_amdahl(study)->law.fit;
   EXPECT_GT(fit.p_value, test_level);
-  EXPECT_EQ(fit.verdict, FitVerdict::cannot_tell);
+  EXPECT_EQ(fit.verdict, FitVerdict::unclear);
   const std::vector<Outlier> outliers = find_outliers(study);
   ASSERT_EQ(outliers.size(), 1);
   EXPECT_EQ(outliers[0].launch, 8);

@@ -159,9 +159,9 @@ LawLines law_of_speedups(const StudyReport& study) {
   if (!study.expected) return {};
   LawLines law;
   const study::Fit& fit = *study.fit();
-  const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
-                              : std::isfinite(fit.p_value)           ? " (it may not fit)"
-                                                                     : " (untested)";
+  const char* const caution = fit.verdict == study::FitVerdict::fits      ? ""
+                              : fit.verdict == study::FitVerdict::unclear ? " (it may not fit)"
+                                                                          : " (untested)";
   law.name = name_of_law(study) + caution;
   law.share = study.is_strong() ? fmt::format("s = {:.3g}", study.amdahl->serial_share.value)
                                 : fmt::format("s' = {:.3g}", study.gustafson->serial_share.value);
