@@ -293,6 +293,12 @@ std::vector<std::vector<fs::path>> by_folder(std::span<const fs::path> files) {
   return groups;
 }
 
+/// Whether the options of a study set its law.
+bool have_configured(const Report& report) {
+  return std::ranges::any_of(report.studies,
+                             [](const StudyReport& study) { return study.configured.has_value(); });
+}
+
 }  // namespace
 
 Report make_report_together(std::span<const fs::path> files) {
@@ -340,13 +346,16 @@ Table side_by_side(const Report& report) {
 }
 
 Table distinctions(const Report& report) {
-  Table table("studies", {{"study", ColumnType::text},
-                          {"differs", ColumnType::text},
-                          {"folder", ColumnType::text},
-                          {"launches", ColumnType::integer},
-                          {"reference", ColumnType::text},
-                          {"serial", ColumnType::text},
-                          {"law_fits", ColumnType::text}});
+  std::vector<Column> columns = {{"study", ColumnType::text},     {"differs", ColumnType::text},
+                                 {"folder", ColumnType::text},    {"launches", ColumnType::integer},
+                                 {"reference", ColumnType::text}, {"serial", ColumnType::text},
+                                 {"law_fits", ColumnType::text}};
+  const bool has_configured = have_configured(report);
+  if (has_configured) {
+    columns.push_back({"serial_configured", ColumnType::text});
+    columns.push_back({"serial_expected", ColumnType::text});
+  }
+  Table table("studies", columns);
   for (std::size_t i = 0; i < report.studies.size(); ++i) {
     const StudyReport& study = report.studies[i];
     const Distinction& each = report.together->studies[i];
@@ -354,9 +363,19 @@ Table distinctions(const Report& report) {
     const std::string share = study.amdahl      ? with_interval(study.amdahl->serial_share)
                               : study.gustafson ? with_interval(study.gustafson->serial_share)
                                                 : "-";
-    table.add({each.letter, words.empty() ? "-" : printable(words), printable(each.folder),
-               static_cast<std::int64_t>(study.runs.size()), counted(study.table.anchor, "rank"),
-               study.is_law_rejected() ? "-" : share, word_of_fit(study)});
+    std::vector<Cell> cells = {each.letter,
+                               words.empty() ? "-" : printable(words),
+                               printable(each.folder),
+                               static_cast<std::int64_t>(study.runs.size()),
+                               counted(study.table.anchor, "rank"),
+                               study.is_law_rejected() ? "-" : share,
+                               word_of_fit(study)};
+    if (has_configured) {
+      const auto& law = study.configured;
+      cells.emplace_back(law ? fmt::format("{:.3g}", law->serial_share) : "-");
+      cells.emplace_back(law ? fmt::format("{:.3g}", law->expected_share) : "-");
+    }
+    table.add(std::move(cells));
   }
   return table;
 }
@@ -366,13 +385,19 @@ std::string words_on_together(const Report& report) {
   const bool have_one_anchor = std::ranges::all_of(
       report.studies, [&](const StudyReport& study) { return study.table.anchor == anchor; });
   const std::string& why_no_times = report.together->why_no_times;
-  return fmt::format(
+  std::string words = fmt::format(
       "Each speed-up refers to {} of its own study, so a greater one need not mean a shorter time. "
       "{}",
       have_one_anchor ? counted(anchor, "rank") : "the smallest size",
       why_no_times.empty()
           ? "All studies do the same work, so their times can be compared."
           : fmt::format("Times are not compared, since the work differs: {}.", why_no_times));
+  if (have_configured(report)) {
+    words +=
+        " The options set the share serial_configured. A fit to the expected times, which noise, "
+        "imbalance and overhead make longer, gives serial_expected.";
+  }
+  return words;
 }
 
 std::string together_text(const Report& report) {

@@ -43,7 +43,8 @@ Report make_report_together(std::span<const std::filesystem::path> files);
 /// One row per quantity and size, one column per study, with intervals: speed-up, efficiency and,
 /// for studies of the same work, the time in seconds.
 Table side_by_side(const Report& report);
-/// One row per study: what differs, the folder, the reference size, the law and whether it fits.
+/// One row per study: what differs, the folder, the reference size, the law and whether it fits,
+/// and the configured law if a study has one.
 Table distinctions(const Report& report);
 
 /// Sentences on the comparability of the studies.

@@ -79,6 +79,10 @@ def test_noise_differs_between_launches_and_lengthens_the_expected_times():
     text, page = texts_of(folder)
     expect_words(text, ["Configured law: serial share s = 0.2", f"{found['serial_expected']:.3g}"])
     expect_words(page, ["configured law, s = 0.2", f"{found['serial_expected']:.3g}"])
+    told = run("report", folder, made_up({1: [1], 2: [0.5]}), "--together", "--short").expect(0).out
+    header, *rows = (re.split(r" {2,}", line) for line in told.splitlines()[2:5])
+    assert [row[header.index("serial_configured")] for row in rows] == ["0.2", "0.05"], told
+    assert rows[0][header.index("serial_expected")] == f"{found['serial_expected']:.3g}", told
 
 
 def test_overhead_does_not_fit_the_law():

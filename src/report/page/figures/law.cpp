@@ -178,6 +178,15 @@ LawLines law_of_speedups(const StudyReport& study) {
   return law;
 }
 
+Rows configured_speedups(const StudyReport& study) {
+  Rows rows;
+  if (!study.configured) return rows;
+  for (const study::Size& size : study.configured->expected.sizes) {
+    rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
+  }
+  return rows;
+}
+
 void plot_law(Script& script, Figure& figure, const LawLines& law) {
   script.plot(law.inside, "using 1:2 with lines " + line_of(inside_style));
   script.plot(law.beyond, "using 1:2 with lines " + line_of(styles[1]));
