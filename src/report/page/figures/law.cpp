@@ -19,11 +19,13 @@ using study::Estimate;
 constexpr Style inside_style = {styles[1].colour, "", 0};
 constexpr Style limit_style = {styles[1].colour, "2 3", 0};
 
-/// The fitted law for one new launch: the time (strong) or the efficiency (weak). The number of
-/// ranks need not be whole.
+/// The fitted law for one new launch: the time (strong) or the efficiency (weak), with ends of the
+/// interval that are not negative. The number of ranks need not be whole.
 Estimate law_at(const StudyReport& study, double ranks) {
-  return study.gustafson ? study.gustafson->predict_efficiency(ranks)
-                         : study.amdahl->seconds_of_launch(ranks);
+  Estimate law = study.gustafson ? study.gustafson->predict_efficiency(ranks)
+                                 : study.amdahl->seconds_of_launch(ranks);
+  if (law.interval) law.interval->lo = std::max(law.interval->lo, 0.0);
+  return law;
 }
 
 /// The estimates of a law from one number of ranks to another, as far as they are positive.
