@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -126,8 +127,11 @@ DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log
              .ranks_on_host = machine.ranks_on_host(),
              .seconds = prediction.seconds,
              .is_minimum = prediction.is_minimum,
+             .faster = prediction.faster,
              .lines = {}};
-  for (const auto& part : {prediction.answer, machine.lines(), prediction.plan}) {
+  std::vector<std::string> answer = prediction.answer;
+  if (run.faster) answer.push_back("faster: " + words_of(*run.faster));
+  for (const auto& part : {answer, machine.lines(), prediction.plan}) {
     run.lines.insert(run.lines.end(), part.begin(), part.end());
   }
   if (!outputs.empty()) {
@@ -151,15 +155,19 @@ std::string to_output(std::span<const DryRun> runs, Printing printing) {
                                     {"ranks_per_host", ColumnType::integer},
                                     {"time", ColumnType::real, "s"},
                                     {"kind", ColumnType::text},
-                                    {"speedup", ColumnType::real}});
+                                    {"speedup", ColumnType::real},
+                                    {"faster", ColumnType::text},
+                                    {"faster_time", ColumnType::real, "s"}});
   Table lines("lines", {{"ranks", ColumnType::integer}, {"line", ColumnType::text}});
   for (const DryRun& run : runs) {
     const auto ranks = static_cast<std::int64_t>(run.ranks);
     predictions.add({run.workload, ranks, static_cast<std::int64_t>(run.ranks_on_host), run.seconds,
-                     run.is_minimum ? "minimum" : "estimate", runs.front().seconds / run.seconds});
+                     run.is_minimum ? "minimum" : "estimate", runs.front().seconds / run.seconds,
+                     run.faster ? run.faster->option + '=' + run.faster->value : "",
+                     run.faster ? run.faster->seconds : std::nan("")});
     for (const std::string& line : run.lines) lines.add({ranks, line});
   }
-  if (printing == Printing::text) return to_text(predictions);
+  if (printing == Printing::text) return to_text(without_empty_columns(predictions));
   const std::array tables = {std::move(predictions), std::move(lines)};
   return to_json(tables);
 }

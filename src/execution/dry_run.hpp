@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/metric.hpp"
 #include "core/options.hpp"
 #include "measure/machine.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::execution {
 
@@ -18,8 +20,9 @@ namespace shardstream::execution {
 struct DryRun {
   std::string workload;
   std::uint64_t ranks, ranks_on_host;
-  double seconds;                  ///< predicted, of one repetition
-  bool is_minimum;                 ///< a repetition may take longer
+  double seconds;   ///< predicted, of one repetition
+  bool is_minimum;  ///< a repetition may take longer
+  std::optional<workloads::FasterChoice> faster;
   std::vector<std::string> lines;  ///< of the form "name: words"
 };
 

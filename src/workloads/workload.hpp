@@ -145,6 +145,14 @@ struct RunFiles {
   const Resume* resume = nullptr;                 ///< null if the task is not resumable
 };
 
+/// A value of an option with which a run is predicted to be clearly faster.
+struct FasterChoice {
+  std::string option, value;
+  double seconds = 0;  ///< of a repetition
+};
+/// "--product.precision fp64-int8 would take about 6.2 s"
+std::string words_of(const FasterChoice& choice);
+
 /// The description of a task in a dry run. Lines have the form "name: words".
 struct Prediction {
   std::vector<std::string> answer;    ///< the time with its bound, and the memory; shown first
@@ -152,6 +160,7 @@ struct Prediction {
   std::vector<std::string> warnings;  ///< such as ranks without work
   double seconds = 0;                 ///< the time of one repetition
   bool is_minimum = false;            ///< a repetition may take longer than `seconds`
+  std::optional<FasterChoice> faster = {};
   /// The checkpoints of a resumable task.
   struct Checkpoints {
     std::string_view unit;  ///< "super-tile": a checkpoint follows each of them

@@ -104,6 +104,15 @@ def test_json_of_plans_lists_and_experiments():
     assert {row["ranks"] for row in plans["lines"]} == {1, 2, 4}, plans
     text = run(*dry, "--ranks", "1,2,4", env=NO_MPI).expect(0).out.splitlines()
     assert [line.split()[1] for line in text] == ["ranks", "1", "2", "4"], text
+    for precision, other in (("fp64", "product.precision=fp64-int8"), ("tf32", "")):
+        large = ["run", "gemm", *(word.replace("512", "2^16") for word in map(str, sizes[:-1])),
+                 "cuda", "--product.precision", precision, "--output.store", "false", "--dry-run"]
+        rows = as_json(*large, "--ranks", "2,4", env=NO_MPI)["predictions"]
+        assert [row["faster"] for row in rows] == [other] * 2, rows
+        assert all((row["faster_time"] or 0) < 0.9 * row["time"] for row in rows), rows
+        for ranks in ("4", "2,4"):
+            text = run(*large, "--ranks", ranks, env=NO_MPI).expect(0).out
+            assert ("faster" in text) == bool(other) == ("fp64-int8" in text), text
     expect_complaint(run(*dry, "--ranks", "1,,2"), 2, ["--ranks"])
     expect_complaint(run(*dry, "--ranks", "1,0"), 2, ["--ranks", "0"])
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,9 +83,10 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
 /// still upload.
 std::string idle_ranks(const Plan& plan);
 
-/// "fp64-int8 would take about 6.2 s", if a GPU is predicted to multiply fp64 or fp32 faster from
-/// residues, at rates in the ratio that is assumed without measurements. Else empty.
-std::string faster_precision(const Plan& plan, const Rates& rates, int compute_capability = 0);
+/// The precision with which a GPU is predicted to multiply fp64 or fp32 faster from residues, at
+/// rates in the ratio that is assumed without measurements.
+std::optional<FasterChoice> faster_precision(const Plan& plan, const Rates& rates,
+                                             int compute_capability = 0);
 
 /// All warnings that are known before the product is computed.
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);
