@@ -101,6 +101,19 @@ def test_json_of_plans_lists_and_experiments():
     assert [row["ranks"] for row in plans["predictions"]] == [1, 2, 4], plans
     assert plans["predictions"][1]["time"] == plan["time"] > 0, plans
     expect_keys_of_tables("run --dry-run", plans)
+    one, two, _ = plans["predictions"]
+    assert plan["speedup"] == two["speedup"] == one["time"] / two["time"] > 1, plans
+    for row in plans["predictions"]:
+        of = {each["limit"]: each["time"] for each in plans["limits"]
+              if each["ranks"] == row["ranks"]}
+        assert row["bound_by"] == max(of, key=of.get) and of[row["bound_by"]] <= row["time"], plans
+        told = run(*dry, "--ranks", row["ranks"], env=NO_MPI).expect(0).out
+        assert f"bound by {row['bound_by']} " in told, told
+        if row["ranks"] > 1:
+            assert f"speedup: {row['speedup']:.4g} over 1 rank" in told, told
+    assert all(each["device_memory"] < each["device_memory_limit"] for each in plans["memory"])
+    rates = {each["ceiling"]: each["rate"] for each in plans["rates"]}
+    assert rates["multiply_fp32"] == 400, plans
     assert {row["ranks"] for row in plans["lines"]} == {1, 2, 4}, plans
     text = run(*dry, "--ranks", "1,2,4", env=NO_MPI).expect(0).out.splitlines()
     assert [line.split()[1] for line in text] == ["ranks", "1", "2", "4"], text

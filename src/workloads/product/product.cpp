@@ -178,11 +178,16 @@ class ProductTask : public Task {
     Problem problem = problem_of(operands_, options_, machine.ranks(), memory, machine.backend());
     stage(problem, options_, resources);
     const Plan plan = make_plan(problem, rates, 0);
-    Prediction prediction{.answer = answer(plan),
-                          .plan = lines_of(operands_, plan),
-                          .warnings = warnings_of(operands_, plan),
-                          .seconds = plan.prediction.seconds,
-                          .faster = faster_precision(plan, rates)};
+    Prediction prediction{
+        .answer = answer(plan),
+        .plan = lines_of(operands_, plan),
+        .warnings = warnings_of(operands_, plan),
+        .seconds = plan.prediction.seconds,
+        .device_memory = PredictedMemory{plan.device_bytes, problem.ranks.device_memory},
+        .faster = faster_precision(plan, rates)};
+    for (const auto& [limit, seconds] : plan.prediction.limits()) {
+      prediction.limits.push_back({std::string(limit), seconds});
+    }
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
         .unit = "super-tile",
