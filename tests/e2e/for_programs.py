@@ -142,6 +142,8 @@ def test_json_of_plans_lists_and_experiments():
         nodes = max(1, row["ranks"] // 2)
         assert abs(row["node_hours"] / row["gpu_hours"] - nodes / row["ranks"]) < 1e-9, gpus
 
+    expect_keys_of_tables("scale --predict", as_json("scale", "--predict", "0,1",
+                                                     "--scale.ranks", 4))
     listed = as_json("bench", "--list")
     expect_keys_of_tables("bench --list", listed)
     assert {row["name"]: row["group"] for row in listed["experiments"]} == experiments(), listed
