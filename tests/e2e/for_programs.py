@@ -9,9 +9,10 @@ import shutil
 import subprocess
 
 import h5py
+import numpy as np
 
-from harness import (OPS, each, environment, expect_complaint, experiments, main, new_folder, run,
-                     skip_part)
+from harness import (OPS, each, environment, expect_complaint, expect_words, experiments, main,
+                     new_folder, run, skip_part)
 from studies import QUICK
 
 MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
@@ -91,6 +92,30 @@ def test_json_keeps_all_digits_and_has_null_for_nan():
                     "--reduce.missing", "propagate", "--reduce.ops", "mean", "-o", out,
                     "--output.overwrite", "true")
     assert found["mean"] is None and found["nans"] == 1, found
+
+
+def test_integers_beyond_2_to_the_53():
+    """They keep all digits, or a line on standard error says that they are rounded."""
+    path = new_folder() / "x.h5"
+    values = np.array([[2**53 + 1, 2**53 + 3], [2**60 + 1, -2**60 - 1]])
+    with h5py.File(path, "w") as file:
+        file["x"], file["times"] = values, np.array([2**60 + 1, 2**60 + 2])
+        file["times"].make_scale("times")
+        file["x"].dims[0].attach_scale(file["times"])
+    to = ["-o", path.with_name("r.h5"), "--output.overwrite", "true"]
+    found = as_json("run", "reduce", "--input.data", f"{path}:/x", "--reduce.over", "times",
+                    "--reduce.ops", "min,max,sum", *to)
+    for op in ("min", "max", "sum"):
+        of_cells = getattr(values, op)(axis=0)
+        assert [found[f"{op}_{end}"] for end in ("smallest", "largest")] == [
+            of_cells.min(), of_cells.max()], found
+    for arguments, words in (
+            (["reduce", "--reduce.over", 1, "--reduce.ops", "sum"], ["times", "2^53"]),
+            (["gram"], [path, "fp64", "2^53"])):
+        told = run("run", *arguments, "--input.data", f"{path}:/x", *to).expect(0)
+        expect_words(told.err, words, told)
+    rows = f"{path}:/x[times=2:]"
+    expect_complaint(run("run", "reduce", "--input.data", rows, *to), 2, [rows[-9:], "2^53"])
 
 
 def test_json_of_plans_lists_and_experiments():
