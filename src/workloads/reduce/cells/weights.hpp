@@ -24,7 +24,7 @@ struct CellWeights {
   std::vector<double> values;
   std::string name;   ///< of their data set, "area.nc:/area"
   std::string units;  ///< the attribute of their data set; empty if it has none
-  io::Origin origin;  ///< their files
+  io::Origin origin;  ///< their files, with a warning if they have no effect on some operations
 };
 
 /// The largest number of weights, which are kept in memory.
