@@ -27,6 +27,10 @@ std::span<const OptionRow> option_rows();
 /// The precision that holds all values of a type, except for integers beyond 2^53.
 gemm::Precision safe_precision(ElementType type);
 
+/// A note if the matrix has integers of 64 bits in a file, which the product may round; else empty.
+/// The shift of centred data is subtracted before that.
+std::string note_on_rounding(const io::Matrix& matrix, const Operands& operands);
+
 /// product.precision. `auto` is replaced by the precision that can represent all values of the
 /// matrices. `keys` are the options that name the matrices. Throws UsageError if a matrix cannot be
 /// opened.
@@ -49,7 +53,7 @@ void reject_size_of_file(const Options& options, std::string_view size, std::str
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);
 
-/// The files of all operands.
+/// The files of all operands, with warnings and notes.
 io::Origin inputs_of(const Operands& operands);
 
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
