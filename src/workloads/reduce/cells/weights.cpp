@@ -122,13 +122,14 @@ std::vector<double> UsedWeights::from(const std::vector<double>& all) const {
 
 /// A warning if no dimension of the weights is reduced, so that all elements of a cell have the
 /// same weight, and an operation is then as without weights; else empty.
-std::string warning_of_kept(const CellWeights& weights, const Options& options,
-                            const io::Source& data, std::span<const std::size_t> reduced) {
+std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
+                            std::span<const std::size_t> reduced,
+                            std::span<const std::string> ops) {
   const auto is_reduced = [&](std::size_t dimension) {
     return std::ranges::find(reduced, dimension) != reduced.end();
   };
   std::vector<std::string> without_effect, kept;
-  for (const std::string& op : options.list("reduce.ops")) {
+  for (const std::string& op : ops) {
     if (op == "mean" || op == "variance" || op == "stddev" || op == "effective-count") {
       without_effect.push_back(op);
     }
@@ -146,7 +147,8 @@ std::string warning_of_kept(const CellWeights& weights, const Options& options,
 }  // namespace
 
 std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
-                                        std::span<const std::size_t> reduced) {
+                                        std::span<const std::size_t> reduced,
+                                        std::span<const std::string> ops) {
   if (options.text(key).empty()) return std::nullopt;
   const std::unique_ptr<io::Source> source = open_weight_source(options, key);
   if (source->count() > max_weights) {
@@ -169,7 +171,7 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .units = io::attribute_of(*source, "units"),
                       .origin = source->origin()};
   expect_weights(key, *source, weights.values, [&](std::uint64_t i) { return used.index_of(i); });
-  if (std::string warning = warning_of_kept(weights, options, data, reduced); !warning.empty()) {
+  if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
     weights.origin.warnings.push_back(std::move(warning));
   }
   return weights;
