@@ -169,7 +169,7 @@ std::string scale_help(const Arguments&) {
   constexpr std::array<std::string_view, 1> sections = {"scale"};
   return fmt::format(
       R"(shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]
-shardstream scale --predict S --scale.ranks 1,2,4
+shardstream scale --predict S,... --scale.ranks 1,2,4
 
 Measures how a workload scales. Launches shardstream run several times at each number of
 ranks, in random order, and keeps the results in one folder. One more run of each size
@@ -184,8 +184,9 @@ that are missing.
               the calibration run exists; it does not become part of the study
   --only NAME does one launch of that list (calibration first), so that each can be a job
               of its own; several jobs may run at the same time
-  --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S
-              from 0 to 1, such as 0.05 or 5%, and launches nothing
+  --predict S,...
+              shows the speed-ups of Amdahl's and Gustafson's laws for one or more serial
+              shares S from 0 to 1, such as 0.05,10%, and launches nothing
   --json      prints the report, or the list, as one JSON object
   --quiet     prints nothing but warnings and errors
 

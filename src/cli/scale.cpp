@@ -30,19 +30,29 @@ OptionTable scale_table() {
 
 namespace {
 
-/// The speed-ups that the scaling laws predict for a serial share, without any run.
-std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
+/// The serial shares in a list with commas. Throws UsageError.
+std::vector<double> serial_shares(const std::string& list) {
+  std::vector<double> shares;
+  for (const std::string_view word : split(list, ',')) {
+    double share = 0;
+    try {
+      share = parse_number(trim(word));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--predict {}: {}", list, error.what()));
+    }
+    if (!(share >= 0 && share <= 1)) {
+      throw UsageError(fmt::format(
+          "--predict {}: {} is not a serial share: give numbers from 0 to 1", list, word));
+    }
+    shares.push_back(share);
+  }
+  return shares;
+}
+
+/// The speed-ups that the scaling laws predict for serial shares, without any run.
+std::string predicted(const std::string& shares, const OptionTable& table, const CommandLine& line,
                       const char* const* environment, Printing printing) {
-  double serial = 0;
-  try {
-    serial = parse_number(share);
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--predict: {}", error.what()));
-  }
-  if (!(serial >= 0 && serial <= 1)) {
-    throw UsageError(
-        fmt::format("--predict: {} is not a serial share: give a number from 0 to 1", share));
-  }
+  const std::vector<double> serial = serial_shares(shares);
   if (!line.words.empty()) {
     throw UsageError(
         fmt::format("--predict takes no workload: leave out {}", excerpt(line.words[0])));
@@ -52,22 +62,27 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
        scale::parse_ranks(table.resolve(line, environment, std::nullopt).text("scale.ranks"))) {
     ranks.push_back(static_cast<int>(p));
   }
-  Table sizes("predicted", {{"ranks", ColumnType::integer},
+  Table sizes("predicted", {{"serial", ColumnType::real},
+                            {"ranks", ColumnType::integer},
                             {"amdahl_speedup", ColumnType::real},
                             {"amdahl_efficiency", ColumnType::real},
                             {"gustafson_speedup", ColumnType::real},
                             {"gustafson_efficiency", ColumnType::real}});
-  for (const study::PredictedSize& size : study::predict(serial, ranks)) {
-    sizes.add({std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks, size.gustafson,
-               size.gustafson / size.ranks});
+  std::vector<std::string> limits;
+  for (const double share : serial) {
+    for (const study::PredictedSize& size : study::predict(share, ranks)) {
+      sizes.add({share, std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks,
+                 size.gustafson, size.gustafson / size.ranks});
+    }
+    limits.push_back(share > 0 ? fmt::format("at most {:.6g} for {}", 1 / share, share)
+                               : fmt::format("unlimited for {}", share));
   }
   if (printing == Printing::none) return {};
   if (printing == Printing::json) return to_json(std::span(&sizes, 1));
   return fmt::format(
-      "{}\nAmdahl: fixed work; {} of the time of a run on one rank is serial; the speed-up is {}.\n"
-      "Gustafson: growing work; {} of the time of the parallel run is serial.\n",
-      to_text(sizes), serial, serial > 0 ? fmt::format("at most {:.6g}", 1 / serial) : "unlimited",
-      serial);
+      "{}\nAmdahl: fixed work; serial is a part of the time of a run on one rank. The speed-up is "
+      "{}.\nGustafson: growing work; serial is a part of the time of the parallel run.\n",
+      to_text(sizes), fmt::join(limits, ", "));
 }
 
 }  // namespace

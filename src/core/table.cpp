@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -124,6 +125,26 @@ std::string to_text(const Cell& cell, int digits) {
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.{}g}", *real, digits);
   return std::get<std::string>(cell);
+}
+
+Table without_empty_columns(const Table& table) {
+  const auto has_value = [&](const Column& column) {
+    return std::ranges::any_of(table.rows(), [&](const Row& row) {
+      const Cell& cell = row[column.name];
+      if (const auto* const real = std::get_if<double>(&cell)) return !std::isnan(*real);
+      const auto* const text = std::get_if<std::string>(&cell);
+      return text == nullptr || !(text->empty() || *text == "-");
+    });
+  };
+  std::vector<Column> columns;
+  std::ranges::copy_if(table.columns(), std::back_inserter(columns), has_value);
+  Table shown(table.name(), columns);
+  for (const Row& row : table.rows()) {
+    std::vector<Cell> cells;
+    for (const Column& column : columns) cells.push_back(row[column.name]);
+    shown.add(std::move(cells));
+  }
+  return shown;
 }
 
 std::string to_text(const Table& table, std::size_t width) {

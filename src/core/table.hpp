@@ -83,6 +83,9 @@ std::map<std::string, std::uint64_t> count_values(const Table& table, std::strin
 /// A cell as text: integers in full, reals with up to `digits` significant digits.
 std::string to_text(const Cell& cell, int digits = 6);
 
+/// The table without the columns in which no row has a value: empty text, "-" or NaN.
+Table without_empty_columns(const Table& table);
+
 /// The table for a terminal: a header line with units, then one line per row, with aligned columns
 /// of printable() text. Scripts can split the lines: columns are two blanks or more apart, and
 /// empty text and NaN become "-". Columns that do not fit into `width` characters follow in further

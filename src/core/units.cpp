@@ -294,4 +294,20 @@ std::string format_duration(double seconds) {
   return fmt::format("{:.3g} ns", seconds * 1e9);
 }
 
+std::string format_rounded(double value) {
+  // All digits of the rounded number: "{:.2g}" itself would print 1.7e+02.
+  const std::string digits = fmt::format("{:.1e}", value);
+  double rounded = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
+  return fmt::format("{}", rounded);
+}
+
+std::string format_percent(double share) {
+  return format_rounded(100 * share) + " %";
+}
+
+std::string format_change(double share) {
+  return (std::signbit(share) ? "" : "+") + format_percent(share);
+}
+
 }  // namespace shardstream

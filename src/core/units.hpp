@@ -28,4 +28,13 @@ std::string format_size(std::uint64_t bytes);
 /// "12.3 ms", "4.56 s", "3 min 20 s".
 std::string format_duration(double seconds);
 
+/// "0.51", "1.2", "170": two significant digits, and no exponent for large numbers.
+std::string format_rounded(double value);
+
+/// "0.51 %", "1.2 %", "170 %": a share, rounded in the same way.
+std::string format_percent(double share);
+
+/// The same with a sign: "+1.2 %", "-30 %".
+std::string format_change(double share);
+
 }  // namespace shardstream

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -97,6 +99,20 @@ std::vector<std::string> of_checkpoints(const Options& options, const fs::path& 
   return lines;
 }
 
+/// The predicted time of one rank over that of this prediction; NaN if one rank cannot do the work.
+double speedup_of(const workloads::Task& task, const workloads::Prediction& prediction,
+                  const Options& options, const measure::PlannedRanks& planned) {
+  if (planned.ranks == 1) return 1;
+  measure::PlannedRanks one = planned;
+  one.ranks = one.ranks_on_host = 1;
+  measure::Machine machine(options, one);
+  try {
+    return task.predict(machine).seconds / prediction.seconds;
+  } catch (const UsageError&) {
+    return std::nan("");
+  }
+}
+
 std::string in_full(const DryRun& run) {
   std::string text =
       fmt::format("dry run of {} on {}, {} per host: nothing is computed or written\n",
@@ -118,49 +134,84 @@ DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log
   check_output(options, planned.ranks, bytes_of(outputs), inputs.files);
   const std::string note = note_on_name(result_path(options, planned.ranks));
   if (!note.empty()) log.info(note);
-  const workloads::Prediction prediction = task->predict(machine);
+  workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
   DryRun run{.workload = workload,
              .ranks = planned.ranks,
              .ranks_on_host = machine.ranks_on_host(),
-             .seconds = prediction.seconds,
-             .is_minimum = prediction.is_minimum,
-             .lines = {}};
-  for (const auto& part : {prediction.answer, machine.lines(), prediction.plan}) {
-    run.lines.insert(run.lines.end(), part.begin(), part.end());
+             .prediction = {},
+             .speedup = speedup_of(*task, prediction, options, planned),
+             .rates = machine.used_rates(),
+             .lines = prediction.answer};
+  const auto add = [&run](const std::vector<std::string>& lines) {
+    run.lines.insert(run.lines.end(), lines.begin(), lines.end());
+  };
+  if (prediction.faster) add({"faster: " + words_of(*prediction.faster)});
+  if (planned.ranks > 1 && std::isfinite(run.speedup)) {
+    add({fmt::format("speedup: {:.4g} over 1 rank, efficiency {:.4g}", run.speedup,
+                     run.speedup / static_cast<double>(planned.ranks))});
   }
+  add(machine.lines());
+  add(prediction.plan);
   if (!outputs.empty()) {
-    run.lines.push_back(fmt::format("result: {} {} {} of disk", names_of(outputs),
-                                    outputs.size() == 1 ? "takes" : "take",
-                                    format_size(bytes_of(outputs))));
+    add({fmt::format("result: {} {} {} of disk", names_of(outputs),
+                     outputs.size() == 1 ? "takes" : "take", format_size(bytes_of(outputs)))});
   }
   if (prediction.checkpoints) {
-    const auto found = of_checkpoints(options, result_path(options, planned.ranks), outputs,
-                                      *prediction.checkpoints, log);
-    run.lines.insert(run.lines.end(), found.begin(), found.end());
+    add(of_checkpoints(options, result_path(options, planned.ranks), outputs,
+                       *prediction.checkpoints, log));
   }
   machine.warn(log);
+  run.prediction = std::move(prediction);
   return run;
 }
 
 std::string to_output(std::span<const DryRun> runs, Printing printing) {
   if (printing == Printing::text && runs.size() == 1) return in_full(runs.front());
-  Table predictions("predictions", {{"workload", ColumnType::text},
-                                    {"ranks", ColumnType::integer},
-                                    {"ranks_per_host", ColumnType::integer},
-                                    {"time", ColumnType::real, "s"},
-                                    {"kind", ColumnType::text},
-                                    {"speedup", ColumnType::real}});
-  Table lines("lines", {{"ranks", ColumnType::integer}, {"line", ColumnType::text}});
+  const ColumnType integer = ColumnType::integer, real = ColumnType::real, text = ColumnType::text;
+  Table predictions("predictions", {{"workload", text},
+                                    {"ranks", integer},
+                                    {"ranks_per_host", integer},
+                                    {"time", real, "s"},
+                                    {"kind", text},
+                                    {"speedup", real},
+                                    {"bound_by", text},
+                                    {"faster", text},
+                                    {"faster_time", real, "s"}});
+  Table limits("limits", {{"ranks", integer}, {"limit", text}, {"time", real, "s"}});
+  Table memory(
+      "memory",
+      {{"ranks", integer}, {"device_memory", integer, "B"}, {"device_memory_limit", integer, "B"}});
+  Table rates(
+      "rates",
+      {{"ranks", integer}, {"ceiling", text}, {"rate", real}, {"unit", text}, {"origin", text}});
+  Table lines("lines", {{"ranks", integer}, {"line", text}});
   for (const DryRun& run : runs) {
     const auto ranks = static_cast<std::int64_t>(run.ranks);
-    predictions.add({run.workload, ranks, static_cast<std::int64_t>(run.ranks_on_host), run.seconds,
-                     run.is_minimum ? "minimum" : "estimate", runs.front().seconds / run.seconds});
+    const workloads::Prediction& prediction = run.prediction;
+    const auto& faster = prediction.faster;
+    const auto bound =
+        std::ranges::max_element(prediction.limits, {}, &workloads::PredictedLimit::seconds);
+    predictions.add({run.workload, ranks, static_cast<std::int64_t>(run.ranks_on_host),
+                     prediction.seconds, prediction.is_minimum ? "minimum" : "estimate",
+                     run.speedup, bound == prediction.limits.end() ? "" : bound->name,
+                     faster ? faster->option + '=' + faster->value : "",
+                     faster ? faster->seconds : std::nan("")});
+    for (const auto& limit : prediction.limits) limits.add({ranks, limit.name, limit.seconds});
+    if (const auto& device = prediction.device_memory) {
+      memory.add({ranks, static_cast<std::int64_t>(device->needed),
+                  static_cast<std::int64_t>(device->limit)});
+    }
+    for (const auto& rate : run.rates) {
+      rates.add(
+          {ranks, rate.ceiling, rate.value, rate.unit, rate.is_measured ? "measured" : "assumed"});
+    }
     for (const std::string& line : run.lines) lines.add({ranks, line});
   }
-  if (printing == Printing::text) return to_text(predictions);
-  const std::array tables = {std::move(predictions), std::move(lines)};
+  if (printing == Printing::text) return to_text(without_empty_columns(predictions));
+  const std::array tables = {std::move(predictions), std::move(limits), std::move(memory),
+                             std::move(rates), std::move(lines)};
   return to_json(tables);
 }
 

@@ -11,6 +11,7 @@
 #include "core/metric.hpp"
 #include "core/options.hpp"
 #include "measure/machine.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::execution {
 
@@ -18,8 +19,9 @@ namespace shardstream::execution {
 struct DryRun {
   std::string workload;
   std::uint64_t ranks, ranks_on_host;
-  double seconds;                  ///< predicted, of one repetition
-  bool is_minimum;                 ///< a repetition may take longer
+  workloads::Prediction prediction;
+  double speedup;  ///< over the prediction for one rank; NaN if one rank cannot do the work
+  std::vector<measure::Machine::UsedRate> rates;
   std::vector<std::string> lines;  ///< of the form "name: words"
 };
 
@@ -29,8 +31,7 @@ struct DryRun {
 /// have all rates of this run, or if ranks have no work.
 DryRun dry_run(const Options& options, const measure::PlannedRanks& planned, Log& log);
 
-/// One plan in full, or a table of several for the same options, with the speed-up over the first.
-/// `printing` is text or json.
+/// One plan in full, or a table of several for the same options. `printing` is text or json.
 std::string to_output(std::span<const DryRun> runs, Printing printing);
 
 }  // namespace shardstream::execution

@@ -105,6 +105,7 @@ double Machine::use_rate(const std::string& ceiling, double assumed, std::string
   const std::string number =
       value < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
   note(known, fmt::format("{} {} {}", ceiling, number, unit));
+  used_rates_.push_back({ceiling, value, std::string(unit), known});
   return value * 1e9;
 }
 

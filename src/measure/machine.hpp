@@ -84,6 +84,14 @@ class Machine {
   /// The number of this machine's CPUs per rank of a host, at least one.
   unsigned threads() const;
 
+  /// A rate of a rank that a prediction uses.
+  struct UsedRate {
+    std::string ceiling;
+    double value;
+    std::string unit;  ///< such as "GB/s" or "GB/s between hosts"
+    bool is_measured;  ///< by the earlier run; else assumed
+  };
+  const std::vector<UsedRate>& used_rates() const { return used_rates_; }
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed
   /// rates, and the memory of this machine.
   std::vector<std::string> lines() const;
@@ -114,6 +122,7 @@ class Machine {
   std::map<std::string, std::string> rejected_;  ///< names in `rates_`, with the reasons
   std::set<std::string> ceilings_;               ///< that limit the planned run
   std::vector<std::string> used_, missing_;
+  std::vector<UsedRate> used_rates_;
   std::string main_;                           ///< the ceiling that matters most; empty: none
   std::uint64_t ranks_on_host_of_result_ = 0;  ///< the maximum; 0: it is of one host
   std::optional<std::uint64_t> gpu_memory_;    ///< the minimum of all ranks

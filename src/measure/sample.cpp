@@ -122,19 +122,19 @@ Samples sample(const ranks::Session& session, const Sampling& policy,
 void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& log) {
   if (samples.convergence != Convergence::unconverged) return;
   const Summary s = summarize(samples.seconds());
-  const std::string reached =
-      std::isnan(s.ci_lo)
-          ? "too few for a 95 % interval of the median"
-          : fmt::format("the 95 % interval of the median is {:+.2g} % to {:+.2g} %",
-                        (s.ci_lo / s.median - 1) * 100, (s.ci_hi / s.median - 1) * 100);
+  const std::string reached = std::isnan(s.ci_lo)
+                                  ? "too few for a 95 % interval of the median"
+                                  : fmt::format("the 95 % interval of the median is {} to {}",
+                                                format_change(s.ci_lo / s.median - 1),
+                                                format_change(s.ci_hi / s.median - 1));
   const std::string more_time =  // does not help after the maximum number of repetitions
       s.n < Sampling::max_repetitions
           ? fmt::format("measure.max-time (now {}) or ", format_duration(policy.max_time))
           : "";
   log.warn(
-      fmt::format("the time has not converged to +-{:.2g} % in {} repetitions ({}): raise "
+      fmt::format("the time has not converged to +-{} in {} repetitions ({}): raise "
                   "{}measure.precision (now {})",
-                  policy.precision * 100, s.n, reached, more_time, policy.precision));
+                  format_percent(policy.precision), s.n, reached, more_time, policy.precision));
 }
 
 TimeInterval time_in_step(const ranks::Session& session, const std::function<void()>& work) {

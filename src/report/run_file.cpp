@@ -282,6 +282,7 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   RunFile run;
   run.path = path;
   run.config = file.texts("/config");
+  run.origins = file.texts("/config/origin");
   run.workload = run.option("run.workload");
   if (run.workload.empty()) {
     throw UsageError(

@@ -78,6 +78,7 @@ struct RunFile {
   std::string command, commit, device, created;
   bool resumed = false;                         ///< whether an earlier run did part of the work
   std::map<std::string, std::string> config;    ///< the options by key
+  std::map<std::string, std::string> origins;   ///< of the options: "default", "command line", ...
   std::map<std::string, std::string> resolved;  ///< values that the program chose, by option
   std::vector<Ceiling> ceilings;                ///< none in files of old versions
   double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown

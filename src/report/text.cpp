@@ -63,25 +63,6 @@ Table size_table(const StudyReport& study, Detail detail) {
   return table;
 }
 
-/// Leaves out the columns without any value.
-Table without_empty_columns(const Table& table) {
-  const auto is_empty = [&](const Column& column) {
-    return column.type == ColumnType::text &&
-           std::ranges::all_of(table.rows(), [&](const Row& row) {
-             return row.get<std::string>(column.name) == "-";
-           });
-  };
-  std::vector<Column> columns;
-  std::ranges::remove_copy_if(table.columns(), std::back_inserter(columns), is_empty);
-  Table shown(table.name(), columns);
-  for (const Row& row : table.rows()) {
-    std::vector<Cell> cells;
-    for (const Column& column : columns) cells.push_back(row[column.name]);
-    shown.add(std::move(cells));
-  }
-  return shown;
-}
-
 std::string of_residuals(const std::vector<study::Residual>& residuals) {
   std::string list;
   for (const study::Residual& residual : residuals) {
@@ -254,9 +235,8 @@ std::string of_warnings(const StudyReport& study) {
   const std::size_t throttled = study.throttled(), unconverged = study.unconverged();
   std::string text;
   if (study.drift && study.drift->significant) {
-    text +=
-        fmt::format("Times changed by {:+.2g} % from the first launch to the last (p = {:.2g}).\n",
-                    100 * study.drift->total, study.drift->p_value);
+    text += fmt::format("Times changed by {} from the first launch to the last (p = {:.2g}).\n",
+                        format_change(study.drift->total), study.drift->p_value);
   }
   for (const std::string& outlier : words_on_outliers(study)) {
     text += fmt::format("Outlier: {}.\n", printable(outlier));

@@ -12,53 +12,170 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "report/formats.hpp"
 #include "report/studies.hpp"
 #include "report/words.hpp"
+#include "study_folder/study_ini.hpp"
 
 namespace shardstream::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Facts = std::map<std::string, std::string>;
+/// A fact of a study: an option, or its workload, device or commit.
+struct Fact {
+  std::string value;
+  bool is_chosen = true;  ///< false for the default of an option
+  /// Replaces the value in comparisons, if it is not empty.
+  std::string compared = {};
+};
+using Facts = std::map<std::string, Fact>;
+
+bool is_option(const std::string& key) {
+  return key.find('.') != key.npos;
+}
+
+/// Whether the key is of a section that says how and where the program runs.
+bool is_of_execution(const std::string& key) {
+  constexpr std::array<std::string_view, 4> sections = {"comm.", "device.", "launch.", "pipeline."};
+  return std::ranges::any_of(sections,
+                             [&](std::string_view section) { return key.starts_with(section); });
+}
+
+/// The names, data sets and sizes of the files of an input. Folders differ between machines.
+std::string files_of(const RunFile& run, const std::string& option) {
+  std::string files;
+  for (const io::InputFile& file : run.inputs) {
+    if (file.option != option) continue;
+    files += fmt::format("{}:{} {}\n", file.path.filename().string(), file.dataset, file.size);
+  }
+  return files;
+}
+
+/// The options in the file of the run's study; empty if there is none, or if it cannot be read,
+/// which the report says elsewhere.
+study_folder::StoredOptions options_of_study(const RunFile& run) {
+  if (run.study.empty()) return {};
+  try {
+    auto options = study_folder::read_options(run.path.parent_path());
+    const auto name = options.find("study.name");
+    if (name != options.end() && name->second == run.study) return options;
+  } catch (const UsageError&) {
+    return {};
+  }
+  return {};
+}
+
+/// The options that the user has given. `scale` adds options to the commands of its launches, so
+/// the file of the study counts if there is one.
+std::set<std::string> chosen_options(const RunFile& run) {
+  std::set<std::string> chosen;
+  for (const auto& [key, value] : options_of_study(run)) chosen.insert(key);
+  if (!chosen.empty()) return chosen;
+  for (const auto& [key, origin] : run.origins) {
+    if (origin == "default" || (!run.study.empty() && is_of_execution(key))) continue;
+    chosen.insert(key);
+  }
+  return chosen;
+}
 
 /// The facts of a study that may tell it from others, most telling first. Facts of a later group
 /// count only if all earlier ones are the same in all studies.
 std::vector<Facts> facts_of(const StudyReport& study) {
   const RunFile& run = *study.runs_on(study.table.anchor).front();
-  Facts what = options_of_result(run);
-  what["workload"] = study.workload;
-  what["device"] = study.device;
-  what["commit"] = run.commit.substr(0, 12);
+  const std::set<std::string> chosen = chosen_options(run);
+  Facts what{{"workload", {study.workload}},
+             {"device", {study.device}},
+             {"commit", {run.commit.substr(0, 12)}}};
   Facts how;
-  constexpr std::array<std::string_view, 4> sections = {"comm.", "device.", "launch.", "pipeline."};
-  std::ranges::copy_if(run.config, std::inserter(how, how.end()), [&](const auto& option) {
-    return std::ranges::any_of(
-        sections, [&](std::string_view section) { return option.first.starts_with(section); });
-  });
+  for (const auto& [key, value] : options_of_result(run)) {
+    what[key] = {value, chosen.contains(key)};
+  }
+  for (const io::InputFile& file : run.inputs) {
+    what[file.option] = {run.option(file.option), true, files_of(run, file.option)};
+  }
+  for (const auto& [key, value] : run.config) {
+    if (!is_of_execution(key)) continue;
+    what[key] = {value, chosen.contains(key)};
+    how[key] = {value, run.origins.contains(key) && run.origins.at(key) != "default"};
+  }
   return {what, how};
 }
 
-/// The keys whose values differ between these studies. A key that only some have differs, too,
-/// unless the workloads differ, which have options of their own.
-std::set<std::string> differing_keys(const std::vector<Facts>& facts) {
+/// Whether both texts are the same quantity, such as 2^20 and 1048576.
+template <class Number>
+bool are_equal(Number (*parse)(std::string_view), const std::string& a, const std::string& b) {
+  try {
+    return parse(a) == parse(b);
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+bool are_equal(const Fact& a, const Fact& b) {
+  if (!a.compared.empty() || !b.compared.empty()) return a.compared == b.compared;
+  return a.value == b.value || are_equal(parse_count, a.value, b.value) ||
+         are_equal(parse_number, a.value, b.value) || are_equal(parse_size, a.value, b.value) ||
+         are_equal(parse_duration, a.value, b.value);
+}
+
+/// Whether a fact differs between studies; null stands for a study without it, such as one of an
+/// older version. Defaults do not count, since they follow from other facts.
+bool differs(const std::vector<const Fact*>& facts) {
+  const bool is_chosen = std::ranges::any_of(
+      facts, [](const Fact* each) { return each != nullptr && each->is_chosen; });
+  return is_chosen && std::ranges::any_of(facts, [&](const Fact* each) {
+           const Fact* const first = facts.front();
+           return each == nullptr || first == nullptr ? each != first : !are_equal(*each, *first);
+         });
+}
+
+/// The keys of the facts that differ between these studies: the workload, then options, those of
+/// the execution last, the device and the commit. Workloads that differ have options of their own,
+/// which are left out.
+std::vector<std::string> differing_keys(const std::vector<Facts>& facts) {
   std::set<std::string> all, differing;
   for (const Facts& each : facts) {
-    for (const auto& [key, value] : each) all.insert(key);
+    for (const auto& [key, fact] : each) all.insert(key);
   }
-  const auto value_of = [](const Facts& each, const std::string& key) {
-    const auto found = each.find(key);
-    return found == each.end() ? std::string() : found->second;
-  };
   for (const std::string& key : all) {
-    const bool differs = std::ranges::any_of(facts, [&](const Facts& each) {
-      return value_of(each, key) != value_of(facts.front(), key);
-    });
-    if (differs) differing.insert(key);
+    std::vector<const Fact*> of_key;
+    for (const Facts& each : facts) {
+      const auto found = each.find(key);
+      of_key.push_back(found == each.end() ? nullptr : &found->second);
+    }
+    if (differs(of_key)) differing.insert(key);
   }
-  if (!differing.contains("workload")) return differing;
-  std::erase_if(differing, [](const std::string& key) { return key.find('.') != key.npos; });
-  return differing;
+  std::vector<std::string> keys;
+  const auto move = [&](const std::string& key) {
+    if (differing.erase(key) > 0) keys.push_back(key);
+  };
+  move("workload");
+  const bool have_one_workload = keys.empty();
+  for (const bool of_execution : {false, true}) {
+    std::ranges::copy_if(all, std::back_inserter(keys), [&](const std::string& key) {
+      return have_one_workload && is_option(key) && differing.contains(key) &&
+             is_of_execution(key) == of_execution;
+    });
+  }
+  move("device");
+  move("commit");
+  return keys;
+}
+
+/// The values of these keys. Defaults are left out if the study has chosen another of the options.
+std::vector<std::pair<std::string, std::string>> values_of(const std::vector<std::string>& keys,
+                                                           const Facts& facts) {
+  const auto is_chosen = [&](const std::string& key) {
+    return is_option(key) && facts.contains(key) && facts.at(key).is_chosen;
+  };
+  const bool has_chosen = std::ranges::any_of(keys, is_chosen);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const std::string& key : keys) {
+    if (!facts.contains(key) || (has_chosen && is_option(key) && !is_chosen(key))) continue;
+    values.emplace_back(key, facts.at(key).value);
+  }
+  return values;
 }
 
 std::string words_of(const std::vector<std::pair<std::string, std::string>>& differs) {
@@ -67,6 +184,7 @@ std::string words_of(const std::vector<std::pair<std::string, std::string>>& dif
   for (const auto& [key, value] : differs) {
     words.push_back(key == "device" || key == "workload" ? value
                     : key == "commit"                    ? "commit " + value
+                    : value.empty()                      ? "no " + key
                                                          : fmt::format("{}={}", key, value));
   }
   return join_first(words, max, ", ");
@@ -86,6 +204,7 @@ std::vector<Distinction> distinctions_of(const Report& report) {
   }
   const auto group = std::ranges::find_if(
       facts, [](const std::vector<Facts>& each) { return !differing_keys(each).empty(); });
+  const auto keys = group == facts.end() ? std::vector<std::string>() : differing_keys(*group);
   std::vector<Distinction> studies;
   std::map<std::string, std::size_t> count;  // of studies with these words
   for (std::size_t i = 0; i < report.studies.size(); ++i) {
@@ -93,12 +212,7 @@ std::vector<Distinction> distinctions_of(const Report& report) {
                       .folder = folder_of(report.studies[i]),
                       .differs = {},
                       .label = {}};
-    if (group != facts.end()) {
-      for (const std::string& key : differing_keys(*group)) {
-        const auto found = (*group)[i].find(key);
-        if (found != (*group)[i].end()) study.differs.emplace_back(key, found->second);
-      }
-    }
+    if (group != facts.end()) study.differs = values_of(keys, (*group)[i]);
     ++count[words_of(study.differs)];
     studies.push_back(std::move(study));
   }
@@ -179,6 +293,12 @@ std::vector<std::vector<fs::path>> by_folder(std::span<const fs::path> files) {
   return groups;
 }
 
+/// Whether the options of a study set its law.
+bool have_configured(const Report& report) {
+  return std::ranges::any_of(report.studies,
+                             [](const StudyReport& study) { return study.configured.has_value(); });
+}
+
 }  // namespace
 
 Report make_report_together(std::span<const fs::path> files) {
@@ -226,13 +346,16 @@ Table side_by_side(const Report& report) {
 }
 
 Table distinctions(const Report& report) {
-  Table table("studies", {{"study", ColumnType::text},
-                          {"differs", ColumnType::text},
-                          {"folder", ColumnType::text},
-                          {"launches", ColumnType::integer},
-                          {"reference", ColumnType::text},
-                          {"serial", ColumnType::text},
-                          {"law_fits", ColumnType::text}});
+  std::vector<Column> columns = {{"study", ColumnType::text},     {"differs", ColumnType::text},
+                                 {"folder", ColumnType::text},    {"launches", ColumnType::integer},
+                                 {"reference", ColumnType::text}, {"serial", ColumnType::text},
+                                 {"law_fits", ColumnType::text}};
+  const bool has_configured = have_configured(report);
+  if (has_configured) {
+    columns.push_back({"serial_configured", ColumnType::text});
+    columns.push_back({"serial_expected", ColumnType::text});
+  }
+  Table table("studies", columns);
   for (std::size_t i = 0; i < report.studies.size(); ++i) {
     const StudyReport& study = report.studies[i];
     const Distinction& each = report.together->studies[i];
@@ -240,9 +363,19 @@ Table distinctions(const Report& report) {
     const std::string share = study.amdahl      ? with_interval(study.amdahl->serial_share)
                               : study.gustafson ? with_interval(study.gustafson->serial_share)
                                                 : "-";
-    table.add({each.letter, words.empty() ? "-" : printable(words), printable(each.folder),
-               static_cast<std::int64_t>(study.runs.size()), counted(study.table.anchor, "rank"),
-               study.is_law_rejected() ? "-" : share, word_of_fit(study)});
+    std::vector<Cell> cells = {each.letter,
+                               words.empty() ? "-" : printable(words),
+                               printable(each.folder),
+                               static_cast<std::int64_t>(study.runs.size()),
+                               counted(study.table.anchor, "rank"),
+                               study.is_law_rejected() ? "-" : share,
+                               word_of_fit(study)};
+    if (has_configured) {
+      const auto& law = study.configured;
+      cells.emplace_back(law ? fmt::format("{:.3g}", law->serial_share) : "-");
+      cells.emplace_back(law ? fmt::format("{:.3g}", law->expected_share) : "-");
+    }
+    table.add(std::move(cells));
   }
   return table;
 }
@@ -252,13 +385,19 @@ std::string words_on_together(const Report& report) {
   const bool have_one_anchor = std::ranges::all_of(
       report.studies, [&](const StudyReport& study) { return study.table.anchor == anchor; });
   const std::string& why_no_times = report.together->why_no_times;
-  return fmt::format(
+  std::string words = fmt::format(
       "Each speed-up refers to {} of its own study, so a greater one need not mean a shorter time. "
       "{}",
       have_one_anchor ? counted(anchor, "rank") : "the smallest size",
       why_no_times.empty()
           ? "All studies do the same work, so their times can be compared."
           : fmt::format("Times are not compared, since the work differs: {}.", why_no_times));
+  if (have_configured(report)) {
+    words +=
+        " The options set the share serial_configured. A fit to the expected times, which noise, "
+        "imbalance and overhead make longer, gives serial_expected.";
+  }
+  return words;
 }
 
 std::string together_text(const Report& report) {

@@ -20,8 +20,9 @@ inline constexpr std::size_t max_together = 6;
 struct Distinction {
   std::string letter;  ///< "A" for the first study
   std::string folder;  ///< of its files
-  /// Options as KEY and VALUE and, with the keys workload, device and commit, facts whose values
-  /// differ between the studies.
+  /// Facts that differ between the studies, most telling first: options as KEY and VALUE, and the
+  /// keys workload, device and commit. Defaults of options stand only in a study that has chosen
+  /// none of the differing options.
   std::vector<std::pair<std::string, std::string>> differs;
   std::string label;  ///< "A: block.size=64"; the folder if no fact differs or is unique
 };
@@ -42,7 +43,8 @@ Report make_report_together(std::span<const std::filesystem::path> files);
 /// One row per quantity and size, one column per study, with intervals: speed-up, efficiency and,
 /// for studies of the same work, the time in seconds.
 Table side_by_side(const Report& report);
-/// One row per study: what differs, the folder, the reference size, the law and whether it fits.
+/// One row per study: what differs, the folder, the reference size, the law and whether it fits,
+/// and the configured law if a study has one.
 Table distinctions(const Report& report);
 
 /// Sentences on the comparability of the studies.

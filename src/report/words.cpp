@@ -6,13 +6,14 @@
 #include <cmath>
 
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "report/formats.hpp"
 
 namespace shardstream::report {
 namespace {
 
-std::string percent(double variance) {
-  return fmt::format("{:.2g} %", 100 * std::sqrt(variance));
+std::string deviation_of(double variance) {
+  return format_percent(std::sqrt(variance));
 }
 
 /// "1.2 %", or "0.51 % on 1 rank to 1.6 % on 8 ranks" if the scatter of these sizes differs.
@@ -23,7 +24,8 @@ std::string scatter_of(const study::Study& table) {
     if (calm == nullptr || size.noise.variance < calm->noise.variance) calm = &size;
     if (noisy == nullptr || size.noise.variance > noisy->noise.variance) noisy = &size;
   }
-  const std::string low = percent(calm->noise.variance), high = percent(noisy->noise.variance);
+  const std::string low = deviation_of(calm->noise.variance),
+                    high = deviation_of(noisy->noise.variance);
   if (low == high) return low;
   return fmt::format("{} on {} to {} on {}", low, counted(calm->ranks, "rank"), high,
                      counted(noisy->ranks, "rank"));
@@ -47,15 +49,15 @@ std::string words_of(const std::string& name, const study::Fit& fit,
   for (const study::Residual& each : residuals) {
     largest = std::max(largest, std::abs(each.relative));
   }
-  const std::string error = fmt::format("{:.2g} %", 100 * largest);
+  const std::string error = format_percent(largest);
   const std::string test = fmt::format("lack-of-fit test, p = {:.2g}", fit.p_value);
   switch (fit.verdict) {
     case study::FitVerdict::fits:
       if (fit.p_value < study::test_level) {
         return fmt::format(
             "The law fits: no size is more than {} off. The scatter of launches does not explain "
-            "this error ({}), but errors below {} % do not count.",
-            error, test, 100 * study::min_relevant);
+            "this error ({}), but errors below {} do not count.",
+            error, test, format_percent(study::min_relevant));
       }
       return fmt::format(
           "The law fits: no size is more than {} off, which the scatter of launches explains ({}).",
@@ -64,14 +66,13 @@ std::string words_of(const std::string& name, const study::Fit& fit,
       return fmt::format(
           "{} does not fit: a size is {} off, which the scatter of launches does not explain ({}).",
           name, error, test);
-    case study::FitVerdict::cannot_tell:
+    case study::FitVerdict::unclear:
+      return fmt::format(
+          "It is unclear whether the law fits: a size is {} off, but the launches scatter so much "
+          "that this may be chance ({}).",
+          error, test);
+    case study::FitVerdict::untested:
       break;
-  }
-  if (std::isfinite(fit.p_value)) {
-    return fmt::format(
-        "It is unclear whether the law fits: a size is {} off, but the launches scatter so much "
-        "that this may be chance ({}).",
-        error, test);
   }
   return "The law cannot be tested: that needs three sizes and several launches of each.";
 }
@@ -80,7 +81,7 @@ std::string words_of(const std::string& name, const study::Fit& fit,
 /// intervals.
 std::string launch_of_bounds(const study::Study& table, double ranks) {
   return fmt::format("one new launch, if the law holds and launches scatter by {} there",
-                     percent(table.scatter.of(table.scatter.of_launch(ranks)).variance));
+                     deviation_of(table.scatter.of(table.scatter.of_launch(ranks)).variance));
 }
 
 /// The end of a phrase on a serial share.
@@ -149,9 +150,17 @@ std::string words_on_expected(const StudyReport& study) {
 }
 
 const char* word_of_fit(const StudyReport& study) {
-  if (study.is_law_rejected()) return "no";
-  const bool fits = study.fit() != nullptr && study.fit()->verdict == study::FitVerdict::fits;
-  return fits ? "yes" : "unclear";
+  switch (study.fit() == nullptr ? study::FitVerdict::untested : study.fit()->verdict) {
+    case study::FitVerdict::fits:
+      return "yes";
+    case study::FitVerdict::does_not_fit:
+      return "no";
+    case study::FitVerdict::unclear:
+      return "unclear";
+    case study::FitVerdict::untested:
+      break;
+  }
+  return "untested";
 }
 
 std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
@@ -172,7 +181,7 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark)
   if (marked.empty()) return text + '.';
   std::vector<std::string> scatter;
   for (const study::Size& size : table.sizes) {
-    if (size.noisier) scatter.push_back(percent(size.noise.variance));
+    if (size.noisier) scatter.push_back(deviation_of(size.noise.variance));
   }
   return text + fmt::format(
                     " except {}{}. There it is {}, at least three times as much as at the others, "
@@ -199,8 +208,8 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
   for (const study::Outlier& outlier : study.outliers) {
     const RunFile& run = study.runs[outlier.launch];
     sentences.push_back(fmt::format(
-        "{} took {:.2g} times the time of the other launches on {}; it counts in all numbers",
-        run.path.string(), outlier.factor, counted(run.ranks, "rank")));
+        "{} took {} times the time of the other launches on {}; it counts in all numbers",
+        run.path.string(), format_rounded(outlier.factor), counted(run.ranks, "rank")));
   }
   return sentences;
 }

@@ -46,6 +46,11 @@ bool Workload::takes(std::string_view key) const {
          });
 }
 
+std::string words_of(const FasterChoice& choice) {
+  return fmt::format("--{} {} would take about {}", choice.option, choice.value,
+                     format_duration(choice.seconds));
+}
+
 void describe_join(const io::Origin& origin, const std::string& group, Outcome& outcome) {
   const auto& joined = origin.joined;
   if (joined.empty()) return;

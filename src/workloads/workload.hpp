@@ -145,6 +145,23 @@ struct RunFiles {
   const Resume* resume = nullptr;                 ///< null if the task is not resumable
 };
 
+/// A limit of a planned run, with the time that a repetition would take if nothing else limited it.
+struct PredictedLimit {
+  std::string name;
+  double seconds = 0;
+};
+/// The device memory that a rank of a planned run needs and may use, in bytes.
+struct PredictedMemory {
+  std::uint64_t needed = 0, limit = 0;
+};
+/// A value of an option with which a run is predicted to be clearly faster.
+struct FasterChoice {
+  std::string option, value;
+  double seconds = 0;  ///< of a repetition
+};
+/// "--product.precision fp64-int8 would take about 6.2 s"
+std::string words_of(const FasterChoice& choice);
+
 /// The description of a task in a dry run. Lines have the form "name: words".
 struct Prediction {
   std::vector<std::string> answer;    ///< the time with its bound, and the memory; shown first
@@ -152,6 +169,9 @@ struct Prediction {
   std::vector<std::string> warnings;  ///< such as ranks without work
   double seconds = 0;                 ///< the time of one repetition
   bool is_minimum = false;            ///< a repetition may take longer than `seconds`
+  std::vector<PredictedLimit> limits = {};  ///< the one with the longest time binds the run
+  std::optional<PredictedMemory> device_memory = {};
+  std::optional<FasterChoice> faster = {};
   /// The checkpoints of a resumable task.
   struct Checkpoints {
     std::string_view unit;  ///< "super-tile": a checkpoint follows each of them

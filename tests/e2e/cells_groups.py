@@ -56,7 +56,8 @@ def weighted(array, axes, weights, missing):
 
 
 def test_weights():
-    """Weights have some of the dimensions of the data."""
+    """Weights have some of the dimensions of the data. Without one that is reduced, means ignore
+    them, which a warning says."""
     array = draw((26, 79, 94), "f8")
     missing = holes(array.shape)
     missing[:, 2] = False
@@ -80,6 +81,8 @@ def test_weights():
                           "--reduce.ops", ops, "--reduce.weights", f"{folder / 'in.h5'}:/{name}",
                           ranks=ranks)
         found = stored(out)
+        is_kept = all(full[name].shape[axis] == 1 for axis in axes)
+        assert ("warning: reduce.weights" in finished.err) == is_kept, finished
         assert np.array_equal(found["count"], (~missing).sum(axis=axes)), finished
         w = np.broadcast_to(full[name], array.shape)
         for op, wanted in weighted(array, axes, w, missing).items():
@@ -89,7 +92,7 @@ def test_weights():
             assert found[op].shape == wanted.shape, (op, finished)
             assert np.abs(found[op] - wanted).max() <= error, (op, found[op] - wanted, finished)
     each([("rows", (0,), 1), ("rows", (0, 2), 2), ("columns", (1,), 3), ("columns", (0, 1, 2), 2),
-          ("area", (1, 2), 2), ("area", (0, 1, 2), 1)], one)
+          ("area", (1, 2), 2), ("area", (0, 1, 2), 1), ("columns", (0,), 1)], one)
 
 
 # ---------------------------------------------------------------- names

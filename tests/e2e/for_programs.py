@@ -9,9 +9,10 @@ import shutil
 import subprocess
 
 import h5py
+import numpy as np
 
-from harness import (OPS, each, environment, expect_complaint, experiments, main, new_folder, run,
-                     skip_part)
+from harness import (OPS, each, environment, expect_complaint, expect_words, experiments, main,
+                     new_folder, run, skip_part)
 from studies import QUICK
 
 MODEL = [*QUICK[:-2], "--model.work", "20ms", "--measure.repeat", 2, "--scale.ranks", "1,2",
@@ -93,6 +94,30 @@ def test_json_keeps_all_digits_and_has_null_for_nan():
     assert found["mean"] is None and found["nans"] == 1, found
 
 
+def test_integers_beyond_2_to_the_53():
+    """They keep all digits, or a line on standard error says that they are rounded."""
+    path = new_folder() / "x.h5"
+    values = np.array([[2**53 + 1, 2**53 + 3], [2**60 + 1, -2**60 - 1]])
+    with h5py.File(path, "w") as file:
+        file["x"], file["times"] = values, np.array([2**60 + 1, 2**60 + 2])
+        file["times"].make_scale("times")
+        file["x"].dims[0].attach_scale(file["times"])
+    to = ["-o", path.with_name("r.h5"), "--output.overwrite", "true"]
+    found = as_json("run", "reduce", "--input.data", f"{path}:/x", "--reduce.over", "times",
+                    "--reduce.ops", "min,max,sum", *to)
+    for op in ("min", "max", "sum"):
+        of_cells = getattr(values, op)(axis=0)
+        assert [found[f"{op}_{end}"] for end in ("smallest", "largest")] == [
+            of_cells.min(), of_cells.max()], found
+    for arguments, words in (
+            (["reduce", "--reduce.over", 1, "--reduce.ops", "sum"], ["times", "2^53"]),
+            (["gram"], [path, "fp64", "2^53"])):
+        told = run("run", *arguments, "--input.data", f"{path}:/x", *to).expect(0)
+        expect_words(told.err, words, told)
+    rows = f"{path}:/x[times=2:]"
+    expect_complaint(run("run", "reduce", "--input.data", rows, *to), 2, [rows[-9:], "2^53"])
+
+
 def test_json_of_plans_lists_and_experiments():
     sizes = ["--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512, "--device.backend", "host"]
     dry = ["run", "gemm", *sizes, "--dry-run"]
@@ -101,9 +126,31 @@ def test_json_of_plans_lists_and_experiments():
     assert [row["ranks"] for row in plans["predictions"]] == [1, 2, 4], plans
     assert plans["predictions"][1]["time"] == plan["time"] > 0, plans
     expect_keys_of_tables("run --dry-run", plans)
+    one, two, _ = plans["predictions"]
+    assert plan["speedup"] == two["speedup"] == one["time"] / two["time"] > 1, plans
+    for row in plans["predictions"]:
+        of = {each["limit"]: each["time"] for each in plans["limits"]
+              if each["ranks"] == row["ranks"]}
+        assert row["bound_by"] == max(of, key=of.get) and of[row["bound_by"]] <= row["time"], plans
+        told = run(*dry, "--ranks", row["ranks"], env=NO_MPI).expect(0).out
+        assert f"bound by {row['bound_by']} " in told, told
+        if row["ranks"] > 1:
+            assert f"speedup: {row['speedup']:.4g} over 1 rank" in told, told
+    assert all(each["device_memory"] < each["device_memory_limit"] for each in plans["memory"])
+    rates = {each["ceiling"]: each["rate"] for each in plans["rates"]}
+    assert rates["multiply_fp32"] == 400, plans
     assert {row["ranks"] for row in plans["lines"]} == {1, 2, 4}, plans
     text = run(*dry, "--ranks", "1,2,4", env=NO_MPI).expect(0).out.splitlines()
     assert [line.split()[1] for line in text] == ["ranks", "1", "2", "4"], text
+    for precision, other in (("fp64", "product.precision=fp64-int8"), ("tf32", "")):
+        large = ["run", "gemm", *(word.replace("512", "2^16") for word in map(str, sizes[:-1])),
+                 "cuda", "--product.precision", precision, "--output.store", "false", "--dry-run"]
+        rows = as_json(*large, "--ranks", "2,4", env=NO_MPI)["predictions"]
+        assert [row["faster"] for row in rows] == [other] * 2, rows
+        assert all((row["faster_time"] or 0) < 0.9 * row["time"] for row in rows), rows
+        for ranks in ("4", "2,4"):
+            text = run(*large, "--ranks", ranks, env=NO_MPI).expect(0).out
+            assert ("faster" in text) == bool(other) == ("fp64-int8" in text), text
     expect_complaint(run(*dry, "--ranks", "1,,2"), 2, ["--ranks"])
     expect_complaint(run(*dry, "--ranks", "1,0"), 2, ["--ranks", "0"])
 
@@ -120,6 +167,8 @@ def test_json_of_plans_lists_and_experiments():
         nodes = max(1, row["ranks"] // 2)
         assert abs(row["node_hours"] / row["gpu_hours"] - nodes / row["ranks"]) < 1e-9, gpus
 
+    expect_keys_of_tables("scale --predict", as_json("scale", "--predict", "0,1",
+                                                     "--scale.ranks", 4))
     listed = as_json("bench", "--list")
     expect_keys_of_tables("bench --list", listed)
     assert {row["name"]: row["group"] for row in listed["experiments"]} == experiments(), listed

@@ -131,6 +131,17 @@ def test_a_size_that_scatters_more():
     assert "except" not in plain and "!" not in plain, plain
 
 
+def test_the_band_of_a_law_has_no_negative_ends():
+    """Launches that scatter by half of their time; a new one could take no time, but not less."""
+    def change(file):
+        step = int(file["config"].attrs["study.replicate"]) - 2
+        set_walls(file, [3 ** step / len(file["topology/ranks"])])
+    for example in ("gemm-tf32-strong", "gemm-fp32-weak"):
+        page, _, _ = report(copy_of(example, change))
+        ends = [float(row["lower end"]) for row in numbers_of(page, "s1-law")]
+        assert min(ends) == 0, ends
+
+
 def test_partly_verified_results():
     """Text and page count results that were verified only in part."""
     def change(file):

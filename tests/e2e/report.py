@@ -280,6 +280,29 @@ def test_studies_side_by_side():
         expect_complaint(run("report", *words, "--together"), 2, ["--together", *named])
 
 
+def test_chosen_options_tell_studies_apart():
+    """A default that an older version does not know is no difference, and neither is another text
+    for the same number. Data from a file differ from generated ones."""
+    old = new_folder()
+
+    def without_planes(file):
+        del file["config"].attrs["product.planes"]
+        del file["config/origin"].attrs["product.planes"]
+        file["config"].attrs["gemm.m"] = "2^16"
+    for path in (EXAMPLES / "gemm-tf32-strong").glob("*.h5"):
+        damaged(path, old / path.name, without_planes)
+    for other, (a, b) in (("gemm-tf32-strong", ({}, {})),
+                          ("gemm-fp64-int8-strong", ("tf32", "fp64-int8"))):
+        studies = report(old, EXAMPLES / other, "--together")["together"]["studies"]
+        expected = [{"product.precision": each} if each else {} for each in (a, b)]
+        assert [each["differs"] for each in studies] == expected, studies
+    studies = report(*(EXAMPLES / name for name in ("reduce-file-four", "reduce-resident-four")),
+                     "--together")["together"]["studies"]
+    assert [each["differs"] for each in studies] == [
+        {"input.data": "data.h5:/X"},
+        {"input.count": "4294967296", "pipeline.mode": "resident"}], studies
+
+
 def test_studies_of_the_same_name_side_by_side():
     """Folders keep their studies apart: two versions of the program."""
     folder = new_folder()

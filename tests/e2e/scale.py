@@ -344,7 +344,7 @@ def test_bad_input():
          [empty / "none.h5"]),
         (["scale", "model", "--scale.ranks", 1, "--reduce.ops", "sum"], 2, ["--reduce.ops"]),
     ], ranks=(1,))
-    for words in (["--predict", 2], ["--predict", "x"]):
+    for words in (["--predict", 2], ["--predict", "x"], ["--predict", "0.1,"]):
         expect_complaint(run("scale", *words, "--scale.ranks", 1), 2, ["--predict", words[1]])
     expect_complaint(run("report"), 2, ["report"])
     expect_complaint(run("report", empty), 2, [empty])

@@ -79,6 +79,10 @@ def test_noise_differs_between_launches_and_lengthens_the_expected_times():
     text, page = texts_of(folder)
     expect_words(text, ["Configured law: serial share s = 0.2", f"{found['serial_expected']:.3g}"])
     expect_words(page, ["configured law, s = 0.2", f"{found['serial_expected']:.3g}"])
+    told = run("report", folder, made_up({1: [1], 2: [0.5]}), "--together", "--short").expect(0).out
+    header, *rows = (re.split(r" {2,}", line) for line in told.splitlines()[2:5])
+    assert [row[header.index("serial_configured")] for row in rows] == ["0.2", "0.05"], told
+    assert rows[0][header.index("serial_expected")] == f"{found['serial_expected']:.3g}", told
 
 
 def test_overhead_does_not_fit_the_law():
@@ -198,6 +202,21 @@ def test_an_outlier_is_named_and_its_law_is_not_called_fitting():
     times[4][2] /= 3
     calm = only_study(made_up(times))
     assert calm["law_fits"] == "yes" and calm["outliers"] == [], calm
+
+
+def test_an_untested_law_is_not_called_unclear():
+    """Two sizes, or one launch of each; JSON, text and page say so."""
+    for times in ({1: [1, 1.01], 2: [0.5, 0.51]}, {1: [1], 2: [0.5], 4: [0.25]}):
+        folder = made_up(times)
+        found = only_study(folder)
+        assert found["law_fits"] == "untested" and found["p_value"] is None, found
+        text, page = texts_of(folder)
+        for words in (text, page):
+            expect_words(words, ["cannot be tested"])
+            assert "unclear" not in words, words
+        assert "untested law" in page, page
+        told = run("report", folder, made_up(times), "--together").expect(0).out
+        assert told.count("untested") == 2 and "unclear" not in told, told
 
 
 def test_scatter_that_grows_widens_the_intervals():

@@ -11,11 +11,15 @@ from studies import QUICK, expect_total, study
 
 
 def test_predictions_need_no_launch():
-    out = run("scale", "--predict", 0.25, "--scale.ranks", "1,2,4,8,1024").expect(0).out
-    rows = {int(words[0]): words for words in map(str.split, out.splitlines())
-            if words and words[0].isdigit()}
-    assert rows[4][1] == "2.28571" and rows[4][3] == "3.25", out
-    assert float(rows[1024][1]) < 4 and float(rows[1024][3]) == 768.25, out
+    """One share, or a list of them."""
+    for shares in ("0.25", "0,25%"):
+        out = run("scale", "--predict", shares, "--scale.ranks", "1,2,4,8,1024").expect(0).out
+        rows = [words for words in map(str.split, out.splitlines()) if len(words) == 6]
+        rows = {(float(words[0]), int(words[1])): words[2:] for words in rows[1:]}
+        assert len(rows) == 5 * len(shares.split(",")), out
+        assert rows[0.25, 4][0] == "2.28571" and rows[0.25, 4][2] == "3.25", out
+        assert float(rows[0.25, 1024][0]) < 4 and float(rows[0.25, 1024][2]) == 768.25, out
+        assert ("unlimited" in out) == ((0, 4) in rows) and "at most 4" in out, out
 
 
 def test_the_total_of_a_list():

@@ -122,7 +122,7 @@ TEST(Amdahl, ExactLawIsFound) {
   EXPECT_NEAR(amdahl->serial_share.value, 0.2, 1e-12);
   EXPECT_NEAR(amdahl->predict(8)->seconds.value, 3, 1e-12);
   EXPECT_FALSE(amdahl->serial_share.interval);
-  EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::cannot_tell);
+  EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::untested);
 }
 
 TEST(Amdahl, TellsWhetherTheLawFits) {
@@ -261,9 +261,10 @@ TEST(Extrapolation, EndsOfIntervalsArePossible) {
 }
 
 TEST(Extrapolation, AnImpossibleSerialShareHasNone) {
-  // Superlinear beyond the noise, and with a single launch each.
+  // Superlinear beyond the noise, with an interval that covers 0..1, and with a single launch each.
   for (const auto& launches :
        {std::vector<MeasuredLaunch>{{1, 1, 1}, {1, 1.01, 1}, {2, 0.4, 1}, {2, 0.41, 1}},
+        {{1, 1, 1}, {1, 1.6, 1}, {2, 0.5, 1}, {2, 0.7, 1}},
         {{1, 1, 1}, {2, 0.4, 1}},
         {{1, 1, 1}, {2, 1.2, 1}}}) {
     const auto next = extrapolate(*fit_amdahl(tabulate(Mode::strong, launches)), 4);
@@ -276,6 +277,7 @@ TEST(Extrapolation, AnImpossibleSerialShareHasNone) {
   EXPECT_EQ(ideal->efficiency.value, 1);
   EXPECT_EQ(ideal->speedup->value, 4);
   EXPECT_NEAR(ideal->seconds->value, std::sqrt(1.1) / 4, 1e-12);
+  EXPECT_TRUE(extrapolate(*fit_amdahl(tabulate(Mode::strong, {{1, 1, 1}, {3, 0.333, 1}})), 6));
   // The time grows faster than the work.
   const auto none = extrapolate(*fit_gustafson(tabulate(Mode::weak, {{1, 1, 1}, {2, 5, 2}})), 4);
   EXPECT_FALSE(none);
@@ -300,7 +302,7 @@ TEST(Laws, AnOutlierDoesNotMakeALawFit) {
   const Study study = tabulate(Mode::strong, launches);
   const Fit fit = fit_amdahl(study)->law.fit;
   EXPECT_GT(fit.p_value, test_level);
-  EXPECT_EQ(fit.verdict, FitVerdict::cannot_tell);
+  EXPECT_EQ(fit.verdict, FitVerdict::unclear);
   const std::vector<Outlier> outliers = find_outliers(study);
   ASSERT_EQ(outliers.size(), 1);
   EXPECT_EQ(outliers[0].launch, 8);

@@ -270,6 +270,17 @@ TEST(FormatDuration, TakesTheUnitThatFits) {
   EXPECT_EQ(format_duration(-4.561), "-4.56 s");
 }
 
+TEST(FormatPercent, HasTwoDigitsAndNoExponent) {
+  EXPECT_EQ(format_percent(0), "0 %");
+  EXPECT_EQ(format_percent(0.00514), "0.51 %");
+  EXPECT_EQ(format_percent(0.01), "1 %");
+  EXPECT_EQ(format_percent(0.999), "100 %");
+  EXPECT_EQ(format_percent(1.7312), "170 %");
+  EXPECT_EQ(format_percent(-12345), "-1200000 %");
+  EXPECT_EQ(format_change(0.0123), "+1.2 %");
+  EXPECT_EQ(format_change(-0.3), "-30 %");
+}
+
 TEST(FormatDuration, CarriesIntoTheNextUnit) {
   EXPECT_EQ(format_duration(0.9996e-3), "1 ms");
   EXPECT_EQ(format_duration(0.9996), "1 s");

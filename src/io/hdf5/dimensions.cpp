@@ -219,6 +219,12 @@ std::optional<std::string> attribute_of(const Coordinates& coordinates, const st
   return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool are_rounded(const Coordinates& coordinates) {
+  const bool is_wide = coordinates.type == ElementType::i64 || coordinates.type == ElementType::u64;
+  return is_wide && std::ranges::any_of(coordinates.values,
+                                        [](double value) { return std::abs(value) >= 0x1p53; });
+}
+
 bool are_same_coordinates(double a, double b, bool as_f32) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return a == b || (as_f32 && static_cast<float>(a) == static_cast<float>(b));

@@ -48,6 +48,9 @@ struct Coordinates {
 /// The text of one of these attributes; nothing if it does not exist.
 std::optional<std::string> attribute_of(const Coordinates& coordinates, const std::string& name);
 
+/// Whether some coordinates are integers beyond 2^53 in the file, so that they may be rounded here.
+bool are_rounded(const Coordinates& coordinates);
+
 /// Whether two coordinates are equal, as f32 if `as_f32`: if one of their types is f32. NaNs are.
 bool are_same_coordinates(double a, double b, bool as_f32);
 

@@ -57,6 +57,14 @@ auto or_warning(const Source& source, std::size_t number, std::vector<std::strin
   }
 }
 
+void warn_if_rounded(const Coordinates& coordinates, std::vector<std::string>& warnings) {
+  if (!are_rounded(coordinates)) return;
+  warnings.push_back(
+      fmt::format("the dimension '{}' has coordinates beyond 2^53, which the result has only as "
+                  "rounded doubles",
+                  printable(coordinates.name)));
+}
+
 /// The coordinates of the used indices of dimension `number`; nothing if there are none, or if they
 /// cannot be read.
 std::optional<Coordinates> used_coordinates(const Source& source, std::size_t number,
@@ -65,6 +73,7 @@ std::optional<Coordinates> used_coordinates(const Source& source, std::size_t nu
   auto found =
       or_warning(source, number, warnings, [&] { return all_coordinates(source, number); });
   if (!found || found->values.size() != extent) return std::nullopt;
+  warn_if_rounded(*found, warnings);
   for (std::uint64_t i = 0; i < axis.count; ++i) found->values[i] = found->values[axis[i]];
   found->values.resize(axis.count);
   return found;
@@ -87,6 +96,7 @@ std::vector<double> coordinates_along(const Source& source, std::size_t number,
     }
     const auto all = all_coordinates(source, number);
     if (!all || all->values.size() != source.dimensions()[number].extent) return values;
+    warn_if_rounded(*all, warnings);
     for (const Extents& position : positions) values.push_back(all->values[position[number]]);
     return values;
   });

@@ -366,9 +366,10 @@ class Resolver {
     if (const auto disorder = ladder.first_disorder()) {
       fail(item.position,
            fmt::format("the coordinates of {} neither increase nor decrease everywhere (coordinate "
-                       "{} is {}{}): select by position",
+                       "{} is {}{}{}): select by position",
                        words(dimension), *disorder, ladder.text_of(*disorder),
-                       *disorder == 0 ? "" : " after " + ladder.text_of(*disorder - 1)));
+                       *disorder == 0 ? "" : " after " + ladder.text_of(*disorder - 1),
+                       are_rounded(*coordinates) ? "; integers beyond 2^53 are rounded" : ""));
     }
     return item.kind == Kind::single ? single(item, ladder, dimension)
                                      : interval(item, ladder, dimension);

@@ -245,6 +245,14 @@ bool is_calibrated(const ComparedPoint& point, const std::string& name) {
       point.runs, [&](const ComparedRun& run) { return run.setup.calibrated.contains(name); });
 }
 
+/// Whether only one side knows an option, as one of another version, and has its default.
+bool is_new_default(const PointComparison& point, const SetupChange& change) {
+  if (!change.before.empty() && !change.after.empty()) return false;
+  const ComparedPoint& side = change.before.empty() ? *point.after : *point.before;
+  return std::ranges::all_of(
+      side.runs, [&](const ComparedRun& run) { return run.setup.defaults.contains(change.name); });
+}
+
 void add_changes(const PointComparison& point, const char* what, Values Setup::*values,
                  std::vector<SetupChange>& changes) {
   std::set<std::string> names;
@@ -261,6 +269,7 @@ void add_changes(const PointComparison& point, const char* what, Values Setup::*
                        {},
                        is_calibrated(*point.before, name) && is_calibrated(*point.after, name)};
     if (change.before == change.after) continue;
+    if (values == &Setup::options && is_new_default(point, change)) continue;
     auto known = std::ranges::find_if(changes, [&](const SetupChange& each) {
       return std::tie(each.what, each.name, each.before, each.after) ==
              std::tie(change.what, change.name, change.before, change.after);

@@ -76,7 +76,10 @@ Setup read_setup(const RunFile& run) {
   const io::ResultReader file(run.path);
   Setup setup;
   for (const auto& [key, value] : run.config) {
-    if (!is_of_one_run(key) && !value.empty()) setup.options[key] = value;
+    if (is_of_one_run(key) || value.empty()) continue;
+    setup.options[key] = value;
+    const auto origin = run.origins.find(key);
+    if (origin != run.origins.end() && origin->second == "default") setup.defaults.insert(key);
   }
   // A study has its rates from a file of its own, always of the same name.
   if (const auto rates = setup.options.find("measure.rates"); rates != setup.options.end()) {

@@ -20,6 +20,7 @@ struct Setup {
   Values plan;      ///< chosen by the program: resolved options, decomposition, tiles
   /// The options whose values the calibration run of a study has set.
   std::set<std::string> calibrated;
+  std::set<std::string> defaults;  ///< the options that nobody has set
 };
 
 /// Reads the setup from the file of the run. Throws UsageError like read_run_file().

@@ -44,9 +44,9 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
   for (const study::Size& size : study.table.sizes) {
     if (size.noisier) {
       texts.push_back(fmt::format(
-          "Scatter: the launches on {} differ by a standard deviation of {:.2g} %, at least three "
+          "Scatter: the launches on {} differ by a standard deviation of {}, at least three "
           "times that of the other sizes; the intervals of this size use it",
-          counted(size.ranks, "rank"), 100 * std::sqrt(size.noise.variance)));
+          counted(size.ranks, "rank"), format_percent(std::sqrt(size.noise.variance))));
     }
   }
   for (const std::string& outlier : words_on_outliers(study)) {
@@ -54,9 +54,8 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
   }
   if (study.drift && study.drift->significant) {
     texts.push_back(
-        fmt::format("Drift: times changed by {:+.2g} % from the first launch to the "
-                    "last (p = {:.2g})",
-                    100 * study.drift->total, study.drift->p_value));
+        fmt::format("Drift: times changed by {} from the first launch to the last (p = {:.2g})",
+                    format_change(study.drift->total), study.drift->p_value));
   }
   return texts;
 }

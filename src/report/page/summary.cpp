@@ -160,8 +160,9 @@ std::string tiles(const StudyReport& study) {
     const study::Extrapolation& next = *study.expected;
     const study::Fit& fit = *study.fit();
     const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
-                                : std::isfinite(fit.p_value) ? " by a law that may not fit"
-                                                             : " by an untested law";
+                                : fit.verdict == study::FitVerdict::unclear
+                                    ? " by a law that may not fit"
+                                    : " by an untested law";
     html += tile(number_text(next.speedup.value_or(next.efficiency).value, 3),
                  fmt::format("{} extrapolated to {} ranks{}",
                              next.speedup ? "speed-up" : "efficiency", next.ranks, caution));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -24,11 +25,23 @@ Estimate possible(Estimate estimate, double max) {
   return estimate;
 }
 
-/// The reason why a law with this serial share predicts nothing, or "".
-std::string why_impossible(const Estimate& share) {
-  const Interval ends = share.interval.value_or(Interval{share.value, share.value});
-  if (ends.lo <= 1 && ends.hi >= 0) return {};
+/// The reason why a law with this serial share predicts nothing, or "". `quantity` is the law's
+/// time or speed-up on the largest size, as a function of the share. A share outside 0..1 may stand
+/// for 0 or 1 if the difference on this size is irrelevant; or if scatter explains it, it is no
+/// more than a fitting law may be off, and the interval tells shares within 0..1 apart.
+template <class Quantity>
+std::string why_impossible(const Estimate& share, Quantity quantity) {
+  const double nearest = std::clamp(share.value, 0.0, 1.0);
+  const double off = std::abs(quantity(share.value) / quantity(nearest) - 1);
+  const auto [lo, hi] = share.interval.value_or(Interval{share.value, share.value});
+  const bool is_explained = lo <= nearest && nearest <= hi && !(lo <= 0 && hi >= 1);
+  if (off <= min_relevant || (off <= max_error_of_fit && is_explained)) return {};
   return fmt::format("the fitted serial share, {:.3g}, is not between 0 and 1", share.value);
+}
+
+/// The largest size of a fit, as a multiple of the smallest one.
+double largest_of(const std::vector<Residual>& residuals) {
+  return static_cast<double>(residuals.back().ranks) / residuals.front().ranks;
 }
 
 }  // namespace
@@ -36,7 +49,9 @@ std::string why_impossible(const Estimate& share) {
 Result<Extrapolation> extrapolate(const Amdahl& law, int ranks) {
   using Found = Result<Extrapolation>;
   if (law.law.fit.verdict == FitVerdict::does_not_fit) return Found::none(rejected);
-  if (std::string why = why_impossible(law.serial_share); !why.empty()) {
+  const double q = largest_of(law.law.residuals);
+  const auto time_with = [q](double share) { return share + (1 - share) / q; };
+  if (std::string why = why_impossible(law.serial_share, time_with); !why.empty()) {
     return Found::none(std::move(why));
   }
   const auto next = law.predict(ranks);
@@ -55,7 +70,9 @@ Result<Extrapolation> extrapolate(const Amdahl& law, int ranks) {
 Result<Extrapolation> extrapolate(const Gustafson& law, int ranks) {
   using Found = Result<Extrapolation>;
   if (law.fit.verdict == FitVerdict::does_not_fit) return Found::none(rejected);
-  if (std::string why = why_impossible(law.serial_share); !why.empty()) {
+  const double q = largest_of(law.residuals);
+  const auto speedup_with = [q](double share) { return q - share * (q - 1); };
+  if (std::string why = why_impossible(law.serial_share, speedup_with); !why.empty()) {
     return Found::none(std::move(why));
   }
   const Estimate efficiency = law.predict_efficiency(ranks);

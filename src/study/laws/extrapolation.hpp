@@ -20,8 +20,10 @@ struct Extrapolation {
   std::optional<double> max_speedup = {};
 };
 
-/// No value if the law does not fit, if its serial share is not between 0 and 1 (beyond its
-/// interval, if there is one), or if it gives no positive time or rate on `ranks` ranks.
+/// No value if the law does not fit, if its serial share is not between 0 and 1, or if it gives no
+/// positive time or rate on `ranks` ranks. A share just outside stands for 0 or 1 if that changes
+/// the largest size by no more than min_relevant, or no more than scatter explains and
+/// max_error_of_fit.
 Result<Extrapolation> extrapolate(const Amdahl& law, int ranks);
 Result<Extrapolation> extrapolate(const Gustafson& law, int ranks);
 

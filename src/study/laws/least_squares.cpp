@@ -107,8 +107,8 @@ Fit judge(double lack, double lack_df, double pure_df, std::span<const Residual>
   const double off = largest(residuals);
   if (fit.p_value < test_level && off > min_relevant) {
     fit.verdict = FitVerdict::does_not_fit;
-  } else if (off <= max_error_of_fit) {
-    fit.verdict = FitVerdict::fits;
+  } else {
+    fit.verdict = off <= max_error_of_fit ? FitVerdict::fits : FitVerdict::unclear;
   }
   return fit;
 }

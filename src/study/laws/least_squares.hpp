@@ -26,15 +26,16 @@ inline constexpr double max_error_of_fit = 0.1;
 enum class FitVerdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
   does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
-  cannot_tell    ///< no more sizes than parameters, one launch per size, or so much scatter that
-                 ///< the test does not reject a law that is more than max_error_of_fit off
+  unclear,       ///< the launches scatter so much that the test does not reject a law that is
+                 ///< more than max_error_of_fit off
+  untested       ///< no more sizes than parameters, or one launch per size
 };
 
 /// The lack-of-fit F test: mean square of the sizes' means around the law, each in units of its
 /// variance, with the degrees of freedom of launches around their size's mean (Draper and Smith,
 /// Applied Regression Analysis, 3rd edition, section 2.1).
 struct Fit {
-  FitVerdict verdict = FitVerdict::cannot_tell;
+  FitVerdict verdict = FitVerdict::untested;
   double f = std::nan("");
   double p_value = std::nan("");
 };

@@ -142,8 +142,6 @@ class ModelTask : public Task {
           "{} and noise {}",
           ranks, median_of_slowest(law_, ranks), law_.imbalance, law_.noise));
     }
-    prediction.plan.push_back(fmt::format("speedup: {:.4g}, efficiency {:.4g}",
-                                          speedup(law_, ranks), efficiency(law_, ranks)));
     return prediction;
   }
 

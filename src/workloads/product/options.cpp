@@ -10,6 +10,26 @@
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads::product {
+namespace {
+
+/// The number of bits of the largest integer up to which a format holds all integers.
+int exact_bits(gemm::Format format) {
+  switch (format) {
+    case gemm::Format::f64:
+      return 53;
+    case gemm::Format::f32:
+      return 24;
+    case gemm::Format::tf32:
+    case gemm::Format::fp16:
+      return 11;
+    case gemm::Format::bf16:
+    case gemm::Format::i8:
+      break;
+  }
+  return 8;
+}
+
+}  // namespace
 
 std::span<const OptionRow> option_rows() {
   static const std::string precisions =
@@ -76,6 +96,15 @@ unsigned moduli_of(const Options& options, gemm::Precision precision) {
                     name_of(precision)));
   }
   return static_cast<unsigned>(options.count("product.planes"));
+}
+
+std::string note_on_rounding(const io::Matrix& matrix, const Operands& operands) {
+  const ElementType type = matrix.source().type();
+  const bool is_wide = type == ElementType::i64 || type == ElementType::u64;
+  if (!is_wide || matrix.origin().files.empty() || operands.shifts()) return {};
+  return fmt::format("{} has integers of 64 bits: products in {} round those beyond 2^{}",
+                     matrix.name(), name_of(operands.precision),
+                     exact_bits(gemm::traits_of(operands.precision).panel));
 }
 
 }  // namespace shardstream::workloads::product

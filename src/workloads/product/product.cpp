@@ -178,12 +178,15 @@ class ProductTask : public Task {
     Problem problem = problem_of(operands_, options_, machine.ranks(), memory, machine.backend());
     stage(problem, options_, resources);
     const Plan plan = make_plan(problem, rates, 0);
-    Prediction prediction{.answer = answer(plan),
-                          .plan = lines_of(operands_, plan),
-                          .warnings = warnings_of(operands_, plan),
-                          .seconds = plan.prediction.seconds};
-    if (const std::string faster = faster_precision(plan, rates); !faster.empty()) {
-      prediction.answer.push_back(fmt::format("faster: {}", faster));
+    Prediction prediction{
+        .answer = answer(plan),
+        .plan = lines_of(operands_, plan),
+        .warnings = warnings_of(operands_, plan),
+        .seconds = plan.prediction.seconds,
+        .device_memory = PredictedMemory{plan.device_bytes, problem.ranks.device_memory},
+        .faster = faster_precision(plan, rates)};
+    for (const auto& [limit, seconds] : plan.prediction.limits()) {
+      prediction.limits.push_back({std::string(limit), seconds});
     }
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
@@ -242,7 +245,12 @@ std::string extents(const io::Matrix& matrix) {
 io::Origin inputs_of(const Operands& operands) {
   io::Origin inputs;
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
-    if (matrix != nullptr) io::add(inputs, matrix->origin());
+    if (matrix == nullptr) continue;
+    io::Origin origin = matrix->origin();
+    if (std::string note = note_on_rounding(*matrix, operands); !note.empty()) {
+      origin.notes.push_back(std::move(note));
+    }
+    io::add(inputs, origin);
   }
   if (operands.weights) io::add(inputs, operands.weights->origin);
   return inputs;
@@ -343,17 +351,18 @@ std::string idle_ranks(const Plan& plan) {
       plan.shape.box.columns, counted(busy, "rank"));
 }
 
-std::string faster_precision(const Plan& plan, const Rates& rates, int compute_capability) {
+std::optional<FasterChoice> faster_precision(const Plan& plan, const Rates& rates,
+                                             int compute_capability) {
   using gemm::Precision;
   constexpr double clearly = 0.9;
   Problem problem = plan.problem();
   const Precision native = problem.precision;
   if (problem.ranks.backend == Backend::host || problem.moments.pairwise() ||
       (native != Precision::fp64 && native != Precision::fp32)) {
-    return "";
+    return {};
   }
   const Precision other = native == Precision::fp64 ? Precision::fp64_int8 : Precision::fp32_int8;
-  if (!gemm::has_units(other, compute_capability)) return "";
+  if (!gemm::has_units(other, compute_capability)) return {};
   const auto assumed = [](Precision of) {
     return gemm::calls_of(of, Backend::cuda).assumed_gflops;
   };
@@ -365,10 +374,10 @@ std::string faster_precision(const Plan& plan, const Rates& rates, int compute_c
   problem.ranks.other_bytes += gemm::plan_memory(problem.tile) - gemm::max_workspace;
   try {
     const double seconds = make_plan(problem, scaled, 0).prediction.seconds;
-    if (seconds > clearly * plan.prediction.seconds) return "";
-    return fmt::format("{} would take about {}", name_of(other), format_duration(seconds));
+    if (seconds > clearly * plan.prediction.seconds) return {};
+    return FasterChoice{"product.precision", std::string(name_of(other)), seconds};
   } catch (const UsageError&) {
-    return "";  // the residues do not fit into the memory
+    return {};  // the residues do not fit into the memory
   }
 }
 

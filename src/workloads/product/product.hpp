@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ std::span<const OptionRow> option_rows();
 
 /// The precision that holds all values of a type, except for integers beyond 2^53.
 gemm::Precision safe_precision(ElementType type);
+
+/// A note if the matrix has integers of 64 bits in a file, which the product may round; else empty.
+/// The shift of centred data is subtracted before that.
+std::string note_on_rounding(const io::Matrix& matrix, const Operands& operands);
 
 /// product.precision. `auto` is replaced by the precision that can represent all values of the
 /// matrices. `keys` are the options that name the matrices. Throws UsageError if a matrix cannot be
@@ -48,7 +53,7 @@ void reject_size_of_file(const Options& options, std::string_view size, std::str
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);
 
-/// The files of all operands.
+/// The files of all operands, with warnings and notes.
 io::Origin inputs_of(const Operands& operands);
 
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
@@ -82,9 +87,10 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
 /// still upload.
 std::string idle_ranks(const Plan& plan);
 
-/// "fp64-int8 would take about 6.2 s", if a GPU is predicted to multiply fp64 or fp32 faster from
-/// residues, at rates in the ratio that is assumed without measurements. Else empty.
-std::string faster_precision(const Plan& plan, const Rates& rates, int compute_capability = 0);
+/// The precision with which a GPU is predicted to multiply fp64 or fp32 faster from residues, at
+/// rates in the ratio that is assumed without measurements.
+std::optional<FasterChoice> faster_precision(const Plan& plan, const Rates& rates,
+                                             int compute_capability = 0);
 
 /// All warnings that are known before the product is computed.
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);

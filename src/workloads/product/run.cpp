@@ -55,7 +55,7 @@ struct Prepared {
   Plan plan;
   pipeline::StagingSizes staging;
   std::unique_ptr<gemm::MultiplyPlan> multiply_plan;
-  std::string faster = {};  ///< faster_precision()
+  std::optional<FasterChoice> faster = {};  ///< faster_precision()
 };
 
 /// Measures the machine's limits and plans with them. Collective.
@@ -258,7 +258,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
            !files.outputs.empty(), names, record, agreed, outcome);
-  if (!prepared.faster.empty()) runtime.log.info(prepared.faster);
+  if (prepared.faster) runtime.log.info(words_of(*prepared.faster));
   return outcome;
 }
 

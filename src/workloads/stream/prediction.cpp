@@ -14,41 +14,43 @@
 namespace shardstream::workloads::stream {
 namespace {
 
-/// The lowest known ceiling on the path of the data.
-struct Bound {
-  std::string name = {};
-  double rate = 0;           ///< bytes/s
+/// A known ceiling on the path of the data.
+struct KnownCeiling {
+  std::string name;
+  double rate;  ///< bytes/s
+};
+
+/// The known ceilings on the path of the data.
+struct Path {
+  std::vector<KnownCeiling> ceilings = {};
   bool knows_source = true;  ///< a rate of the source is known
 
-  void lower(const std::string& other, double other_rate) {
-    if (!name.empty() && other_rate >= rate) return;
-    name = other;
-    rate = other_rate;
+  const KnownCeiling& lowest() const {
+    return *std::ranges::min_element(ceilings, {}, &KnownCeiling::rate);
   }
 };
 
 /// Adds the ceilings of the source in mode stream.
-void lower_by_source(Bound& bound, const std::vector<std::string>& ways,
-                     measure::Machine& machine) {
-  bound.knows_source = false;
+void add_source(Path& path, const std::vector<std::string>& ways, measure::Machine& machine) {
+  path.knows_source = false;
   for (const std::string& way : ways) {
     if (!machine.knows(way)) continue;
-    bound.knows_source = true;
-    bound.lower(way, machine.use_rate(way, 0, "GB/s"));
+    path.knows_source = true;
+    path.ceilings.push_back({way, machine.use_rate(way, 0, "GB/s")});
   }
-  if (!bound.knows_source) machine.add_missing(ways);
+  if (!path.knows_source) machine.add_missing(ways);
 }
 
 /// `of` has the bytes of an element on its way. Rates are those of the bytes of a pass.
-Bound bound_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::Source& source,
-               measure::Machine& machine) {
-  Bound bound;
+Path path_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::Source& source,
+             measure::Machine& machine) {
+  Path path;
   if (mode == pipeline::Mode::resident) {
     const std::string name =
         machine.backend() == Backend::host ? "host_memory_read" : "device_read";
     machine.set_ceilings({name});
-    bound.lower(name, machine.use_rate(name));
-    return bound;
+    path.ceilings.push_back({name, machine.use_rate(name)});
+    return path;
   }
   const bool converts = of.converter == pipeline::Converter::readers;
   const auto reads = source.file_reads();
@@ -61,10 +63,11 @@ Bound bound_of(pipeline::Mode mode, const pipeline::ElementSize& of, const io::S
   machine.set_ceilings(limits);
   machine.compare("decode", measure::read_conditions(source, converts));
   const pipeline::Sizes pass{.mode = mode, .of = of};
-  bound.lower("link_up", machine.use_rate("link_up") * static_cast<double>(pass.bytes_of_pass()) /
-                             static_cast<double>(of.moved()));
-  if (mode == pipeline::Mode::stream) lower_by_source(bound, ways, machine);
-  return bound;
+  path.ceilings.push_back(
+      {"link_up", machine.use_rate("link_up") * static_cast<double>(pass.bytes_of_pass()) /
+                      static_cast<double>(of.moved())});
+  if (mode == pipeline::Mode::stream) add_source(path, ways, machine);
+  return path;
 }
 
 /// A rank of the planned machine.
@@ -75,12 +78,10 @@ runtime::Resources planned_rank(const Options& options, measure::Machine& machin
           .backend = machine.backend()};
 }
 
-/// The memory that a rank needs, as lines of text. Throws UsageError if the planned machine's
-/// device memory is too small.
-std::vector<std::string> memory_of(const Options& options, const pipeline::ShardSize& shard,
-                                   const pipeline::DeviceState& state, measure::Machine& machine) {
-  const runtime::Resources planned = planned_rank(options, machine);
-  const pipeline::Sizes sizes = pipeline::choose_sizes(options, planned, shard, state);
+/// The memory that a rank needs, as lines of text.
+std::vector<std::string> memory_of(const pipeline::Sizes& sizes, const pipeline::ShardSize& shard,
+                                   const pipeline::DeviceState& state,
+                                   const measure::Machine& machine) {
   const std::uint64_t own = state.fixed + ceil_div(sizes.batch, state.unit) * state.per_unit;
   std::vector<std::string> lines = {
       fmt::format("device memory: {} of {}: {} of {}{}", format_size(sizes.device_bytes()),
@@ -138,15 +139,21 @@ Prediction predict(const Options& options, const io::Source& source, Computation
                                           computation.device_state({})),
                    machine.ranks());
   const pipeline::Sizes pass{.mode = pipeline::mode(options), .of = size.of};
-  const Bound bound = bound_of(pass.mode, size.of, source, machine);
-  const double seconds = static_cast<double>(computation.passes()) *
-                         static_cast<double>(own.count * pass.bytes_of_pass()) / bound.rate;
-  std::vector<std::string> answer =
-      memory_of(options, size, computation.device_state(own), machine);
+  const Path path = path_of(pass.mode, size.of, source, machine);
+  const double bytes = static_cast<double>(computation.passes()) *
+                       static_cast<double>(own.count * pass.bytes_of_pass());
+  const KnownCeiling& bound = path.lowest();
+  const double seconds = bytes / bound.rate;
+  const pipeline::DeviceState state = computation.device_state(own);
+  const pipeline::Sizes sizes =
+      pipeline::choose_sizes(options, planned_rank(options, machine), size, state);
+  std::vector<std::string> answer = memory_of(sizes, size, state, machine);
   answer.insert(
       answer.begin(),
       fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds), bound.name,
-                  bound.knows_source ? "" : "; reading the source may be slower"));
+                  path.knows_source ? "" : "; reading the source may be slower"));
+  std::vector<PredictedLimit> limits;
+  for (const KnownCeiling& each : path.ceilings) limits.push_back({each.name, bytes / each.rate});
   std::vector<std::string> plan =
       plan_of(source, shard_line(computation.unit_word(), unit, elements, size), size);
   std::ranges::move(computation.description(), std::back_inserter(plan));
@@ -154,7 +161,9 @@ Prediction predict(const Options& options, const io::Source& source, Computation
           .plan = std::move(plan),
           .warnings = {},
           .seconds = seconds,
-          .is_minimum = true};
+          .is_minimum = true,
+          .limits = std::move(limits),
+          .device_memory = PredictedMemory{sizes.device_bytes(), sizes.device_limit}};
 }
 
 }  // namespace shardstream::workloads::stream

@@ -36,7 +36,7 @@ TEST(PlanPrediction, NamesTheBindingResource) {
   Rates slow_link = rates;
   slow_link.link_up = 1e9;
   const Plan linked = make_plan(problem, slow_link, 0);
-  EXPECT_EQ(linked.prediction.bound_by(), "host link");
+  EXPECT_EQ(linked.prediction.bound_by(), "uploads");
   EXPECT_DOUBLE_EQ(linked.prediction.upload_seconds,
                    static_cast<double>(linked.traffic.uploads) / 1e9);
   EXPECT_GT(linked.prediction.seconds, linked.prediction.upload_seconds);

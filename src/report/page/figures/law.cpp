@@ -19,11 +19,13 @@ using study::Estimate;
 constexpr Style inside_style = {styles[1].colour, "", 0};
 constexpr Style limit_style = {styles[1].colour, "2 3", 0};
 
-/// The fitted law for one new launch: the time (strong) or the efficiency (weak). The number of
-/// ranks need not be whole.
+/// The fitted law for one new launch: the time (strong) or the efficiency (weak), with ends of the
+/// interval that are not negative. The number of ranks need not be whole.
 Estimate law_at(const StudyReport& study, double ranks) {
-  return study.gustafson ? study.gustafson->predict_efficiency(ranks)
-                         : study.amdahl->seconds_of_launch(ranks);
+  Estimate law = study.gustafson ? study.gustafson->predict_efficiency(ranks)
+                                 : study.amdahl->seconds_of_launch(ranks);
+  if (law.interval) law.interval->lo = std::max(law.interval->lo, 0.0);
+  return law;
 }
 
 /// The estimates of a law from one number of ranks to another, as far as they are positive.
@@ -159,9 +161,9 @@ LawLines law_of_speedups(const StudyReport& study) {
   if (!study.expected) return {};
   LawLines law;
   const study::Fit& fit = *study.fit();
-  const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
-                              : std::isfinite(fit.p_value)           ? " (it may not fit)"
-                                                                     : " (untested)";
+  const char* const caution = fit.verdict == study::FitVerdict::fits      ? ""
+                              : fit.verdict == study::FitVerdict::unclear ? " (it may not fit)"
+                                                                          : " (untested)";
   law.name = name_of_law(study) + caution;
   law.share = study.is_strong() ? fmt::format("s = {:.3g}", study.amdahl->serial_share.value)
                                 : fmt::format("s' = {:.3g}", study.gustafson->serial_share.value);
@@ -176,6 +178,15 @@ LawLines law_of_speedups(const StudyReport& study) {
       fmt::format("{}{:.3g}", study.table.anchor == 1 ? "1/s: " : "on many ranks: ", limit);
   if (is_shown) law.limit = {{static_cast<double>(study.table.anchor), limit}, {last, limit}};
   return law;
+}
+
+Rows configured_speedups(const StudyReport& study) {
+  Rows rows;
+  if (!study.configured) return rows;
+  for (const study::Size& size : study.configured->expected.sizes) {
+    rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
+  }
+  return rows;
 }
 
 void plot_law(Script& script, Figure& figure, const LawLines& law) {

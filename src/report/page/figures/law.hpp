@@ -20,6 +20,9 @@ struct LawLines {
 /// The law of a study as speed-ups.
 LawLines law_of_speedups(const StudyReport& study);
 
+/// The expected speed-ups of the configured law; none without one.
+Rows configured_speedups(const StudyReport& study);
+
 /// Draws the lines and adds them to the legend of `figure`.
 void plot_law(Script& script, Figure& figure, const LawLines& law);
 

@@ -56,16 +56,6 @@ bool has_one_size(const StudyReport& study) {
   return study.table.sizes.size() < 2;
 }
 
-/// The expected speed-ups of the configured law; none without one.
-Rows configured_speedups(const StudyReport& study) {
-  Rows rows;
-  if (!study.configured) return rows;
-  for (const study::Size& size : study.configured->expected.sizes) {
-    rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
-  }
-  return rows;
-}
-
 void plot_configured(Script& script, Figure& figure, const StudyReport& study) {
   if (!study.configured) return;
   constexpr Style dotted = {styles[2].colour, styles[2].dashes, 0};

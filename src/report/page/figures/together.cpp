@@ -128,6 +128,11 @@ Figure speedup_figure(const Report& report) {
         " A line is the law that fits its study, thin from the largest size on; without such a "
         "law, it joins the points. Thin level lines are limits.";
   }
+  std::vector<Rows> configured;
+  for (const StudyReport& study : report.studies) {
+    const Rows& rows = configured.emplace_back(configured_speedups(study));
+    shown.insert(shown.end(), rows.begin(), rows.end());
+  }
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   const double first = ranks.front(), last = ranks.back();
@@ -137,8 +142,19 @@ Figure speedup_figure(const Report& report) {
   set_ranks_axis(script, ranks);
   set_log_axis(script, "speed-up", {extent.lo, extent.hi}, doubling_tics);
   script.plot({{first, first}, {last, last}}, "using 1:2 with lines " + line_of(ideal_style));
+  constexpr std::string_view dots = "1 5";
+  constexpr double wide = 3;
+  bool has_configured = false;
+  for (std::size_t i = 0; i < configured.size(); ++i) {
+    script.plot(configured[i],
+                "using 1:2 with lines " + line_of({styles[i].colour, dots, 0}, wide));
+    has_configured = has_configured || !configured[i].empty();
+  }
   plot_studies(script, figure, report, all, extent, laws);
   figure.legend.push_back({ideal_style, Look::line, "ideal"});
+  if (has_configured) {
+    figure.how_to_read += " Wide dots in the colour of a study are its configured law.";
+  }
   figure.script = script.text();
   figure.numbers = grid_of(report, &study::Size::speedup);
   return figure;

@@ -148,21 +148,14 @@ std::string of_messages(const Plan& plan) {
 }
 
 std::string of_time(const Plan& plan) {
-  std::string parts =
-      fmt::format("computing {}, uploads {}", format_duration(plan.prediction.compute_seconds),
-                  format_duration(plan.prediction.upload_seconds));
-  if (plan.prediction.gather_seconds > 0) {
-    parts += fmt::format(", all-gathers {}", format_duration(plan.prediction.gather_seconds));
+  const std::string_view bound = plan.prediction.bound_by();
+  std::vector<std::string> parts;
+  for (const auto& [name, seconds] : plan.prediction.limits()) {
+    if (name == "calls" && name != bound) continue;  // hardly of interest
+    parts.push_back(fmt::format("{} {}", name, format_duration(seconds)));
   }
-  if (plan.prediction.bound_by() == "calls") {
-    parts += fmt::format(", calls {}", format_duration(plan.prediction.call_seconds));
-  }
-  if (plan.prediction.exchange_seconds > 0) {
-    parts += fmt::format(", exchange {}", format_duration(plan.prediction.exchange_seconds));
-  }
-  return fmt::format("predicted: {}, bound by {} ({}, download {})",
-                     format_duration(plan.prediction.seconds), plan.prediction.bound_by(), parts,
-                     format_duration(plan.prediction.drain_seconds));
+  return fmt::format("predicted: {}, bound by {} ({})", format_duration(plan.prediction.seconds),
+                     bound, fmt::join(parts, ", "));
 }
 
 }  // namespace

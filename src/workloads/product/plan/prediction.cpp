@@ -139,14 +139,19 @@ std::uint64_t max_window(const Shape& shape, std::uint64_t ring) {
   return std::min(shape.blocks / shape.segments, ring);  // of the shortest segment
 }
 
+std::vector<std::pair<std::string_view, double>> TimePrediction::limits() const {
+  std::vector<std::pair<std::string_view, double>> limits = {
+      {"computing", compute_seconds}, {"uploads", upload_seconds}, {"all-gathers", gather_seconds},
+      {"exchange", exchange_seconds}, {"download", drain_seconds}, {"calls", call_seconds}};
+  std::erase_if(limits, [](const auto& limit) { return !(limit.second > 0); });
+  return limits;
+}
+
 std::string_view TimePrediction::bound_by() const {
-  const double longest = std::max({compute_seconds, upload_seconds, gather_seconds,
-                                   exchange_seconds, drain_seconds, call_seconds});
-  if (call_seconds == longest) return "calls";
-  if (compute_seconds == longest) return "computing";
-  if (upload_seconds == longest) return "host link";
-  if (gather_seconds == longest) return "all-gathers";
-  return exchange_seconds == longest ? "exchange" : "download";
+  const auto all = limits();
+  const auto longest =
+      std::ranges::max_element(all, {}, [](const auto& each) { return each.second; });
+  return longest == all.end() ? "calls" : longest->first;
 }
 
 }  // namespace shardstream::workloads::product

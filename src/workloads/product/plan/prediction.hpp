@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workloads/product/plan/schedule.hpp"
@@ -36,8 +37,10 @@ struct TimePrediction {
   double exchange_seconds = 0, call_seconds = 0;  ///< call_seconds: of calls that enqueue work
   double seconds = 0;  ///< the time of the whole product, in which the times above overlap
 
-  /// The name of the longest time before `seconds`: "computing", "host link", "all-gathers",
-  /// "exchange", "download" or "calls".
+  /// The times before `seconds` that are above 0, with their names: "computing", "uploads",
+  /// "all-gathers", "exchange", "download" and "calls".
+  std::vector<std::pair<std::string_view, double>> limits() const;
+  /// The name of the longest of these times.
   std::string_view bound_by() const;
 };
 

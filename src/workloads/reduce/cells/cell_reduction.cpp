@@ -77,7 +77,7 @@ class CellReduction final : public stream::Computation {
         request_(request),
         missing_(options.text("reduce.missing")),
         groups_(open_groups(options, source, request.reduced)),
-        weights_(open_weights(options, source, request.reduced)),
+        weights_(open_weights(options, source, request.reduced, request.ops)),
         rules_{.ddof = options.count("reduce.ddof"),
                .is_weighted = weights_.has_value(),
                .propagates = missing_ == "propagate"},

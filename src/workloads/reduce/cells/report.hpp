@@ -53,7 +53,7 @@ struct CellInputs {
 
 /// The values of one operation over all cells.
 struct CellSummary {
-  double min = std::numeric_limits<double>::infinity(), max = -min;
+  CellValue min{0, std::numeric_limits<double>::infinity()}, max{0, -min.real};
   std::uint64_t defined = 0, undefined = 0, unfit = 0;
 
   void add(const CellValue& value) {
@@ -63,15 +63,21 @@ struct CellSummary {
       return;
     }
     ++defined;
-    min = std::min(min, value.real);
-    max = std::max(max, value.real);
+    min = std::min(min, value, is_less);
+    max = std::max(max, value, is_less);
   }
   void add(const CellSummary& other) {
-    min = std::min(min, other.min);
-    max = std::max(max, other.max);
+    min = std::min(min, other.min, is_less);
+    max = std::max(max, other.max, is_less);
     defined += other.defined;
     undefined += other.undefined;
     unfit += other.unfit;
+  }
+
+ private:
+  /// Integers that are equal as doubles have the same sign, so their bits have their order.
+  static bool is_less(const CellValue& a, const CellValue& b) {
+    return a.real < b.real || (a.real == b.real && a.bits < b.bits);
   }
 };
 
@@ -288,14 +294,17 @@ class CellReport {
       const std::string& op = in_.request.ops[i];
       const CellSummary& all = summaries[i];
       constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-      const double min = all.defined > 0 ? all.min : nan, max = all.defined > 0 ? all.max : nan;
+      const double min = all.defined > 0 ? all.min.real : nan;
+      const double max = all.defined > 0 ? all.max.real : nan;
       const reduce::Deviation deviation = deviation_of(op, check);
       table.add({op, min, max, static_cast<std::int64_t>(all.undefined),
                  std::int64_t{is_whole && all.unfit == 0}, deviation.error, deviation.bound});
       const std::string key = column_name(op);
       if (all.defined > 0) {
-        outcome.metrics.push_back({key + "_smallest", min});
-        outcome.metrics.push_back({key + "_largest", max});
+        outcome.metrics.push_back(
+            {.key = key + "_smallest", .value = exact_text(op, all.min), .number = min});
+        outcome.metrics.push_back(
+            {.key = key + "_largest", .value = exact_text(op, all.max), .number = max});
       }
       if (all.undefined > 0) {
         outcome.metrics.push_back({key + "_undefined", static_cast<std::int64_t>(all.undefined)});
@@ -364,22 +373,21 @@ class CellReport {
     std::int64_t index = 0;
     std::string exact;
   };
+  /// A value of the operation with all its digits.
+  std::string exact_text(std::string_view op, const CellValue& value) const {
+    if (value.real != value.real) return "nan";
+    const ElementType type = type_of<T>(op, in_.rules.is_weighted);
+    if (type == ElementType::f64) return fmt::format("{}", value.real);
+    return type == ElementType::u64 ? fmt::format("{}", value.bits)
+                                    : fmt::format("{}", static_cast<std::int64_t>(value.bits));
+  }
   Single only_value(const std::string& op) const {
-    const bool is_real = type_of<T>(op, in_.rules.is_weighted) == ElementType::f64;
     Single single;
     for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
       const CellValue value = values(group, m)[op];
       single.real = value.real;
       single.index = static_cast<std::int64_t>(value.bits);
-      if (value.real != value.real) {
-        single.exact = "nan";
-      } else if (is_real) {
-        single.exact = fmt::format("{}", value.real);
-      } else if (type_of<T>(op, in_.rules.is_weighted) == ElementType::u64) {
-        single.exact = fmt::format("{}", value.bits);
-      } else {
-        single.exact = fmt::format("{}", single.index);
-      }
+      single.exact = exact_text(op, value);
     });
     const ranks::Session& session = in_.context.runtime.session;
     single.exact = session.broadcast(single.exact);

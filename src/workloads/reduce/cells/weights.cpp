@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/text.hpp"
 #include "io/source/dimension_match.hpp"
 #include "io/source/labels.hpp"
 #include "io/source/matrix.hpp"
@@ -119,10 +120,35 @@ std::vector<double> UsedWeights::from(const std::vector<double>& all) const {
   return used;
 }
 
+/// A warning if no dimension of the weights is reduced, so that all elements of a cell have the
+/// same weight, and an operation is then as without weights; else empty.
+std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
+                            std::span<const std::size_t> reduced,
+                            std::span<const std::string> ops) {
+  const auto is_reduced = [&](std::size_t dimension) {
+    return std::ranges::find(reduced, dimension) != reduced.end();
+  };
+  std::vector<std::string> without_effect, kept;
+  for (const std::string& op : ops) {
+    if (op == "mean" || op == "variance" || op == "stddev" || op == "effective-count") {
+      without_effect.push_back(op);
+    }
+  }
+  if (without_effect.empty() || std::ranges::any_of(weights.dimensions, is_reduced)) return {};
+  for (const std::size_t dimension : weights.dimensions) {
+    kept.push_back(printable(io::name_of_dimension(data, dimension)));
+  }
+  return fmt::format(
+      "{} has no effect on {}: {} has weights along {} only, which reduce.over keeps, so all "
+      "elements of a cell have the same weight",
+      key, fmt::join(without_effect, ", "), weights.name, fmt::join(kept, ", "));
+}
+
 }  // namespace
 
 std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
-                                        std::span<const std::size_t> reduced) {
+                                        std::span<const std::size_t> reduced,
+                                        std::span<const std::string> ops) {
   if (options.text(key).empty()) return std::nullopt;
   const std::unique_ptr<io::Source> source = open_weight_source(options, key);
   if (source->count() > max_weights) {
@@ -145,6 +171,9 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .units = io::attribute_of(*source, "units"),
                       .origin = source->origin()};
   expect_weights(key, *source, weights.values, [&](std::uint64_t i) { return used.index_of(i); });
+  if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
+    weights.origin.warnings.push_back(std::move(warning));
+  }
   return weights;
 }
 

@@ -38,8 +38,10 @@ inline constexpr std::uint64_t max_weights = std::uint64_t{1} << 27;
 /// into data.dimensions(). Throws UsageError if the data set cannot be read or has more than
 /// `max_weights` elements; if its dimensions do not fit, or fit in several ways; if coordinates of
 /// a dimension differ in the same units; and, with its index, for the first weight that is negative
-/// or not finite; and if all are 0. Takes the lock of HDF5.
+/// or not finite; and if all are 0. Its origin has a warning if none of the dimensions is reduced,
+/// so that some of the operations `ops` are as without weights. Takes the lock of HDF5.
 std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
-                                        std::span<const std::size_t> reduced);
+                                        std::span<const std::size_t> reduced,
+                                        std::span<const std::string> ops = {});
 
 }  // namespace shardstream::workloads
