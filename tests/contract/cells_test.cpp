@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -322,10 +323,13 @@ void expect_sums(const Problem& problem, cells::Set set, cells::Skip skip) {
   });
 }
 
-/// All statistics of every problem, and for floats, every set and policy.
+/// All statistics of every problem, and for floats, every set and policy. Integers share the
+/// problems.
 TYPED_TEST(Cells, AgreeWithIndependentSums) {
   using cells::Set, cells::Skip;
+  std::size_t turn = sizeof(TypeParam) + std::is_signed_v<TypeParam>;
   for (const Problem& problem : problems()) {
+    if (!std::floating_point<TypeParam> && ++turn % 2 == 0) continue;
     if (!problem.weighted.empty()) {
       expect_sums<TypeParam>(problem, Set::weighted, Skip::nans);
       continue;

@@ -47,8 +47,8 @@ def test_the_shift_comes_from_complete_samples():
 
 def test_data_are_read_once_if_nothing_is_missing():
     """If the first samples are complete, a pass assumes that all are, and another one follows only
-    if they are not. The result is the same. The product takes far longer than the upload, so a run
-    without repetitions finds the samples first."""
+    if they are not. The result is the same. A run without repetitions may find the samples first,
+    which depends on the rates of the machine."""
     x = normal(3000, 400, "f8")
     late = x.copy()
     late[2000, 11] = np.nan
@@ -56,11 +56,11 @@ def test_data_are_read_once_if_nothing_is_missing():
 
     def check(data, again, *more):
         finished = compare("covariance", data, "fp64", *COMPLETE, *more, ranks=2)
-        assert (AGAIN in finished.err) == again, finished
+        assert again is None or (AGAIN in finished.err) == again, finished
         return finished.values["c_checksum"]
     assert check(x, False) == check(x, False, *repeat)
     sums = {check(late, True, *repeat), check(late, True, *repeat, "--pipeline.mode", "pageable"),
-            check(late, False)}
+            check(late, None)}
     assert len(sums) == 1, sums
     whole = compare("covariance", x, "fp64", ranks=2)
     assert whole.values["c_checksum"] in check(x, False), whole
