@@ -47,7 +47,11 @@ std::vector<std::uint64_t> numbers_of_ranks(const CommandLine& line, std::uint64
   if (found == line.settings.end()) return {otherwise};
   std::vector<std::uint64_t> numbers;
   for (const std::string_view number : split(found->second, ',')) {
-    numbers.push_back(positive_count("ranks", std::string(number)));
+    const std::uint64_t ranks = positive_count("ranks", std::string(number));
+    if (std::ranges::count(numbers, ranks) > 0) {
+      throw UsageError(fmt::format("--ranks: {} is listed twice: leave one out", ranks));
+    }
+    numbers.push_back(ranks);
   }
   return numbers;
 }
@@ -122,12 +126,16 @@ Options parse(const Arguments& arguments, const char* const* environment, Reques
   return options;
 }
 
-/// A warning if the file `ini` describes a weak study and its data are not those of `ranks` ranks.
-std::string warning_of_weak_study(const fs::path& ini, const Options& options,
-                                  std::uint64_t ranks) {
+/// A warning if the INI file describes a weak study and its data are not those of all launches.
+std::string warning_of_weak_study(const Options& options, const Request& request) {
+  const fs::path& ini = request.ini;
   if (ini.empty() || !has_section(ini, "scale") || options.text("scale.mode") != "weak") return {};
   const std::string& sizes = options.text("scale.ranks");
-  if (!sizes.empty() && scale::parse_ranks(sizes).front() == ranks) return {};
+  const std::uint64_t smallest = sizes.empty() ? 0 : scale::parse_ranks(sizes).front();
+  const auto has_data = [&](const measure::PlannedRanks& launch) {
+    return launch.ranks == smallest;
+  };
+  if (std::ranges::all_of(request.dry, has_data)) return {};
   return fmt::format(
       "'{}' describes a weak study, but a dry run does not increase the data with the ranks: for "
       "the prediction of each size, run shardstream scale {} --list",
@@ -138,10 +146,10 @@ std::string warning_of_weak_study(const fs::path& ini, const Options& options,
 void plan(const Options& options, const Request& request) {
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
+  const std::string weak = warning_of_weak_study(options, request);
+  if (!weak.empty()) log.warn(weak);
   std::vector<execution::DryRun> runs;
   for (const measure::PlannedRanks& launch : request.dry) {
-    const std::string weak = warning_of_weak_study(request.ini, options, launch.ranks);
-    if (!weak.empty() && runs.empty()) log.warn(weak);
     runs.push_back(execution::dry_run(options, launch, log));
   }
   if (request.printing != Printing::none) {

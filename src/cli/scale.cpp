@@ -44,9 +44,27 @@ std::vector<double> serial_shares(const std::string& list) {
       throw UsageError(fmt::format(
           "--predict {}: {} is not a serial share: give numbers from 0 to 1", list, word));
     }
+    if (std::ranges::count(shares, share) > 0) {
+      throw UsageError(fmt::format("--predict {}: {} is listed twice: leave one out", list, share));
+    }
     shares.push_back(share);
   }
   return shares;
+}
+
+/// Throws UsageError if a command line of --predict has options that launches or files need.
+void reject_options_of_launches(const CommandLine& line) {
+  std::vector<std::string> others;
+  for (const auto& [name, value] : line.settings) {
+    if (name != "predict") others.push_back("--" + name);
+  }
+  for (const std::string& name : line.switches) others.push_back("--" + name);
+  for (const auto& [key, value] : line.values) {
+    if (key != "scale.ranks") others.push_back("--" + key);
+  }
+  if (others.empty()) return;
+  throw UsageError(fmt::format("--predict launches nothing and writes no file: leave out {}",
+                               join(others, ", ")));
 }
 
 /// The speed-ups that the scaling laws predict for serial shares, without any run.
@@ -57,6 +75,7 @@ std::string predicted(const std::string& shares, const OptionTable& table, const
     throw UsageError(
         fmt::format("--predict takes no workload: leave out {}", excerpt(line.words[0])));
   }
+  reject_options_of_launches(line);
   std::vector<int> ranks;
   for (const auto p :
        scale::parse_ranks(table.resolve(line, environment, std::nullopt).text("scale.ranks"))) {

@@ -308,10 +308,8 @@ std::string start_of(const StudyReport& study, Detail detail) {
 std::string of_marks(const study::Study& table) {
   if (!table.has_intervals()) return {};
   const bool has_noisier = std::ranges::any_of(table.sizes, &study::Size::noisier);
-  return fmt::format("In brackets: 95 % intervals over launches.{}\n",
-                     has_noisier ? " The launches of a size with ! scatter at least three times as "
-                                   "much as those of the others."
-                                 : "");
+  return fmt::format("In brackets: 95 % intervals over launches.{}{}\n", has_noisier ? " " : "",
+                     has_noisier ? meaning_of_mark : "");
 }
 
 std::string brief(const StudyReport& study) {

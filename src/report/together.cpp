@@ -333,8 +333,11 @@ Table side_by_side(const Report& report) {
       std::vector<Cell> cells = {name, std::int64_t{each}};
       for (const StudyReport& study : report.studies) {
         const auto found = std::ranges::find(study.table.sizes, each, &study::Size::ranks);
-        cells.emplace_back(found == study.table.sizes.end() ? "-"
-                                                            : with_interval((*found).*of, digits));
+        if (found == study.table.sizes.end()) {
+          cells.emplace_back("-");
+        } else {
+          cells.emplace_back(with_interval((*found).*of, digits) + (found->noisier ? " !" : ""));
+        }
       }
       table.add(std::move(cells));
     }
@@ -392,6 +395,10 @@ std::string words_on_together(const Report& report) {
       why_no_times.empty()
           ? "All studies do the same work, so their times can be compared."
           : fmt::format("Times are not compared, since the work differs: {}.", why_no_times));
+  const bool has_marks = std::ranges::any_of(report.studies, [](const StudyReport& study) {
+    return std::ranges::any_of(study.table.sizes, &study::Size::noisier);
+  });
+  if (has_marks) words += fmt::format(" {}", meaning_of_mark);
   if (have_configured(report)) {
     words +=
         " The options set the share serial_configured. A fit to the expected times, which noise, "

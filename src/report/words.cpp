@@ -207,9 +207,12 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
   std::vector<std::string> sentences;
   for (const study::Outlier& outlier : study.outliers) {
     const RunFile& run = study.runs[outlier.launch];
-    sentences.push_back(fmt::format(
-        "{} took {} times the time of the other launches on {}; it counts in all numbers",
-        run.path.string(), format_rounded(outlier.factor), counted(run.ranks, "rank")));
+    const bool is_one_of_two = study.runs_on(run.ranks).size() == 2;
+    sentences.push_back(
+        fmt::format("{} took {} times the time of the other {} on {}{}; it counts in all numbers",
+                    run.path.string(), format_rounded(outlier.factor),
+                    is_one_of_two ? "launch" : "launches", counted(run.ranks, "rank"),
+                    is_one_of_two ? ", and only a third one can tell which of them is usual" : ""));
   }
   return sentences;
 }

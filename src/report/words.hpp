@@ -35,6 +35,10 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark 
 /// A sentence on the size that speed-ups and laws refer to; empty for a study of one size.
 std::string words_on_reference(const study::Study& table);
 
+/// Explains the mark of a size whose study::Size::noisier is set.
+inline constexpr std::string_view meaning_of_mark =
+    "The launches of a size with ! scatter at least three times as much as those of the others.";
+
 /// For each outlier, a sentence without a full stop that names the file. The path may contain
 /// control characters.
 std::vector<std::string> words_on_outliers(const StudyReport& study);

@@ -200,6 +200,8 @@ def test_nans_that_are_not_declared():
                           ranks=ranks)
         Expected(array, axes, skips_nans=skips).check(stored(folder / "out.h5"),
                                                       told=str(finished))
+        if skips:
+            assert finished.values["nans"] == str(nans.sum()), finished
     each([(axes, ranks, policy) for (axes, ranks), policy in itertools.product(
         (((0,), 2), ((1, 2), 1), ((0, 1, 2), 3)), ("auto", "ignore"))], one)
 

@@ -147,6 +147,7 @@ def test_the_file_of_a_study():
                          ranks=(1,))
         weak = [[inputs / name, "weak", "shardstream scale", "--list"]] if "weak" in name else []
         dry(inputs / name, env=ON_GPUS)  # the smallest size has the data of the file
+        dry(inputs / name, "--ranks", "1,2", env=ON_GPUS, warnings=weak)
         lines = dry(inputs / name, "--ranks", 32, "--gpus-per-node", 4, env=ON_GPUS,
                     warnings=weak).splitlines()
         keys = [line.split(": ")[0] for line in lines]
@@ -160,7 +161,9 @@ def test_the_file_of_a_study():
     expect(dry(small, *stored, "-o", small.with_name("c.h5"), "--measure.repeat", 1), "result: ",
            "checkpoint: ")
     check_complaints([(["run", inputs / "strong-gemm.ini", "--dry-run", "--scale.ranks", 2], 2,
-                       ["--scale.ranks"])], ranks=(1,))
+                       ["--scale.ranks"]),
+                      (["run", "reduce", "--dry-run", "--ranks", "1,2,1"], 2,
+                       ["--ranks", "1 is listed twice"])], ranks=(1,))
 
 
 def test_one_process_of_a_launcher_tells_it():

@@ -280,6 +280,22 @@ def test_studies_side_by_side():
         expect_complaint(run("report", *words, "--together"), 2, ["--together", *named])
 
 
+def test_launches_that_scatter():
+    """Their size has a mark, which is explained, with --together, too. Two launches do not tell
+    which of them is usual."""
+    def slow(file):
+        rows = file["timing/reps"][:]
+        rows["wall"] *= 3
+        file["timing/reps"][:] = rows
+    folder = new_folder()
+    for path in (EXAMPLES / "gemm-tf32-strong").glob("p*-r[12].h5"):
+        damaged(path, folder / path.name, slow if path.name == "p2-r2.h5" else lambda file: None)
+    expect_words(run("report", folder).expect(0).out,
+                 ["Outlier", "p2-r2.h5", "the other launch on 2 ranks", "a third one"])
+    told = run("report", folder, EXAMPLES / "gemm-bf16-strong", "--together", "--short").expect(0)
+    expect_words(told.out, ["] !", "a size with ! scatter"])
+
+
 def test_chosen_options_tell_studies_apart():
     """A default that an older version does not know is no difference, and neither is another text
     for the same number. Data from a file differ from generated ones."""

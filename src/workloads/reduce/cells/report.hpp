@@ -111,11 +111,16 @@ class CellReport {
   /// Collective.
   void describe(const stream::Checks& checks, Outcome& outcome) {
     const CellCheck check = worst_check();
-    const std::string fault = fault_of(checks, check);
+    const std::uint64_t missing = in_.context.runtime.session.sum(this->missing());
+    const std::string fault = fault_of(checks, check, missing);
     if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
     const std::vector<CellSummary> summaries = summarize();
     const bool is_whole = checks.repeatable && fault.empty();
     add_attributes(outcome);
+    // Other policies let NaNs count, and elements without a group may be missing, too.
+    if (in_.choice.skip == cells::Skip::nans && all_have_groups() && missing > checks.missing) {
+      outcome.metrics.push_back({"nans", static_cast<std::int64_t>(missing - checks.missing)});
+    }
     if (in_.request.makes_arrays) {
       add_table(summaries, check, is_whole, outcome);
       if (in_.context.runtime.session.rank() == 0) label(summaries, outcome);
@@ -130,6 +135,9 @@ class CellReport {
   }
 
  private:
+  bool all_have_groups() const {
+    return !in_.groups || std::ranges::count(in_.groups->group_of, -1) == 0;
+  }
   std::uint64_t values_of_group(std::uint64_t group) const {
     const auto& all = in_.groups->group_of;
     const auto own =
@@ -227,7 +235,8 @@ class CellReport {
   }
 
   /// The reason why the result is wrong; empty if it is not. Collective.
-  std::string fault_of(const stream::Checks& checks, const CellCheck& check) const {
+  std::string fault_of(const stream::Checks& checks, const CellCheck& check,
+                       std::uint64_t missing) const {
     std::uint64_t wrong = 0;
     const bool is_exact = in_.choice.skip == cells::Skip::none;
     for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
@@ -237,9 +246,7 @@ class CellReport {
     const ranks::Session& session = in_.context.runtime.session;
     wrong = session.sum(wrong);
     if (wrong > 0) return fmt::format("{} cells have a wrong number of values", wrong);
-    const std::uint64_t missing = session.sum(this->missing());
-    const bool all_count = !in_.groups || std::ranges::count(in_.groups->group_of, -1) == 0;
-    if (all_count && in_.choice.skip == cells::Skip::missing && missing != checks.missing) {
+    if (all_have_groups() && in_.choice.skip == cells::Skip::missing && missing != checks.missing) {
       return fmt::format("{} values are left out, but the conversion has found {} missing", missing,
                          checks.missing);
     }
