@@ -1,5 +1,5 @@
-// Accumulation on a GPU if a task is one block and one axis is reduced. An accumulator then has one
-// column of the block, or one row, or the part of it that belongs to a lane.
+// Accumulation on a GPU if one axis is reduced. An accumulator then has one column of each block, or
+// one row, or the part of it that belongs to a lane and a group.
 #pragma once
 
 #include <concepts>
@@ -62,7 +62,7 @@ __device__ void join_far_threads(Moments<T, S>& m, const UnitThreads& own) {
   }
 }
 
-/// Some tasks of one block each, and their blocks. A thread would otherwise read their words one
+/// Some tasks, and the first block of each. A thread would otherwise read their words one
 /// after another, each with the latency of memory.
 class SharedTasks {
  public:
