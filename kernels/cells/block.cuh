@@ -1,5 +1,5 @@
-// Accumulation on a GPU if one axis is reduced. An accumulator then has one column of each block, or
-// one row, or the part of it that belongs to a lane and a group.
+// Accumulation on a GPU if one axis is reduced. An accumulator then has one column of each block,
+// or one row, or the part of it that belongs to a lane and a group.
 #pragma once
 
 #include <concepts>

@@ -58,7 +58,9 @@ void reject_options_of_launches(const CommandLine& line) {
   for (const auto& [name, value] : line.settings) {
     if (name != "predict") others.push_back("--" + name);
   }
-  for (const std::string& name : line.switches) others.push_back("--" + name);
+  for (const std::string& name : line.switches) {
+    if (name != "json" && name != "quiet") others.push_back("--" + name);
+  }
   for (const auto& [key, value] : line.values) {
     if (key != "scale.ranks") others.push_back("--" + key);
   }

@@ -347,8 +347,8 @@ def test_bad_input():
     for words in (["--predict", 2], ["--predict", "x"], ["--predict", "0.1,"]):
         expect_complaint(run("scale", *words, "--scale.ranks", 1), 2, ["--predict", words[1]])
     predict = ["scale", "--predict", "0.1", "--scale.ranks", 1]
-    for words in (["-o", "x"], ["--list"], ["--only", "p1-r1"], ["--rates", "x.h5"]):
-        expect_complaint(run(*predict, *words), 2, ["--predict", words[0].replace("-o", "output")])
+    for words in (["--output.file", "x"], ["--list"], ["--only", "p1-r1"], ["--rates", "x.h5"]):
+        expect_complaint(run(*predict, *words), 2, ["--predict", words[0]])
     expect_complaint(run("scale", "--predict", "1,100%", "--scale.ranks", 1), 2, ["1", "twice"])
     expect_complaint(run("report"), 2, ["report"])
     expect_complaint(run("report", empty), 2, [empty])
