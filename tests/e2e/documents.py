@@ -33,7 +33,7 @@ def bash(text, folder):
         (programs / "shardstream").symlink_to(PROGRAM)
     variables = environment({"PATH": f"{programs}:{os.environ['PATH']}",
                              "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                             "SHARDSTREAM_MEASURE_MAX_TIME": "1s"}, ranks=2)
+                             "SHARDSTREAM_MEASURE_MAX_TIME": "0.2s"}, ranks=2)
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=variables,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANGS,
                           check=False)
