@@ -18,7 +18,7 @@ constexpr unsigned flight = 4;    // vectors that are on their way to a thread
 constexpr unsigned together = 4;  // elements of a thread between checks of its warp's stage
 constexpr unsigned stage_keys = 2 * together * warp;  // collected keys of a warp
 
-/// What a cell or an interval asks for: the position of its counter in bytes, and these bits.
+/// An entry for a cell or an interval: the position of its counter in bytes, and these bits.
 using Counter = std::uint16_t;
 constexpr unsigned collected_bit = 1, searched_bit = 2, counter_bits = 0xfffc;
 

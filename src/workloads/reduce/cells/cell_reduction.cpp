@@ -134,7 +134,7 @@ class CellReduction final : public stream::Computation {
       return fmt::format(", and {} have the right number of values",
                          counted(plan_.outputs(), "cell"));
     }
-    const bool all_count = !groups_ || std::ranges::count(groups_->group_of, -1) == 0;
+    const bool all_count = !groups_ || groups_->have_all();
     if (choice_.skip != cells::Skip::missing || !all_count) return {};
     return fmt::format(", and the values of {} and the missing ones add up to all elements",
                        counted(plan_.outputs(), "cell"));

@@ -271,6 +271,10 @@ std::size_t CellGroups::count() const {
   return std::visit([](const auto& all) { return all.size(); }, labels);
 }
 
+bool CellGroups::have_all() const {
+  return std::ranges::count(group_of, -1) == 0;
+}
+
 std::string CellGroups::label(std::size_t group) const {
   return std::visit([&](const auto& all) { return fmt::format("{}", all.at(group)); }, labels);
 }

@@ -35,6 +35,8 @@ struct CellGroups {
 
   /// The number of groups.
   std::size_t count() const;
+  /// Whether every index has a group.
+  bool have_all() const;
   /// The label of a group as text: "3", "DJF".
   std::string label(std::size_t group) const;
   /// The groups as a dimension of a result with the labels as coordinates. Its name is `name`,

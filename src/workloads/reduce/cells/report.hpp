@@ -135,9 +135,7 @@ class CellReport {
   }
 
  private:
-  bool all_have_groups() const {
-    return !in_.groups || std::ranges::count(in_.groups->group_of, -1) == 0;
-  }
+  bool all_have_groups() const { return !in_.groups || in_.groups->have_all(); }
   std::uint64_t values_of_group(std::uint64_t group) const {
     const auto& all = in_.groups->group_of;
     const auto own =
