@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/sums.cuh"
@@ -39,9 +38,9 @@ struct UnitThreads {
   unsigned units, width, unit;
   std::uint64_t number;  ///< of the thread among those of all blocks that have the unit
 
-  __device__ explicit UnitThreads(std::uint64_t joined_units)
+  __device__ explicit UnitThreads(std::uint64_t joined_units, unsigned threads = block_threads)
       : units(static_cast<unsigned>(joined_units)),
-        width(block_threads / units),
+        width(threads / units),
         unit(threadIdx.x / width),
         number(std::uint64_t{blockIdx.x} * width + threadIdx.x % width) {}
 };
@@ -155,74 +154,6 @@ __global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S>))
       if (args.joined_lanes > 1) join_threads(m, static_cast<unsigned>(args.joined_lanes));
       if (own.units > 1) join_far_threads(m, own);
       if (counts && item.lane % args.joined_lanes == 0 && own.unit == 0) sums.store(m);
-    }
-  });
-}
-
-/// Neighbouring columns that a thread reads together, if there are wide rows.
-template <class T>
-inline constexpr unsigned wide_columns = sizeof(uint4) / sizeof(T);
-
-/// Adds the elements of neighbouring columns, 16 bytes of a row at a time.
-template <class T, Set S>
-__device__ void add_wide(const T* x, std::uint64_t step, std::uint64_t count,
-                         Accumulator<T, S> (&sums)[wide_columns<T>]) {
-  constexpr unsigned rows = 8;
-  const auto add = [&](const uint4(&word)[rows], unsigned valid) {
-    T value[rows][wide_columns<T>];
-    memcpy(value, word, sizeof(word));
-#pragma unroll
-    for (unsigned c = 0; c < wide_columns<T>; ++c) {
-      sums[c].begin(value[0][c], valid);
-#pragma unroll
-      for (unsigned r = 0; r < rows; ++r) {
-        if (r < valid) sums[c].add_begun(value[r][c], 0, 0);
-      }
-    }
-  };
-  for (; count >= rows; count -= rows) {
-    uint4 word[rows];
-#pragma unroll
-    for (unsigned r = 0; r < rows; ++r, x += step) {
-      word[r] = __ldg(reinterpret_cast<const uint4*>(x));
-    }
-    add(word, rows);
-  }
-  if (count == 0) return;
-  uint4 word[rows];
-#pragma unroll
-  for (unsigned r = 0; r < rows; ++r, x += step) {
-    word[r] = r < count ? __ldg(reinterpret_cast<const uint4*>(x)) : uint4{};
-  }
-  add(word, static_cast<unsigned>(count));
-}
-
-/// The same as accumulate_columns for wide rows and whole units. Each thread has the items of
-/// neighbouring columns. So it makes fewer and larger requests to memory, which matters if rows are
-/// in different pages.
-template <class T, Set S>
-__global__ void __launch_bounds__(block_threads, 2)
-    accumulate_wide(const __grid_constant__ AccumulateArgs<T> args) {
-  constexpr unsigned columns = wide_columns<T>;
-  for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
-                          std::uint64_t items) {
-    const std::uint64_t number = own.number * columns;
-    const bool counts = number < items;
-    const ColumnItem item(args.layout, task, block, counts ? number : 0);
-    Accumulator<T, S> sums[columns];
-    if (counts) {
-      const Column& column = item.column;
-      const Steps steps = every(column.inner_first, column.inner_first + column.inner_count,
-                                args.layout.lanes, item.lane);
-      add_wide(args.elements + column.at(steps.first).element,
-               steps.step * column.inner_step.element, steps.count, sums);
-    }
-    ThreadAccumulator<T, S, false> to(args, task, item, counts);
-#pragma unroll
-    for (unsigned c = 0; c < columns; ++c) {
-      Moments<T, S> m = sums[c].moments();
-      if (own.units > 1) join_far_threads(m, own);
-      if (counts && own.unit == 0) to.store(m, c);
     }
   });
 }

@@ -3,10 +3,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cells/block.cuh"
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/dense.cuh"
 #include "kernels/cells/dispatch.hpp"
 #include "kernels/cells/sums.cuh"
 #include "kernels/cells/walk.hpp"
@@ -187,20 +189,23 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
   const bool one_column = args.has_one_block && args.layout.has_one_column();
   const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
-  // Neighbouring columns have one lane and neighbouring cells.
-  const bool is_wide = std::floating_point<T> && by_column && one_column && !has_runs &&
-                       args.has_wide_rows && args.layout.group_axis == no_axis && args.is_whole &&
-                       args.layout.axis[args.layout.axes - 1].is_kept &&
-                       args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
-                       reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
-  const std::uint64_t columns = is_wide ? wide_columns<T> : 1;
-  const std::uint64_t width = (by_column ? block_threads / args.joined_units : threads) * columns;
+  const bool is_dense = std::floating_point<T> && args.dense != nullptr && args.is_whole &&
+                        args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
+                        args.max_items < std::numeric_limits<std::uint32_t>::max() &&
+                        reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
+  const std::uint64_t width = is_dense && !has_runs
+                                  ? column_threads * thread_columns<T> / args.joined_units
+                              : is_dense || by_column ? block_threads / args.joined_units
+                                                      : threads;
   const std::uint64_t tasks = args.task_count / args.joined_units;
   const dim3 grid(static_cast<unsigned>((args.max_items + width - 1) / width),
                   static_cast<unsigned>(tasks < max_y ? tasks : max_y));
   const auto launch = [&](auto set, auto skips) {
     if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
-      if (is_wide) return accumulate_wide<T, set()><<<grid, block_threads, 0, stream>>>(args);
+      if (is_dense && has_runs) {
+        return accumulate_dense_rows<T, set()><<<grid, block_threads, 0, stream>>>(args);
+      }
+      if (is_dense) return launch_dense_columns<T, set()>(args, grid, stream);
     }
     if (by_rows && one_column) {
       accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);

@@ -54,8 +54,6 @@ struct Layout {
   constexpr std::uint64_t run() const;
 };
 
-inline constexpr std::uint64_t wide_row = 4;
-
 /// Neighbouring elements of a row that belong to one lane, so that a thread reads 16 bytes of f32.
 inline constexpr std::uint64_t row_run = 4;
 
@@ -76,6 +74,26 @@ constexpr std::uint64_t block_words(unsigned axes) {
 constexpr std::uint64_t task_words(unsigned axes) {
   return 4 + 2 * std::uint64_t{axes};
 }
+
+/// Neighbouring elements, at a multiple of this number in the batch, that threads read together.
+inline constexpr std::uint64_t vector_elements = 4;
+
+/// A task of one block that is `slices` matrices of the same shape, one after another. A row of a
+/// matrix has `columns` vectors, but the last one may have fewer. Column c of each matrix has the
+/// items of vector (first_column + c) mod columns: its lane if the innermost axis is reduced;
+/// otherwise vector_elements neighbouring items, in the order of lanes and then of cells.
+struct DenseTask {
+  std::uint64_t slices = 0;  ///< 0 for a task that is not dense
+  std::uint64_t slice_elements = 0;
+  std::uint64_t rows = 0, columns = 0;  ///< rows: whole ones
+  std::uint64_t last_columns = 0;       ///< of the row after them
+  std::uint64_t first_column = 0;
+  std::uint64_t first_element = 0;        ///< its position in the batch
+  std::uint64_t unit = 0;                 ///< the number of the unit's accumulators
+  std::uint64_t unit_cell = 0;            ///< the number of the unit's first cell
+  std::uint64_t cell = 0, cell_step = 0;  ///< the first cell of the first slice, and of the next
+  std::uint64_t row_cells = 0;            ///< cells of each lane of a slice
+};
 
 /// Numbers of cells.
 struct CellRange {
@@ -107,6 +125,7 @@ template <class T>
 struct AccumulateArgs {
   const T* elements;
   const std::uint64_t *blocks, *tasks;  ///< words of all blocks, and of the first task
+  const DenseTask* dense = nullptr;     ///< each task, if all of them are dense; only GPUs use it
   std::uint64_t task_count;
   std::uint64_t max_items;  ///< the maximum of item_count() of the tasks
   Layout layout;
@@ -115,9 +134,6 @@ struct AccumulateArgs {
   CellRange cells;  ///< other cells are left out
   Choice choice;
   bool has_one_block = false;  ///< each task
-  /// Whether rows of each task, along the innermost axis, begin at multiples of wide_row elements
-  /// of the batch, and have a multiple of them.
-  bool has_wide_rows = false;
   bool is_whole = false;
   /// Powers of two. More than 1 only on a GPU, if each task has one block of one column: lanes if
   /// they have runs; units if there is one lane, units have the same cells, and each has one task.

@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(threads) clear_accumulators(const ClearArgs<T>
 
 /// Many parts: 64 threads for each cell of a unit and a group. A thread joins neighbouring parts.
 template <class T, Set S>
-__global__ void __launch_bounds__(block_cells* block_parts, 2) join_many(const JoinArgs<T> args) {
+__global__ void __launch_bounds__(block_cells* block_parts, has_powers(S) ? 1 : 2)
+    join_many(const JoinArgs<T> args) {
   constexpr unsigned size = block_cells * block_parts;
   __shared__ std::uint64_t moved[words_of<T, S> * size];
   const std::uint64_t count = args.units * args.groups * args.unit_cells;

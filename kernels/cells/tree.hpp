@@ -30,25 +30,36 @@ constexpr Moments<T, S> take(const States& accumulators, std::uint64_t number) {
   return m;
 }
 
+/// Part n of the parts of a cell, the first of which is accumulator or moments number `first`.
+template <class T, Set S>
+constexpr Moments<T, S> part_of(const JoinArgs<T>& args, std::uint64_t first, std::uint64_t n) {
+  const std::uint64_t number = first + n * args.step;
+  return args.takes_accumulators ? take<T, S>(args.from, number)
+                                 : Moments<T, S>::load(args.from.words + number, args.from.values);
+}
+
 /// The binary tree over `parts` parts of a cell, a power of two, from `first` on. Nodes that wait
-/// for their siblings replace their last parts.
+/// for their siblings replace their last parts, except within four neighbouring parts, since memory
+/// is slow.
 template <class T, Set S>
 constexpr Moments<T, S> join_parts(const JoinArgs<T>& args, std::uint64_t first,
                                    std::uint64_t parts) {
-  using M = Moments<T, S>;
   const States& from = args.from;
-  const auto part = [&](std::uint64_t n) {
-    const std::uint64_t number = first + n * args.step;
-    return args.takes_accumulators ? take<T, S>(from, number)
-                                   : M::load(from.words + number, from.values);
+  const std::uint64_t leaf = parts < 4 ? 1 : 4;  // parts
+  const auto joined = [&](std::uint64_t n) {
+    const auto part = [&](std::uint64_t i) { return part_of<T, S>(args, first, n * leaf + i); };
+    if (leaf == 1) return part(0);
+    const Moments<T, S> left = join(part(0), part(1));
+    return join(left, join(part(2), part(3)));
   };
-  M m = part(0);
-  for (std::uint64_t n = 1; n < parts; ++n) {
-    m.store(from.words + first + (n - 1) * args.step, from.values);
-    m = part(n);
+  const auto last_part = [&](std::uint64_t n) { return first + (n * leaf + leaf - 1) * args.step; };
+  Moments<T, S> m = joined(0);
+  for (std::uint64_t n = 1; n < parts / leaf; ++n) {
+    m.store(from.words + last_part(n - 1), from.values);
+    m = joined(n);
     for (std::uint64_t left = n, width = 1; left % 2 == 1; left /= 2, width *= 2) {
-      const std::uint64_t at = first + (n - width) * args.step;
-      m = join(M::load(from.words + at, from.values), m);
+      const std::uint64_t at = last_part(n - width);
+      m = join(Moments<T, S>::load(from.words + at, from.values), m);
       if (args.takes_accumulators) Accumulator<T, S>{}.store(from.words + at, from.values);
     }
   }

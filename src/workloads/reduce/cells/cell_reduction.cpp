@@ -97,7 +97,8 @@ class CellReduction final : public stream::Computation {
       const CellMemory need = largest_memory();
       const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
       if (least <= device_memory) {
-        const std::uint64_t room = std::min(enough_for_units, device_memory - need.fixed);
+        const std::uint64_t enough = std::max(enough_for_units, device_memory / 8);
+        const std::uint64_t room = std::min(enough, device_memory - need.fixed);
         const std::uint64_t units = std::max<std::uint64_t>(need.units, 1);
         const std::uint64_t slots = room / std::max<std::uint64_t>(need.per_unit, 1);
         // A power of two holds whole subtrees.
@@ -236,7 +237,8 @@ class CellReduction final : public stream::Computation {
 
  private:
   static constexpr std::uint64_t max_passes = 1024;
-  /// Accumulators of several units keep a GPU at work if a batch has several.
+  /// Accumulators of several units keep a GPU at work if a batch has several. They have this
+  /// memory, or an eighth of all if that is more.
   static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
 
   /// The cells of a sampled box. Accumulators of boxes take an eighth of the memory at most.

@@ -37,6 +37,35 @@ device::Buffer<V> uploaded(device::Device& device, device::Stream& stream,
   return buffer;
 }
 
+/// Blocks and tasks in device memory.
+class DeviceTasks {
+ public:
+  DeviceTasks() = default;
+  /// Blocks until they are there.
+  DeviceTasks(device::Device& device, device::Stream& stream, const CellTasks& tasks)
+      : blocks_(uploaded(device, stream, tasks.blocks)),
+        tasks_(uploaded(device, stream, tasks.tasks)),
+        dense_(uploaded(device, stream, tasks.dense)) {}
+
+  /// Arguments for some of them, with this layout.
+  template <class T>
+  cells::AccumulateArgs<T> args(const CellTasks::Span& span, const cells::Layout& layout) const {
+    cells::AccumulateArgs<T> args{};
+    args.blocks = blocks_.data();
+    args.tasks = tasks_.data() + span.first * cells::task_words(layout.axes);
+    args.dense = span.is_dense ? dense_.data() + span.first : nullptr;
+    args.task_count = span.count;
+    args.max_items = span.max_items;
+    args.layout = layout;
+    args.has_one_block = span.has_one_block;
+    return args;
+  }
+
+ private:
+  device::Buffer<std::uint64_t> blocks_, tasks_;
+  device::Buffer<cells::DenseTask> dense_;
+};
+
 /// The neighbouring lanes that a kernel joins if its tasks are whole and have one block.
 inline std::uint64_t joined_lanes(const device::Device& device, const cells::Layout& layout) {
   const bool joins = device.info().backend == "cuda" && layout.has_one_column() && layout.run() > 1;
@@ -65,8 +94,7 @@ class CellLaunches {
       max_joined_units_ = joined_units(device, layout);
     }
     writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
-    blocks_ = uploaded(device, stream, schedule.tasks().blocks);
-    tasks_ = uploaded(device, stream, schedule.tasks().tasks);
+    tasks_ = {device, stream, schedule.tasks()};
     std::vector<cells::Node> places;
     std::vector<std::uint64_t> unit_slots;
     for (std::uint64_t i = 0; i < schedule.units(); ++i) {
@@ -121,23 +149,17 @@ class CellLaunches {
 
   void accumulate(device::Stream& stream, const CellSchedule::Round& round, const T* elements) {
     if (round.tasks.count == 0) return;
-    stream.launch(cells::Kernels<T>::accumulate(),
-                  {.elements = elements,
-                   .blocks = blocks_.data(),
-                   .tasks = tasks_.data() + round.tasks.first,
-                   .task_count = round.tasks.count,
-                   .max_items = round.tasks.max_items,
-                   .layout = layout_,
-                   .accumulators = writes_cells_ ? nodes_ : accumulators_,
-                   .unit_cells = schedule_.max_unit_cells(),
-                   .cells = schedule_.cells(),
-                   .choice = choice_,
-                   .has_one_block = round.tasks.has_one_block,
-                   .has_wide_rows = round.tasks.has_wide_rows,
-                   .is_whole = schedule_.is_whole(),
-                   .joined_lanes = joined_lanes_,
-                   .joined_units = joined_units_of(round),
-                   .writes_cells = writes_cells_});
+    auto args = tasks_.args<T>(round.tasks, layout_);
+    args.elements = elements;
+    args.accumulators = writes_cells_ ? nodes_ : accumulators_;
+    args.unit_cells = schedule_.max_unit_cells();
+    args.cells = schedule_.cells();
+    args.choice = choice_;
+    args.is_whole = schedule_.is_whole();
+    args.joined_lanes = joined_lanes_;
+    args.joined_units = joined_units_of(round);
+    args.writes_cells = writes_cells_;
+    stream.launch(cells::Kernels<T>::accumulate(), args);
   }
 
   void end_units(device::Stream& stream, const CellSchedule::Round& round) {
@@ -198,7 +220,8 @@ class CellLaunches {
   const std::uint64_t slots_;
   std::uint64_t joined_lanes_ = 1, max_joined_units_ = 1;
   bool writes_cells_ = false;
-  device::Buffer<std::uint64_t> blocks_, tasks_, unit_slots_;
+  DeviceTasks tasks_;
+  device::Buffer<std::uint64_t> unit_slots_;
   device::Buffer<cells::Node> unit_places_;
   device::Buffer<cells::CellRange> unit_cells_;
   DeviceStates accumulators_, unit_moments_, nodes_;

@@ -41,9 +41,10 @@ CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& n
     return saturating_product({cells, layout.groups, (layout.lanes + moments) * words});
   };
   const std::uint64_t samples = stream::SampledRanges::max;
-  const std::uint64_t blocks = plan.max_blocks(shard) *
-                               (cells::block_words(layout.axes) + cells::task_words(layout.axes)) *
-                               word;
+  const std::uint64_t of_block =
+      (cells::block_words(layout.axes) + cells::task_words(layout.axes)) * word +
+      sizeof(cells::DenseTask);
+  const std::uint64_t blocks = plan.max_blocks(shard) * of_block;
   CellMemory memory{
       .fixed = saturating_sum(
           {saturating_product({max_depth(plan, shard), own_cells, layout.groups, words}),

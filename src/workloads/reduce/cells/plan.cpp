@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "kernels/cells/dense.hpp"
+#include "kernels/cells/walk.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -357,11 +359,11 @@ void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t f
   tasks.tasks.insert(tasks.tasks.end(), hull.low.begin(), hull.low.end());
   tasks.tasks.insert(tasks.tasks.end(), counts.begin(), counts.end());
   ++span.count;
-  const AxisBlock& first = *hull.blocks.front();
+  const cells::Task task(tasks.tasks.data() + tasks.tasks.size() - cells::task_words(axes), axes);
+  tasks.dense.push_back(cells::dense_task(
+      layout_, task, tasks.blocks.data() + first_block * cells::block_words(axes)));
   span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
-  span.has_wide_rows = span.has_wide_rows && hull.blocks.size() == 1 &&
-                       first.first_element % cells::wide_row == 0 &&
-                       first.count.back() % cells::wide_row == 0;
+  span.is_dense = span.is_dense && tasks.dense.back().slices > 0;
   span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
 }
 

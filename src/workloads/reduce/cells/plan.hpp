@@ -22,15 +22,18 @@ struct CellDimensions {
   std::vector<std::size_t> weighted = {};  ///< ascending
 };
 
-/// Blocks and tasks of kernels::cells as words, in the order in which they are launched.
+/// Blocks and tasks of kernels::cells, in the order in which they are launched.
 struct CellTasks {
-  std::vector<std::uint64_t> blocks, tasks;
+  std::vector<std::uint64_t> blocks, tasks;  ///< as words
+  std::vector<cells::DenseTask> dense;       ///< each task
 
-  /// Some tasks: the first one, their number, and the maximum of their items.
+  std::uint64_t count() const { return dense.size(); }
+
+  /// Some tasks: the number of the first one, how many, and the maximum of their items.
   struct Span {
     std::uint64_t first = 0, count = 0, max_items = 0;
     bool has_one_block = true;  ///< each of them
-    bool has_wide_rows = true;  ///< as AccumulateArgs::has_wide_rows
+    bool is_dense = true;       ///< each of them
   };
 };
 

@@ -61,7 +61,7 @@ CellSchedule::CellSchedule(const CellPlan& plan, Range shard, cells::CellRange p
 void CellSchedule::append(Range batch) {
   std::vector<Round>& rounds = batches_.emplace_back();
   for (std::uint64_t at = batch.first; at < batch.end();) {
-    Round round{.tasks = {.first = tasks_.tasks.size()}};
+    Round round{.tasks = {.first = tasks_.count()}};
     const std::uint64_t first = at / plan_.unit_elements();
     const std::uint64_t end = first + slots_;
     std::uint64_t unit = first;

@@ -49,8 +49,7 @@ class ShardCells {
     device::Stream& stream = context.feed.compute();
     launches_.emplace(device, stream, schedule_, layout_, choice_, slots,
                       max_depth(plan, context.shard));
-    sample_blocks_ = uploaded(device, stream, sample_tasks_.blocks);
-    sample_task_words_ = uploaded(device, stream, sample_tasks_.tasks);
+    tasks_of_samples_ = {device, stream, sample_tasks_};
     allocate_samples(device);
     stream.launch(cells::Kernels<T>::clear(),
                   {.accumulators = sample_accumulators_, .set = choice_.set});
@@ -63,20 +62,15 @@ class ShardCells {
     launches_->enqueue(compute, batch.number, elements);
     const CellTasks::Span& sampled = sampled_[batch.number];
     if (sampled.count == 0) return;
-    compute.launch(cells::Kernels<T>::accumulate(),
-                   {.elements = elements,
-                    .blocks = sample_blocks_.data(),
-                    .tasks = sample_task_words_.data() + sampled.first,
-                    .task_count = sampled.count,
-                    .max_items = sampled.max_items,
-                    .layout = layout_,
-                    .accumulators = sample_accumulators_,
-                    .unit_cells = samples_.max_cells,
-                    .cells = schedule_.cells(),
-                    .choice = choice_,
-                    .has_one_block = sampled.has_one_block,
-                    .is_whole = are_whole_,
-                    .joined_lanes = joined_lanes_});
+    auto args = tasks_of_samples_.args<T>(sampled, layout_);
+    args.elements = elements;
+    args.accumulators = sample_accumulators_;
+    args.unit_cells = samples_.max_cells;
+    args.cells = schedule_.cells();
+    args.choice = choice_;
+    args.is_whole = are_whole_;
+    args.joined_lanes = joined_lanes_;
+    compute.launch(cells::Kernels<T>::accumulate(), args);
   }
 
   /// Enqueues the joins of the samples after the last batch.
@@ -112,7 +106,7 @@ class ShardCells {
       const Range batch = context_.feed.batch(b);
       schedule_.append(batch);
       CellTasks::Span& span = sampled_.emplace_back();
-      span.first = sample_tasks_.tasks.size();
+      span.first = sample_tasks_.count();
       for (std::size_t s = 0; s < samples_.boxes.size(); ++s) {
         const CellPlan::Box& box = samples_.boxes[s];
         const Range common = shardstream::intersection(batch, box.elements);
@@ -142,7 +136,7 @@ class ShardCells {
   bool are_whole_ = true;
   std::uint64_t joined_lanes_ = 1;
   std::optional<CellLaunches<T>> launches_;
-  device::Buffer<std::uint64_t> sample_blocks_, sample_task_words_;
+  DeviceTasks tasks_of_samples_;
   DeviceStates sample_accumulators_, sample_moments_;
 };
 

@@ -1,0 +1,304 @@
+// Accumulation on a GPU if tasks are dense. A thread has one column of a matrix, and reads a vector
+// of each of its rows.
+#pragma once
+
+#include <cuda_pipeline_primitives.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cells/block.cuh"
+#include "kernels/cells/cells.hpp"
+#include "kernels/cells/sums.cuh"
+#include "kernels/memory/vector.cuh"
+
+namespace shardstream::cells::cuda {
+
+/// The place of a thread in a dense task. Each of the task's vectors is for `parts` threads.
+struct DensePlace {
+  bool exists;
+  unsigned slice, item, rows;  ///< item: the number of its part of a vector, within the slice
+  std::uint64_t element;       ///< the position of its part in the first row
+
+  __device__ DensePlace(const DenseTask& task, std::uint64_t number, unsigned parts)
+      : exists(number < task.slices * task.columns * parts) {
+    const unsigned columns = static_cast<unsigned>(task.columns) * parts;
+    const unsigned thread = exists ? static_cast<unsigned>(number) : 0;
+    slice = thread / columns;
+    item = thread % columns;
+    const unsigned first = static_cast<unsigned>(task.first_column) * parts;
+    const unsigned column = item >= first ? item - first : item + columns - first;
+    rows = static_cast<unsigned>(task.rows) + (column < task.last_columns * parts ? 1 : 0);
+    element = task.first_element + slice * task.slice_elements +
+              std::uint64_t{column} * (vector_elements / parts);
+  }
+};
+
+/// The number of the accumulator of a cell of a unit and a lane.
+template <class T>
+__device__ std::uint64_t accumulator_of(const AccumulateArgs<T>& args, const DenseTask& task,
+                                        std::uint64_t cell, unsigned lane) {
+  if (args.writes_cells) return cell - args.cells.first;
+  const std::uint64_t lanes = args.layout.lanes / args.joined_lanes;
+  return (task.unit * lanes + lane / args.joined_lanes) * args.unit_cells + cell - task.unit_cell;
+}
+
+/// Calls use(t) for each task of a block of threads, which has a part of each of joined_units
+/// neighbouring tasks.
+template <class T, class Use>
+__device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads& own,
+                               const Use& use) {
+  for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.task_count;
+       t += std::uint64_t{gridDim.y} * own.units) {
+    use(t + own.unit);
+  }
+}
+
+/// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
+template <class T, Set S>
+__global__ void __launch_bounds__(block_threads, 3)
+    accumulate_dense_rows(const __grid_constant__ AccumulateArgs<T> args) {
+  static_assert(row_run == vector_elements);
+  constexpr unsigned at_once = 2 * flight<T> / row_run;
+  const UnitThreads own(1);
+  for_each_dense(args, own, [&](std::uint64_t t) {
+    const DensePlace place(args.dense[t], own.number, 1);
+    Accumulator<T, S> sums;
+    if (place.exists) {
+      const T* x = args.elements + place.element;
+      const std::uint64_t step = args.dense[t].columns * vector_elements;
+      const auto add = [&](unsigned runs) {
+        T value[at_once][row_run];
+#pragma unroll
+        for (unsigned r = 0; r < at_once; ++r, x += step) {
+          if (r < runs) load_run(x, value[r]);
+        }
+        sums.begin(value[0][0], runs * row_run);
+#pragma unroll
+        for (unsigned r = 0; r < at_once; ++r) {
+          if (r >= runs) break;
+#pragma unroll
+          for (unsigned i = 0; i < row_run; ++i) sums.add_begun(value[r][i], 0, 0);
+        }
+      };
+      unsigned left = place.rows;
+      for (; left >= at_once; left -= at_once) add(at_once);
+      if (left > 0) add(left);
+    }
+    Moments<T, S> m = sums.moments();
+    join_threads(m, static_cast<unsigned>(args.joined_lanes));
+    if (place.exists && place.item % args.joined_lanes == 0) {
+      const DenseTask& task = args.dense[t];
+      const std::uint64_t cell = task.cell + place.slice * task.cell_step;
+      m.store(args.accumulators.words + accumulator_of(args, task, cell, place.item),
+              args.accumulators.values);
+    }
+  });
+}
+
+/// Threads of accumulate_dense_columns: few, so that the last blocks are at work in most
+/// multiprocessors.
+inline constexpr unsigned column_threads = 128;
+
+/// Columns of f32 that a thread has, or half as many of f64.
+template <class T>
+inline constexpr unsigned thread_columns = sizeof(uint4) / sizeof(T);
+
+/// Rows on their way to each thread of a block, in shared memory. While a thread adds a part of
+/// them, the copies of the other parts go on.
+class RowRing {
+ public:
+  static constexpr unsigned parts = 4, part_rows = 4;
+
+  /// Adds a column of `rows` rows, 16 bytes of each. Called by one thread.
+  template <class T, Set S>
+  __device__ void add(const T* x, std::uint64_t step, unsigned rows,
+                      Accumulator<T, S> (&sums)[thread_columns<T>]) {
+    // Starts to copy the next rows to a part: its rows, or `left` if that is less.
+    const auto ask = [&](unsigned part, int left) {
+      uint4* const to = &rows_[part][0][threadIdx.x];
+      const auto ask_row = [&](unsigned r) {
+        __pipeline_memcpy_async(to + r * column_threads, x, sizeof(uint4));
+        x += step;
+      };
+      if (left >= static_cast<int>(part_rows)) {
+#pragma unroll
+        for (unsigned r = 0; r < part_rows; ++r) ask_row(r);
+      } else {
+#pragma unroll 1
+        for (int r = 0; r < left; ++r) ask_row(r);
+      }
+      __pipeline_commit();
+    };
+    const auto add = [&](unsigned part, unsigned left, auto is_whole) {
+      __pipeline_wait_prior(parts - 2);
+      T value[part_rows][thread_columns<T>];
+#pragma unroll
+      for (unsigned r = 0; r < part_rows; ++r) read(part, r, value[r]);
+      ask(part > 0 ? part - 1 : parts - 1, static_cast<int>(left - (parts - 1) * part_rows));
+#pragma unroll
+      for (unsigned r = 0; r < part_rows; ++r) {
+        if (!is_whole() && r >= left) return;
+#pragma unroll
+        for (unsigned c = 0; c < thread_columns<T>; ++c) sums[c].add_begun(value[r][c], 0, 0);
+      }
+    };
+    if (rows == 0) return;
+#pragma unroll
+    for (unsigned part = 0; part + 1 < parts; ++part) {
+      ask(part, static_cast<int>(rows - part * part_rows));
+    }
+    __pipeline_wait_prior(parts - 2);
+    T first[thread_columns<T>];
+    read(0, 0, first);
+#pragma unroll
+    for (unsigned c = 0; c < thread_columns<T>; ++c) sums[c].begin(first[c], rows);
+    unsigned part = 0, left = rows;
+    for (; left > part_rows; left -= part_rows) {
+      add(part, left, std::true_type{});
+      part = part + 1 < parts ? part + 1 : 0;
+    }
+    add(part, left, std::false_type{});
+  }
+
+ private:
+  template <class T>
+  __device__ void read(unsigned part, unsigned row, T (&value)[thread_columns<T>]) const {
+    const uint4 word = rows_[part][row][threadIdx.x];
+    memcpy(value, &word, sizeof(word));
+  }
+
+  uint4 rows_[parts][part_rows][column_threads];
+};
+
+/// The moments of the columns of a block, in shared memory: those of each joined unit one after
+/// another. All functions are called by the whole block.
+template <class T, Set S>
+class BlockMoments {
+ public:
+  __device__ void set(const UnitThreads& own, Accumulator<T, S> (&sums)[thread_columns<T>]) {
+    const unsigned thread = threadIdx.x % own.width;
+#pragma unroll
+    for (unsigned c = 0; c < thread_columns<T>; ++c) {
+      sums[c].moments().store(words_ + own.unit * columns(own) + thread * thread_columns<T> + c,
+                              size);
+    }
+    __syncthreads();
+  }
+  /// Joins units as a binary tree. The first of them has the result.
+  __device__ void join_units(const UnitThreads& own) {
+    for (unsigned distance = 1; distance < own.units; distance *= 2) {
+      for (unsigned i = threadIdx.x; i < size / (2 * distance); i += column_threads) {
+        const unsigned unit = i / columns(own) * 2 * distance;
+        std::uint64_t* const left = words_ + unit * columns(own) + i % columns(own);
+        std::uint64_t* const right = left + distance * columns(own);
+        join(Moments<T, S>::load(left, size), Moments<T, S>::load(right, size)).store(left, size);
+      }
+      __syncthreads();
+    }
+  }
+  /// Copies the moments of column c of the first unit to to(c), if it is below `count`.
+  template <class To>
+  __device__ void copy(const UnitThreads& own, std::uint64_t count, const States& states,
+                       const To& to) const {
+    for (unsigned c = threadIdx.x; c < columns(own) && c < count; c += column_threads) {
+      std::uint64_t* const target = states.words + to(c);
+#pragma unroll
+      for (unsigned w = 0; w < words_of<T, S>; ++w) {
+        target[w * states.values] = words_[w * size + c];
+      }
+    }
+    __syncthreads();
+  }
+
+ private:
+  static constexpr unsigned size = column_threads * thread_columns<T>;
+
+  __device__ static unsigned columns(const UnitThreads& own) {
+    return own.width * thread_columns<T>;
+  }
+
+  std::uint64_t words_[words_of<T, S> * size];
+};
+
+/// The shared memory of a block: first of the ring, then of the moments.
+template <class T, Set S>
+union ColumnMemory {
+  RowRing ring;
+  BlockMoments<T, S> moments;
+};
+
+/// Columns, the innermost axis of which is kept. A thread has 16 bytes of each row, so it makes few
+/// and large requests to memory.
+template <class T, Set S>
+__global__ void __launch_bounds__(column_threads, has_squares(S) && thread_columns<T> > 2 ? 5 : 6)
+    accumulate_dense_columns(const __grid_constant__ AccumulateArgs<T> args) {
+  constexpr unsigned columns = thread_columns<T>;
+  extern __shared__ __align__(sizeof(uint4)) std::uint64_t column_memory[];
+  auto& shared = *reinterpret_cast<ColumnMemory<T, S>*>(column_memory);
+  const UnitThreads own(args.joined_units, column_threads);
+  for_each_dense(args, own, [&](std::uint64_t t) {
+    Accumulator<T, S> sums[columns];
+    {
+      const DenseTask& task = args.dense[t];
+      const DensePlace place(task, own.number, vector_elements / columns);
+      if (place.exists) {
+        shared.ring.add(args.elements + place.element, task.columns * vector_elements, place.rows,
+                        sums);
+      }
+    }
+    __syncthreads();  // the ring is no longer used
+    shared.moments.set(own, sums);
+    shared.moments.join_units(own);
+    const DenseTask& task = args.dense[t - own.unit];
+    const std::uint64_t first = std::uint64_t{blockIdx.x} * own.width * columns;
+    const std::uint64_t count = task.slices * task.columns * vector_elements;
+    shared.moments.copy(own, first < count ? count - first : 0, args.accumulators, [&](unsigned c) {
+      const auto of_slice = static_cast<unsigned>(task.columns * vector_elements);
+      const auto of_lane = static_cast<unsigned>(task.row_cells);
+      const auto number = static_cast<unsigned>(first) + c;
+      const unsigned slice = number / of_slice, item = number - slice * of_slice;
+      const unsigned lane = item / of_lane;
+      const std::uint64_t cell = task.cell + slice * task.cell_step + (item - lane * of_lane);
+      return accumulator_of(args, task, cell, lane);
+    });
+  });
+}
+
+/// The blocks that a multiprocessor shall run at the same time: up to `most`, so that the last ones
+/// leave few places empty. They would take as long as the others, with much of the memory's speed
+/// unused.
+inline std::uint64_t blocks_at_once_of(std::uint64_t blocks, std::uint64_t most) {
+  const auto multiprocessors =
+      static_cast<std::uint64_t>(shardstream::cuda::attribute(cudaDevAttrMultiProcessorCount));
+  std::uint64_t best = most;
+  double best_share = 0;
+  for (std::uint64_t k = most; k > 0 && k + 2 >= most; --k) {
+    const std::uint64_t places = k * multiprocessors, waves = (blocks + places - 1) / places;
+    const double share = static_cast<double>(blocks) / static_cast<double>(waves * places);
+    if (share > best_share + 0.02) best = k, best_share = share;
+  }
+  return best;
+}
+
+template <class T, Set S>
+void launch_dense_columns(const AccumulateArgs<T>& args, dim3 grid, CudaStream stream) {
+  using shardstream::cuda::attribute, shardstream::cuda::resident_blocks;
+  constexpr auto* kernel = accumulate_dense_columns<T, S>;
+  std::size_t bytes = sizeof(ColumnMemory<T, S>);
+  const std::uint64_t most =
+      resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
+  const std::uint64_t wanted = blocks_at_once_of(std::uint64_t{grid.x} * grid.y, most);
+  if (wanted < most) {
+    // More shared memory for each block leaves room for fewer. It is allocated in small units.
+    constexpr std::size_t unit = 1024;
+    bytes = (attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / wanted -
+             attribute(cudaDevAttrReservedSharedMemoryPerBlock)) /
+            unit * unit;
+    (void)resident_blocks(kernel, column_threads, bytes);
+  }
+  kernel<<<grid, column_threads, bytes, stream>>>(args);
+}
+
+}  // namespace shardstream::cells::cuda
