@@ -11,11 +11,17 @@ namespace {
 
 constexpr std::size_t group = 1024;  // elements whose intervals are found before they are counted
 
-template <class T>
+template <Steps steps, class T>
 SHARDSTREAM_VECTOR_CLONES void find_cells(const T* x, std::size_t count, const Locator<T>& given,
                                           std::uint16_t* cells) {
   const Locator<T> locator = given;  // a copy, which stores to `cells` cannot change
-  for (std::size_t i = 0; i < count; ++i) cells[i] = static_cast<std::uint16_t>(locator(x[i]));
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (steps == Steps::of_value) {
+      cells[i] = static_cast<std::uint16_t>(locator.by_value(x[i]));
+    } else {
+      cells[i] = static_cast<std::uint16_t>(locator.by_key(key_of(x[i])));
+    }
+  }
 }
 
 std::atomic_ref<std::uint64_t> shared(std::uint64_t& counter) {
@@ -30,14 +36,13 @@ class Part {
       : args_(args), steps_(search_steps(args.intervals)), own_(copies * args.intervals) {}
 
   void add(const T* x, std::size_t count) {
-    find_cells<T>(x, count, args_.locator, cells_.data());
+    find(x, count);
     if (kept_ + count > keys_.size()) flush();
     const PartitionTable<T>& table = *args_.table;
     for (std::size_t i = 0; i < count; ++i) {
       unsigned code = table.cell[cells_[i]];
-      if (code == several || x[i] != x[i]) {
-        code = table.code[interval_of(table.last, steps_, key_of(x[i]))];
-      }
+      if (code == several || x[i] != x[i]) [[unlikely]]
+        code = table.code[search(x[i])];
       ++own_[(code & (collects - 1U)) * copies + i % copies];
       if ((code & collects) != 0) keys_[kept_++] = key_of(x[i]);
     }
@@ -54,6 +59,18 @@ class Part {
   // Neighbouring elements are often in one interval, and an addition waits for the one before.
   static constexpr std::size_t copies = 4;
 
+  unsigned search(T x) const {
+    return interval_of(args_.table->last, steps_, x == x ? key_of(x) : max_key<T>);
+  }
+
+  void find(const T* x, std::size_t count) {
+    if constexpr (std::floating_point<T>) {
+      if (args_.locator.steps() == Steps::of_value) {
+        return find_cells<Steps::of_value>(x, count, args_.locator, cells_.data());
+      }
+    }
+    find_cells<Steps::of_key>(x, count, args_.locator, cells_.data());
+  }
   void flush() {
     const std::uint64_t first = shared(*args_.collected).fetch_add(kept_);
     for (std::uint64_t i = 0; i < kept_ && first + i < args_.capacity; ++i) {

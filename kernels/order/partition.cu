@@ -21,6 +21,7 @@ constexpr unsigned stage_keys = 2 * together * warp;  // collected keys of a war
 /// An entry for a cell or an interval: the position of its counter in bytes, and these bits.
 using Counter = std::uint16_t;
 constexpr unsigned collected_bit = 1, searched_bit = 2, counter_bits = 0xfffc;
+constexpr unsigned asks = collected_bit | searched_bit;
 
 template <class T>
 inline constexpr unsigned tile_elements = threads* flight* Vector<T>::width;
@@ -51,19 +52,19 @@ struct Layout {
 };
 
 /// The locator's arithmetic, with conversions that limit their results to the type.
-template <class T>
+template <Steps steps, class T>
 __device__ unsigned cell_of(const Locator<T>& locator, T x) {
-  if constexpr (std::is_same_v<T, float>) {
-    return min(__float2uint_rz((x - locator.base()) * locator.step() + 1), locator_cells - 1);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return min(__double2uint_rz((x - locator.base()) * locator.step() + 1), locator_cells - 1);
+  if constexpr (steps == Steps::of_key) {
+    return locator.by_key(key_of(x));
+  } else if constexpr (std::is_same_v<T, float>) {
+    return min(__float2uint_rz((x - locator.base()) * locator.scale() + 1), locator_cells - 1);
   } else {
-    return locator(x);
+    return min(__double2uint_rz((x - locator.base()) * locator.scale() + 1), locator_cells - 1);
   }
 }
 
 /// One block at work.
-template <class T>
+template <Steps steps, class T>
 struct Block {
   using K = Key<T>;
   const PartitionArgs<T>& args;
@@ -74,6 +75,7 @@ struct Block {
   char* counters;  // of this thread's copy
   Counter* cell;
   Counter* interval;
+  unsigned nan;  // the entry for NaNs
   unsigned lane = threadIdx.x % warp;
 
   __device__ Block(const PartitionArgs<T>& given, const Layout& sizes, void* shared)
@@ -94,24 +96,24 @@ struct Block {
     for (unsigned i = threadIdx.x; i < layout.intervals; i += threads) {
       interval[i] = layout.counter(args.table->code[i]);
     }
+#pragma unroll 8
     for (unsigned i = threadIdx.x; i < locator_cells; i += threads) {
       cell[i] = layout.counter(args.table->cell[i]);
     }
+    nan = layout.counter(args.table->code[layout.intervals - 1]);
     __syncthreads();
   }
 
-  /// Counts an element. Returns whether it must be examined.
-  __device__ unsigned count(T x) {
-    unsigned found = cell[cell_of(args.locator, x)];
-    if (x != x) found = layout.counter(several);
-    increase(found);
-    return found & (collected_bit | searched_bit);
+  /// The entry for an element, which is to be counted, and examined if the entry asks for it.
+  __device__ unsigned look_up(T x) const {
+    const unsigned found = cell[cell_of<steps>(args.locator, x)];
+    return x == x ? found : nan;
   }
   __device__ void increase(unsigned counter) {
     atomicAdd(reinterpret_cast<unsigned*>(counters + (counter & counter_bits)), 1U);
   }
 
-  /// Searches the interval of an element and collects its key, as count() asks for.
+  /// Searches the interval of an element and collects its key, as its entry asks for.
   __device__ void examine(unsigned asked, T x) {
     const K key = key_of(x);
     if ((asked & searched_bit) != 0) {
@@ -152,13 +154,15 @@ struct Block {
       unsigned asked[part], any = 0;
 #pragma unroll
       for (unsigned i = 0; i < part; ++i) {
-        asked[i] = count(elements[first + i]);
+        asked[i] = look_up(elements[first + i]);
         any |= asked[i];
       }
-      if (__any_sync(all_lanes, any != 0) == 0) continue;
+#pragma unroll
+      for (unsigned i = 0; i < part; ++i) increase(asked[i]);
+      if (__any_sync(all_lanes, (any & asks) != 0) == 0) continue;
 #pragma unroll
       for (unsigned i = 0; i < part; ++i) {
-        if (asked[i] != 0) examine(asked[i], elements[first + i]);
+        if ((asked[i] & asks) != 0) examine(asked[i], elements[first + i]);
       }
       make_room();
     }
@@ -191,8 +195,9 @@ struct Block {
     for (; first < args.count; first += threads) {
       if (first + threadIdx.x < args.count) {
         const T x = args.elements[first + threadIdx.x];
-        const unsigned asked = count(x);
-        if (asked != 0) examine(asked, x);
+        const unsigned asked = look_up(x);
+        increase(asked);
+        if ((asked & asks) != 0) examine(asked, x);
       }
       make_room();
     }
@@ -215,28 +220,37 @@ struct Block {
   }
 };
 
-template <class T>
+template <Steps steps, class T>
 __global__ void __launch_bounds__(threads, 2)
     partition_elements(const __grid_constant__ PartitionArgs<T> args,
                        const __grid_constant__ Layout layout) {
   extern __shared__ uint4 shared[];
-  Block<T> block(args, layout, shared);
+  Block<steps, T> block(args, layout, shared);
   block.add_all();
   block.finish();
+}
+
+template <Steps steps, class T>
+void launch(const PartitionArgs<T>& args, CudaStream stream) {
+  const Layout layout(args.intervals);
+  const std::size_t bytes = layout.bytes<Key<T>>();
+  const std::uint64_t fitting = resident_blocks(partition_elements<steps, T>, threads, bytes);
+  const std::uint64_t tiles = args.count / tile_elements<T> + 1;  // with the rest
+  // Counters of 32 bits take a block's share of the elements.
+  const std::uint64_t blocks =
+      std::max({std::min(fitting, tiles), args.count >> 31, std::uint64_t{1}});
+  partition_elements<steps>
+      <<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(args, layout);
 }
 
 }  // namespace
 
 template <class T>
 void partition(const PartitionArgs<T>& args, CudaStream stream) {
-  const Layout layout(args.intervals);
-  const std::size_t bytes = layout.bytes<Key<T>>();
-  const std::uint64_t fitting = resident_blocks(partition_elements<T>, threads, bytes);
-  const std::uint64_t tiles = args.count / tile_elements<T> + 1;  // with the rest
-  // Counters of 32 bits take a block's share of the elements.
-  const std::uint64_t blocks =
-      std::max({std::min(fitting, tiles), args.count >> 31, std::uint64_t{1}});
-  partition_elements<T><<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(args, layout);
+  if constexpr (std::floating_point<T>) {
+    if (args.locator.steps() == Steps::of_value) return launch<Steps::of_value>(args, stream);
+  }
+  launch<Steps::of_key>(args, stream);
 }
 
 template void partition(const PartitionArgs<float>&, CudaStream);

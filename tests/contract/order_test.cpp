@@ -35,7 +35,7 @@ std::vector<T> special_values() {
   return values;
 }
 
-/// Elements over the type's range (floats in [0, 1)), in which every seventh one is special.
+/// Elements over the type's range (floats in [0, 1)), in which every seventh element is special.
 template <class T>
 std::vector<T> mixed(std::size_t count) {
   const std::uint64_t stream = stream_of(count);
@@ -43,6 +43,16 @@ std::vector<T> mixed(std::size_t count) {
   std::vector<T> elements(count);
   for (std::size_t i = 0; i < count; ++i) {
     elements[i] = i % 7 == 0 ? special[i / 7 % special.size()] : uniform_element<T>(stream, i);
+  }
+  return elements;
+}
+
+/// Random bits: floats of all magnitudes, some of them NaN.
+template <class T>
+std::vector<T> of_all_magnitudes(std::size_t count) {
+  std::vector<T> elements(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    elements[i] = value_of<T>(static_cast<Key<T>>(mix(i)) & max_key<T>);
   }
   return elements;
 }
@@ -90,7 +100,7 @@ template <class T>
 Parted<T> expected(const std::vector<T>& elements, const std::vector<Interval<T>>& intervals) {
   Parted<T> parted{std::vector<std::uint64_t>(intervals.size()), {}, 0};
   for (const T x : elements) {
-    std::size_t i = 0;
+    std::size_t i = x == x ? 0 : intervals.size() - 1;
     while (intervals[i].last < key_of(x)) ++i;
     ++parted.counts[i];
     if (intervals[i].collects) parted.keys.push_back(key_of(x));
@@ -138,45 +148,89 @@ Parted<T> parted(const std::vector<T>& elements, const std::vector<Interval<T>>&
 
 template <class T>
 void expect_right(const std::vector<T>& elements, const std::vector<Interval<T>>& intervals,
-                  const Locator<T>& locator) {
+                  const std::vector<Locator<T>>& locators) {
   const Parted<T> right = expected(elements, intervals);
-  const Parted<T> found = parted(elements, intervals, locator, right.collected);
-  EXPECT_EQ(found.counts, right.counts) << elements.size() << " elements";
-  EXPECT_EQ(found.collected, right.collected);
-  EXPECT_EQ(found.keys, right.keys);
+  for (const Locator<T>& locator : locators) {
+    const Parted<T> found = parted(elements, intervals, locator, right.collected);
+    EXPECT_EQ(found.counts, right.counts) << elements.size() << " elements";
+    EXPECT_EQ(found.collected, right.collected);
+    EXPECT_EQ(found.keys, right.keys);
+  }
 }
 
-/// A locator between two elements, neither of which is NaN.
+/// The locators of each kind between two keys, neither of which is that of NaN.
 template <class T>
-Locator<T> locator_of(T low, T high) {
-  return {key_of(low), key_of(high)};
+std::vector<Locator<T>> locators_between(Key<T> first, Key<T> last) {
+  std::vector<Locator<T>> all;
+  for (const Key<T> frequent : {first, first + (last - first) / 3}) {
+    all.push_back(Locator<T>::of_keys(first, last, frequent));
+  }
+  all.push_back(Locator<T>::of_keys(first, last, last, host_locator_cells));
+  if constexpr (std::floating_point<T>) all.push_back(Locator<T>::of_values(first, last));
+  return all;
+}
+template <class T>
+std::vector<Locator<T>> locators_of(T low, T high) {
+  return locators_between<T>(key_of(low), key_of(high));
 }
 
 TYPED_TEST(Order, ElementsAreCountedAndCollectedWhateverTheirNumber) {
   using T = TypeParam;
   for (const std::size_t count : {1, 3, 31, 1023, 8192, 32769, 300'001}) {
     const std::vector<T> elements = mixed<T>(count);
-    expect_right(elements, intervals_at<T>({}), Locator<T>());
+    expect_right(elements, intervals_at<T>({}), {Locator<T>()});
     std::vector<T> ends = {elements[count / 2], elements[count / 3], elements[count / 5]};
-    expect_right(elements, intervals_at(ends), locator_of<T>(0, 1));
+    expect_right(elements, intervals_at(ends), locators_of<T>(0, 1));
     for (const T x : special_values<T>()) ends.push_back(x);
-    expect_right(elements, intervals_at(ends), locator_of<T>(0, 1));
+    expect_right(elements, intervals_at(ends), locators_of<T>(0, 1));
   }
 }
 
 TYPED_TEST(Order, TheLocatorDoesNotMatter) {
   using T = TypeParam;
   using Limits = std::numeric_limits<T>;
-  const std::vector<T> elements = mixed<T>(20'000);
-  const auto intervals = intervals_at<T>({elements[1], elements[2], elements[3], T{0}, T{1}});
-  expect_right(elements, intervals, Locator<T>());
-  expect_right(elements, intervals, locator_of(Limits::lowest(), Limits::max()));
-  expect_right(elements, intervals, locator_of(T{1}, T{1}));
-  expect_right(elements, intervals, locator_of(T{0}, Limits::max()));
-  if constexpr (std::floating_point<T>) {
-    expect_right(elements, intervals, locator_of(-Limits::infinity(), Limits::infinity()));
-    expect_right(elements, intervals, locator_of(T{0}, Limits::denorm_min()));
-    expect_right(elements, intervals, locator_of(T{0.25}, T{0.5}));
+  for (const auto& elements : {mixed<T>(10'000), of_all_magnitudes<T>(10'000)}) {
+    const auto intervals = intervals_at<T>({elements[1], elements[2], elements[3], T{0}, T{1}});
+    expect_right(elements, intervals, {Locator<T>()});
+    expect_right(elements, intervals, locators_of(Limits::lowest(), Limits::max()));
+    expect_right(elements, intervals, locators_of(T{1}, T{1}));
+    expect_right(elements, intervals, locators_of(T{0}, Limits::max()));
+    if constexpr (std::floating_point<T>) {
+      expect_right(elements, intervals, locators_of(-Limits::infinity(), Limits::infinity()));
+      expect_right(elements, intervals, locators_of(T{0}, Limits::denorm_min()));
+      expect_right(elements, intervals, locators_of(T{0.25}, T{0.5}));
+    }
+  }
+}
+
+TYPED_TEST(Order, NoLocatorGivesALargerKeyALowerCell) {
+  using T = TypeParam;
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> elements = of_all_magnitudes<T>(10'000);
+  for (const T x : special_values<T>()) elements.push_back(x);
+  std::erase_if(elements, [](T x) { return x != x; });
+  std::ranges::sort(elements, {}, [](T x) { return key_of(x); });
+  auto locators = locators_of(Limits::lowest(), Limits::max());
+  for (const auto& locator : locators_of<T>(1, 100)) locators.push_back(locator);
+  for (const auto& locator : locators) {
+    EXPECT_TRUE(std::ranges::is_sorted(elements, {}, locator));
+    EXPECT_LT(locator(elements.front()), locator(elements.back()));
+    EXPECT_LT(locator(elements.back()), locator_cells);
+  }
+}
+
+/// Other keys of its step are in other intervals.
+TYPED_TEST(Order, AFrequentKeyIsNotSearched) {
+  using T = TypeParam;
+  constexpr T max = std::numeric_limits<T>::max(), third = max / 3;
+  std::vector<PartitionTable<T>> table(1);
+  const auto intervals = intervals_at<T>({T{0}, third});
+  for (const T frequent : {T{0}, third}) {
+    const auto locator = Locator<T>::of_keys(intervals.front().last, key_of(max), key_of(frequent));
+    fill_table(intervals, locator, table[0]);
+    const unsigned code = table[0].cell[locator(frequent)];
+    ASSERT_NE(code, several) << +frequent;
+    EXPECT_EQ(table[0].last[code & (collects - 1U)], key_of(frequent));
   }
 }
 
@@ -184,10 +238,13 @@ TYPED_TEST(Order, TheLocatorDoesNotMatter) {
 TYPED_TEST(Order, ElementsOutsideTheLocatorAreNotSearched) {
   using T = TypeParam;
   std::vector<PartitionTable<T>> table(1);
-  const Locator<T> locator = locator_of<T>(10, 21);
-  fill_table(intervals_at<T>({10, 20}), locator, table[0]);
-  for (const T x : {std::numeric_limits<T>::lowest(), T{9}, T{40}, std::numeric_limits<T>::max()}) {
-    EXPECT_NE(table[0].cell[locator(x)], several) << +x;
+  const Key<T> low = key_of(T{10}) - 1, high = key_of(T{20}) + 1;
+  for (const auto& locator : locators_between<T>(low, high)) {
+    fill_table(intervals_at<T>({10, 20}), locator, table[0]);
+    for (const T x :
+         {std::numeric_limits<T>::lowest(), T{9}, T{40}, std::numeric_limits<T>::max()}) {
+      EXPECT_NE(table[0].cell[locator(x)], several) << +x;
+    }
   }
 }
 
@@ -197,7 +254,7 @@ TYPED_TEST(Order, ThereMayBeManyIntervals) {
   for (const std::size_t ends : {10, 100, 500}) {
     const std::vector<T> some(elements.begin(),
                               elements.begin() + static_cast<std::ptrdiff_t>(ends));
-    expect_right(elements, intervals_at(some), locator_of<T>(0, 1));
+    expect_right(elements, intervals_at(some), locators_of<T>(0, 1));
   }
 }
 
@@ -205,11 +262,11 @@ TYPED_TEST(Order, EqualElementsAndSortedOnes) {
   using T = TypeParam;
   std::vector<T> elements(100'000, T{1});
   const auto intervals = intervals_at<T>({T{1}, T{2}});
-  expect_right(elements, intervals, locator_of<T>(0, 3));
+  expect_right(elements, intervals, locators_of<T>(0, 3));
   for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<T>(i % 100);
-  expect_right(elements, intervals, locator_of<T>(0, 3));
+  expect_right(elements, intervals, locators_of<T>(0, 3));
   std::ranges::sort(elements);
-  expect_right(elements, intervals, locator_of<T>(0, 3));
+  expect_right(elements, intervals, locators_of<T>(0, 3));
 }
 
 TYPED_TEST(Order, KeysBeyondTheCapacityAreOnlyCounted) {
@@ -217,7 +274,7 @@ TYPED_TEST(Order, KeysBeyondTheCapacityAreOnlyCounted) {
   const std::vector<T> elements = mixed<T>(100'000);
   const auto intervals = intervals_at<T>({T{0}, T{1}});
   const Parted<T> right = expected(elements, intervals);
-  const Parted<T> found = parted(elements, intervals, locator_of<T>(0, 1), 100);
+  const Parted<T> found = parted(elements, intervals, locators_of<T>(0, 1).back(), 100);
   EXPECT_EQ(found.counts, right.counts);
   EXPECT_EQ(found.collected, right.collected);
   EXPECT_TRUE(std::ranges::includes(right.keys, found.keys));

@@ -132,6 +132,7 @@ def test_hard_data():
     random = seeded("hard")
     inf, tiny = np.inf, np.finfo("f4").smallest_subnormal
     special = np.array([inf, -inf, 0.0, -0.0, 1, -1, tiny, -tiny], "f4")
+    bits = random.integers(0, 2**32, MANY, np.uint32).view("f4")
     extremes = np.array([-2**63, 2**63 - 1, 0, -1, 1], "i8")
     cases = [(np.full(MANY, 7.5, "f4"), 1), (halves, 1), (random.permutation(halves), 2),
              (np.arange(MANY, dtype="i4"), 2), (np.arange(MANY, dtype="f8")[::-1].copy(), 1),
@@ -139,7 +140,9 @@ def test_hard_data():
              (random.choice(extremes, 1_100_000), 1), (extremes, 2),
              ((tiny * np.arange(MANY)).astype("f4"), 1),
              (np.concatenate([np.zeros(MANY, "f4"), random.normal(size=MANY).astype("f4")]), 2),
-             (10.0 ** random.uniform(-300, 300, 1_100_000), 1)]
+             (10.0 ** random.uniform(-300, 300, 1_100_000), 1),
+             (random.permutation(halves) * random.lognormal(-69, 1, MANY).astype("f4"), 2),
+             (bits[bits == bits], 1)]
     each(cases, lambda array, ranks: check(array, "lower", ranks=ranks))
     each([(special, 1), (np.array([1, 2, inf]), 1)], lambda array, ranks: check(array, ranks=ranks))
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/order/digits.hpp"
 #include "kernels/order/partition.hpp"
@@ -28,13 +29,17 @@ void flip(const FlipArgs& args, unsigned part, unsigned) {
   if (part == 0) *args.count ^= 1;
 }
 
+/// Key i is first + i * step.
 struct FillArgs {
   std::uint32_t* keys;
   std::uint64_t count;
+  std::uint32_t first, step;
 };
 void fill(const FillArgs& args, unsigned part, unsigned parts) {
   const Rows mine = rows_of(args.count, part, parts);
-  for (std::uint64_t i = mine.begin; i < mine.end; ++i) args.keys[i] = order::key_of(1.0F);
+  for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
+    args.keys[i] = args.first + static_cast<std::uint32_t>(i) * args.step;
+  }
 }
 
 /// Enqueues work on the stream after a kernel.
@@ -70,12 +75,12 @@ class FaultyDevice final : public test::ForwardingDevice {
 
 /// The median of 0, 1, 2, ..., of more elements than a rank collects. On the last rank, or on all,
 /// `after` follows each kernel.
-Outcome run(const After& after, bool on_all_ranks) {
+Outcome run(const After& after, bool on_all_ranks, const std::string& ops = "median") {
   const int ranks = test::session().size();
   const auto count = std::to_string(ranks * 1'500'000 + 1);
   const Options options = test::host_options(
-      1, {"--input.data", "ramp", "--input.count", count, "--reduce.ops", "median",
-          "--pipeline.mode", "resident", "--measure.repeat", "1", "--measure.warmup", "0"});
+      1, {"--input.data", "ramp", "--input.count", count, "--reduce.ops", ops, "--pipeline.mode",
+          "resident", "--measure.repeat", "1", "--measure.warmup", "0"});
   Log log;
   runtime::Runtime runtime(test::session(), options, log);
   if (on_all_ranks || test::session().rank() + 1 == ranks) {
@@ -129,15 +134,36 @@ TEST(OrderFaults, AFlippedCountOfASampledRangeIsCaught) {
   EXPECT_NE(outcome.verdict.find("sampled"), std::string::npos) << outcome.verdict;
 }
 
-TEST(OrderFaults, ASampleOfEqualKeysCostsPasses) {
-  const After after = [](device::Stream& stream, const device::KernelLaunch& launch) {
-    if (std::string_view(launch.name) != order::sample_kernel<Number>().name) return;
-    const auto& args = *static_cast<const order::SampleArgs<Number>*>(launch.args);
-    stream.launch(Kernel<FillArgs>{"fill", fill, nullptr}, {args.keys, args.capacity});
+/// Replaces the sampled keys on all ranks. `steps` are those of each launch of the partition.
+Outcome run_with_sample(std::uint32_t first, std::uint32_t step, std::vector<order::Steps>& steps) {
+  const After after = [&](device::Stream& stream, const device::KernelLaunch& launch) {
+    if (std::string_view(launch.name) == order::sample_kernel<Number>().name) {
+      const auto& args = *static_cast<const order::SampleArgs<Number>*>(launch.args);
+      stream.launch(Kernel<FillArgs>{"fill", fill, nullptr},
+                    {args.keys, args.capacity, first, step});
+    }
+    if (std::string_view(launch.name) == order::partition_kernel<Number>().name) {
+      const auto& args = *static_cast<const order::PartitionArgs<Number>*>(launch.args);
+      steps.push_back(args.locator.steps());
+    }
   };
-  const Outcome outcome = run(after, true);
+  return run(after, true, "median,quantile(0.01,0.99)");
+}
+
+TEST(OrderFaults, ASampleOfEqualKeysCostsPasses) {
+  std::vector<order::Steps> steps;
+  const Outcome outcome = run_with_sample(order::key_of(1.0F), 0, steps);
   expect_median(outcome);
   EXPECT_GT(passes_of(outcome), 2);
+}
+
+TEST(OrderFaults, TheSampleDecidesTheStepsOfTheLocator) {
+  std::vector<order::Steps> steps;
+  expect_median(run_with_sample(order::key_of(1.0F), 1, steps));  // adjacent numbers
+  EXPECT_EQ(steps.front(), order::Steps::of_value);
+  steps.clear();
+  expect_median(run_with_sample(order::lowest_key<Number>, 150'000, steps));  // of all magnitudes
+  EXPECT_EQ(steps.front(), order::Steps::of_key);
 }
 
 }  // namespace

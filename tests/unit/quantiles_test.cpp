@@ -1,9 +1,12 @@
 // The request for order statistics, the methods of quantiles, and the intervals of a pass.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -123,7 +126,7 @@ TEST(QuantileMethods, InterpolateWithoutOverflow) {
 }
 
 using order_statistics::Division;
-using order_statistics::KeyRange;
+using order_statistics::KeyRange, order_statistics::missing_keys, order_statistics::Shares;
 
 TEST(Division, HasTheEndsOfBracketsAsPartsAndCollectsTheRest) {
   const Division<std::int32_t> division({{50, 50}}, {{10, 100}, {90, 200}});
@@ -159,6 +162,88 @@ TEST(Division, EveryByteIsAPart) {
   ASSERT_EQ(division.parts().size(), 256U);
   EXPECT_TRUE(division.parts()[255].is_missing);
   for (const auto& part : division.parts()) EXPECT_TRUE(part.is_single() && !part.collects);
+}
+
+template <class T>
+class Locators : public testing::Test {
+ protected:
+  using Key = order::Key<T>;
+  using Distribution = std::function<double(std::mt19937_64&)>;
+
+  static std::vector<Key> sample_of(const Distribution& draw) {
+    std::mt19937_64 random(1);
+    std::vector<Key> keys;
+    for (int i = 0; i < 40'000; ++i) keys.push_back(order::key_of(static_cast<T>(draw(random))));
+    std::ranges::sort(keys);
+    return keys;
+  }
+  /// With brackets of a 200th of the sorted keys around a few quantiles.
+  static Division<T> division_of(const std::vector<Key>& keys) {
+    std::vector<KeyRange<T>> brackets;
+    Shares<T> shares;
+    const auto n = static_cast<double>(keys.size());
+    for (const double q : {0.01, 0.05, 0.25, 0.5, 0.75, 0.95}) {
+      const auto place = static_cast<std::ptrdiff_t>(q * n), half = std::ssize(keys) / 400;
+      const KeyRange<T> bracket{keys.begin()[place - half], keys.begin()[place + half]};
+      const auto low = std::ranges::equal_range(keys, bracket.first);
+      const auto high = std::ranges::equal_range(keys, bracket.last);
+      shares.equal[bracket.first] = static_cast<double>(low.size()) / n;
+      shares.equal[bracket.last] = static_cast<double>(high.size()) / n;
+      const auto between = std::max<std::ptrdiff_t>(high.begin() - low.end(), 0);
+      shares.spread.push_back({bracket, static_cast<double>(between) / n});
+      brackets.push_back(bracket);
+    }
+    return {missing_keys<T>({}), brackets, {}, shares};
+  }
+  /// The share of the keys in cells with several intervals.
+  static double searched(const std::vector<Key>& keys, const Division<T>& division) {
+    const auto locator = division.locator();
+    std::vector<order::PartitionTable<T>> table(1);
+    order::fill_table(division.intervals(), locator, table[0]);
+    const auto number = std::ranges::count_if(keys, [&](Key key) {
+      return table[0].cell[locator(order::value_of<T>(key))] == order::several;
+    });
+    return static_cast<double>(number) / static_cast<double>(keys.size());
+  }
+  static void expect(order::Steps steps, const Distribution& draw) {
+    const auto keys = sample_of(draw);
+    const Division<T> division = division_of(keys);
+    EXPECT_EQ(division.locator().steps(), steps);
+    EXPECT_LT(searched(keys, division), 0.03);
+  }
+};
+using Floats = testing::Types<float, double>;
+TYPED_TEST_SUITE(Locators, Floats);
+
+TYPED_TEST(Locators, HaveStepsOfTheValueForOrdinaryData) {
+  const auto expect = [](auto distribution) {
+    TestFixture::expect(order::Steps::of_value, distribution);
+  };
+  expect(std::uniform_real_distribution(0.0, 1.0));
+  expect(std::uniform_real_distribution(-5.0, 1000.0));
+  expect(std::normal_distribution());
+  expect(std::exponential_distribution());
+  expect(std::cauchy_distribution());
+}
+
+TYPED_TEST(Locators, HaveStepsOfTheKeyForAllMagnitudes) {
+  using T = TypeParam;
+  const auto expect = [](const auto& draw) { TestFixture::expect(order::Steps::of_key, draw); };
+  expect([](std::mt19937_64& random) {  // random bits
+    while (true) {
+      const T x = order::value_of<T>(random() & order::max_key<T>);
+      if (x == x) return static_cast<double>(x);
+    }
+  });
+  expect(std::lognormal_distribution(0.0, 10.0));
+}
+
+/// Half of the values are 0, for which two intervals end.
+TYPED_TEST(Locators, HaveACellForAFrequentValue) {
+  std::lognormal_distribution tiny(-69.0, 1.0);
+  TestFixture::expect(order::Steps::of_key, [&](std::mt19937_64& random) {
+    return random() % 2 == 0 ? 0 : tiny(random);
+  });
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -34,6 +37,33 @@ std::vector<KeyRange<T>> missing_keys(const order::Missing<T>& missing) {
   }
 }
 
+/// The shares of all elements that lie near some keys, estimated from a sample.
+template <class T>
+struct Shares {
+  struct Spread {
+    KeyRange<T> keys;
+    double share;  ///< of the elements between the ends
+  };
+
+  std::vector<Spread> spread;
+  std::map<Key<T>, double> equal;  ///< the share of the elements with a key
+
+  /// The share of the elements in cells with an end of one of the ranges, which are searched. The
+  /// elements around an end count as dense as those between both ends.
+  double searched(const order::Locator<T>& locator) const {
+    const auto cell = [&](Key<T> key) { return locator(order::value_of<T>(key)); };
+    double all = 0;
+    for (const auto& [key, share] : equal) {
+      const bool is_alone = cell(key - 1) < cell(key) && cell(key) < cell(key + 1);
+      if (!is_alone) all += share;
+    }
+    for (const auto& [keys, share] : spread) {
+      if (share > 0) all += std::min(1.0, 2 * share / locator.distance(keys.first, keys.last));
+    }
+    return std::min(all, 1.0);
+  }
+};
+
 template <class T>
 class Division {
  public:
@@ -51,9 +81,10 @@ class Division {
   };
 
   /// Parts inside brackets collect their keys, except those of a single key or of missing values.
-  /// `cuts` are more keys at which parts end.
+  /// `cuts` are more keys at which parts end. `shares` are those of the brackets and of their ends.
   Division(const std::vector<KeyRange<T>>& missing, const std::vector<KeyRange<T>>& brackets,
-           std::vector<Key<T>> cuts = {}) {
+           std::vector<Key<T>> cuts = {}, Shares<T> shares = {})
+      : shares_(std::move(shares)) {
     for (const KeyRange<T>& range : missing) add_ends(range, cuts);
     for (const KeyRange<T>& bracket : brackets) {
       add_ends({bracket.first, bracket.first}, cuts);
@@ -86,9 +117,11 @@ class Division {
     for (const Part& part : parts_) all.push_back({part.keys.last, part.collects});
     return all;
   }
-  /// Its cells lie between the first and the last end.
-  order::Locator<T> locator() const {
-    if constexpr (sizeof(T) == 1) return {0, order::max_key<T>};
+  /// Its cells lie between the first and the last end. The steps are those that leave fewer
+  /// elements to the search.
+  order::Locator<T> locator(unsigned cells = order::locator_cells) const {
+    using Locator = order::Locator<T>;
+    if constexpr (sizeof(T) == 1) return Locator::of_keys(0, order::max_key<T>, 0);
     Key<T> low = order::highest_key<T>, high = order::lowest_key<T>;
     for (const Part& part : parts_) {
       const Key<T> end = part.keys.last;
@@ -96,7 +129,14 @@ class Division {
       low = std::min(low, end);
       high = std::max<Key<T>>(high, end + 1);
     }
-    return low < high ? order::Locator<T>(low, high) : order::Locator<T>();
+    if (low >= high) return {};
+    const Locator by_key = Locator::of_keys(low, high, most_frequent(low), cells);
+    if constexpr (std::floating_point<T>) {
+      constexpr double cost = 0.005;  // of the longer arithmetic of keys, as a share searched
+      const auto by_value = Locator::of_values(low, high, cells);
+      if (shares_.searched(by_value) <= shares_.searched(by_key) + cost) return by_value;
+    }
+    return by_key;
   }
 
   void set_counts(const std::uint64_t* counts) {
@@ -123,6 +163,12 @@ class Division {
   }
 
  private:
+  /// The key with the largest known share, which is that of an end; `otherwise` if there is none.
+  Key<T> most_frequent(Key<T> otherwise) const {
+    const auto found =
+        std::ranges::max_element(shares_.equal, {}, [](const auto& each) { return each.second; });
+    return found == shares_.equal.end() ? otherwise : std::max(found->first, otherwise);
+  }
   static void add_ends(KeyRange<T> range, std::vector<Key<T>>& cuts) {
     if (range.first > 0) cuts.push_back(range.first - 1);
     cuts.push_back(range.last);
@@ -140,6 +186,7 @@ class Division {
   }
 
   std::vector<Part> parts_;
+  Shares<T> shares_;
 };
 
 }  // namespace shardstream::workloads::order_statistics

@@ -62,7 +62,7 @@ class Search {
   void begin_count(device::Stream& compute, const std::vector<K>& keys) {
     std::vector<KeyRange<T>> singles;
     for (const K key : keys) singles.push_back({key, key});
-    division_.emplace(missing_, singles);
+    division_.emplace(missing_, singles, std::vector<K>{}, shares_);
     takes_sample_ = false;
     upload(compute);
   }
@@ -138,10 +138,14 @@ class Search {
     std::vector<double> fractions;
     double elements;
   };
+  double share_of(const Group& group) const {
+    return group.elements / static_cast<double>(elements_);
+  }
   /// The contents of the next pass.
   struct Brackets {
     std::vector<KeyRange<T>> list;
     std::vector<K> cuts;
+    Shares<T> shares;
   };
 
   static constexpr bool is_byte = sizeof(T) == 1;  // each of the 256 values has its counter
@@ -162,7 +166,8 @@ class Search {
   unsigned intervals() const { return static_cast<unsigned>(division_->parts().size()); }
 
   void upload(device::Stream& compute) {
-    locator_ = division_->locator();
+    const bool is_host = context_.runtime.resources.backend == Backend::host;
+    locator_ = division_->locator(is_host ? order::host_locator_cells : order::locator_cells);
     order::fill_table(division_->intervals(), locator_, staged_table_[0]);
     compute.upload(table_.data(), staged_table_.data(), table_.bytes());
     compute.upload(counts_.data(), zeros_.data(), zeros_.bytes());
@@ -216,13 +221,15 @@ class Search {
     for (const Group& group : groups) {
       if (group.elements <= allowed) {
         next.list.push_back(group.keys);
+        next.shares.spread.push_back({group.keys, share_of(group)});
       } else {
         wide.push_back(group);
       }
     }
     bracket(compute, wide, allowed, next);
     if (passes_ >= passes_with_brackets) cut(wide, next.cuts);
-    division_.emplace(missing_, next.list, next.cuts);
+    division_.emplace(missing_, next.list, next.cuts, next.shares);
+    shares_ = std::move(next.shares);
   }
 
   /// Adds a bracket for each statistic of the groups, with at most `allowed` elements each.
@@ -243,13 +250,27 @@ class Search {
     for (std::size_t i = 0; i < groups.size(); ++i) {
       if (wanted[i].total == 0) cut({groups[i]}, next.cuts);
       for (std::size_t k = 0; k < wanted[i].ranks.size(); k += 2) {
-        KeyRange<T> keys{wanted[i].found[k], wanted[i].found[k + 1]};
+        add_shares(wanted[i], k, share_of(groups[i]), next.shares);
+        KeyRange<T> keys{wanted[i].found[k].key, wanted[i].found[k + 1].key};
         // Elements beyond those of the sample are possible.
         if (wanted[i].ranks[k] == 0) keys.first = wanted[i].first;
         if (wanted[i].ranks[k + 1] + 1 == wanted[i].total) keys.last = wanted[i].last;
         next.list.push_back(keys);
       }
     }
+  }
+
+  /// Adds what the sample tells about the bracket between the ranks k and k + 1. The keys in the
+  /// sample are this share of the elements.
+  static void add_shares(const Wanted& sampled, std::size_t k, double share, Shares<T>& shares) {
+    const auto &low = sampled.found[k], &high = sampled.found[k + 1];
+    const double each = share / static_cast<double>(sampled.total);
+    shares.equal[low.key] = static_cast<double>(low.equal) * each;
+    shares.equal[high.key] = static_cast<double>(high.equal) * each;
+    if (low.key == high.key) return;
+    const std::uint64_t begin = sampled.ranks[k] - low.before + low.equal;
+    const std::uint64_t end = sampled.ranks[k + 1] - high.before;
+    shares.spread.push_back({{low.key, high.key}, static_cast<double>(end - begin) * each});
   }
 
   /// The ranks in a sample of `total` elements between which a statistic lies: five standard
@@ -296,7 +317,7 @@ class Search {
     selection_.run(compute, {keys_.data(), collected}, wanted, [](Wanted&) {});
     auto rank = order.begin();
     for (const Wanted& each : wanted) {
-      for (const K key : each.found) found[*rank++] = key;
+      for (const auto& each_found : each.found) found[*rank++] = each_found.key;
     }
   }
 
@@ -307,6 +328,7 @@ class Search {
   Selection<K> selection_;
   std::optional<Sample<T>> sample_;      // not for bytes
   std::optional<Division<T>> division_;  // of the current or the next pass; empty before the first
+  Shares<T> shares_;                     // by the sample, also for the pass that only counts
   order::Locator<T> locator_;
   device::Buffer<order::PartitionTable<T>> table_, staged_table_;
   device::Buffer<std::uint64_t> counts_, staged_counts_, zeros_;

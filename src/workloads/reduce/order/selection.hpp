@@ -24,12 +24,17 @@ class Selection {
     const K* data;  ///< in device memory
     std::uint64_t count;
   };
+  /// The key with a rank. Of `equal` keys like it, `before` have lower ranks.
+  struct Found {
+    K key;
+    std::uint64_t before, equal;
+  };
   /// A range of keys, and the wanted 0-based ranks among the keys of the range.
   struct Wanted {
     K first, last;
     std::vector<std::uint64_t> ranks = {};
-    std::vector<K> found = {};  ///< out: the key for each rank
-    std::uint64_t total = 0;    ///< out: the number of keys in the range
+    std::vector<Found> found = {};  ///< out: for each rank
+    std::uint64_t total = 0;        ///< out: the number of keys in the range
   };
 
   /// Bytes of device memory.
@@ -71,7 +76,7 @@ class Selection {
 
  private:
   struct Target {
-    K* found;
+    Found* found;
     std::uint64_t rank;
   };
   struct Node {
@@ -137,7 +142,7 @@ class Selection {
         while (target.rank - below >= bins[bin]) below += bins[bin++];
         const K first = node.first + (static_cast<K>(bin) << shift);
         if (shift == 0) {
-          *target.found = first;
+          *target.found = {first, target.rank - below, bins[bin]};
           continue;
         }
         const K more = std::min<K>(node.last - first, (K{1} << shift) - 1);
