@@ -83,14 +83,14 @@ constexpr Kernel<RampArgs> ramp_kernel{"ramp", make_ramp, nullptr};
 /// at the end. Returns whether they are right.
 template <pipeline::Mode mode>
 bool feeds(device::Device& device, test::Plan& plan) {
-  constexpr std::uint64_t count = slot * 14 + 100;
+  constexpr std::uint64_t count = slot * 6 + 100;
   constexpr std::uint64_t rounds = 2;
   const pipeline::Sizes sizes{
       .mode = mode,
       .of = {.stored = sizeof(std::int64_t), .element = sizeof(std::int64_t)},
       .slot = slot,
       .slots = 3,
-      .batch = 4 * slot,
+      .batch = 2 * slot,
       .batches = mode == pipeline::Mode::resident ? 4U : 2U,
       .readers = 2};
   const test::RampSource source(count);
@@ -123,7 +123,7 @@ bool feeds(device::Device& device, test::Plan& plan) {
 
 /// The same with a stage in between that adds to every element in place.
 bool arrives(device::Device& device, test::Plan& plan) {
-  constexpr std::uint64_t batches = 4, pieces_a_batch = 3, batch_elements = pieces_a_batch * slot;
+  constexpr std::uint64_t batches = 4, pieces_a_batch = 2, batch_elements = pieces_a_batch * slot;
   constexpr std::uint64_t rounds = 2;
   constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
   measure::Recorder recorder;

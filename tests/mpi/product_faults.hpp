@@ -37,21 +37,22 @@ using test::session;
 
 struct Sizes {
   std::uint64_t m, n, k;
+  bool has_lanes = false;  ///< in the precisions that have lanes
 };
 // Two rows and two columns of tiles and at least three blocks of K in one super-tile. The first
-// blocks are shallow, except with int8 and fp32x3. The last of three ranks has no rows of C, and
-// the last row of its part of B is padding.
-inline constexpr Sizes usual = {560, 552, 4224};
+// blocks are shallow, except with fp32x3. The last of three ranks has no rows of C, and the last
+// row of its part of B is padding.
+inline constexpr Sizes usual = {184, 176, 1344};
 // K has four segments, and C has two tiles.
-inline constexpr Sizes deep = {400, 70, 6500};
+inline constexpr Sizes deep = {184, 70, 1500};
 // The same with two columns of tiles, and with four tiles.
-inline constexpr Sizes deep_flat = {70, 400, 6500}, deep_square = {400, 400, 6500};
+inline constexpr Sizes deep_flat = {70, 184, 1500}, deep_square = {184, 184, 1500};
 // One tile, whose blocks of K have lanes.
-inline constexpr Sizes small_deep = {120, 70, 6500};
+inline constexpr Sizes small_deep = {90, 70, 1500, true};
 // Three rows of tiles; six tiles are computed.
-inline constexpr Sizes square = {640, 640, 150};
-// For products of residues, whose blocks are deep: two rows and two columns of tiles, three blocks.
-inline constexpr Sizes few_lines = {40, 30, 3 * gemm::max_residue_k};
+inline constexpr Sizes square = {210, 210, 150};
+// For products of residues: two rows and two columns of tiles, three blocks in two segments.
+inline constexpr Sizes few_lines = {40, 30, gemm::max_residue_k + 64};
 
 /// Each rank is a layer of its own.
 inline Box layers_alone() {
@@ -69,13 +70,16 @@ struct Download {
   std::uint64_t end() const { return start + rows * row_bytes; }
 };
 
-/// Tiles of up to 288 x 288, so that each product here has few of them; of up to 24 x 24 if
-/// residues are multiplied.
+/// Small tiles and shallow blocks, so that small products have several. Products of residues have
+/// smaller tiles. Their blocks are deeper, since K has a segment for each max_residue_k.
 inline gemm::Tile tile_of(const Sizes& sizes, gemm::Precision precision) {
   gemm::Tile tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, precision, Backend::host);
-  const std::uint64_t max_edge = gemm::multiplies_residues(precision) ? 24 : 288;
+  const bool has_residues = gemm::multiplies_residues(precision);
+  const std::uint64_t max_edge = has_residues ? 24 : 96, max_depth = has_residues ? 2752 : 448;
   tile.m = gemm::equal_edge(sizes.m, max_edge, 8, 2);
   tile.n = gemm::equal_edge(sizes.n, max_edge, 8, 2);
+  tile.k = std::min(tile.k, gemm::equal_edge(sizes.k, max_depth, 64, 1));
+  if (!sizes.has_lanes) tile.lanes = 1;
   return tile;
 }
 

@@ -161,11 +161,12 @@ struct Case {
   std::vector<std::string> words;
 };
 
-/// Two rows of tiles or more, and several blocks of K.
+/// Small, but with two rows of tiles or more, and several blocks of K, unless residues are
+/// multiplied.
 std::vector<Case> cases() {
-  const std::vector<std::string> sizes{"--gemm.m", "900", "--gemm.n", "800", "--gemm.k", "2560"};
-  const std::vector<std::string> samples{"--gram.rows", "2560", "--gram.columns", "900"};
-  const std::vector<std::string> turned{"--gram.rows", "900", "--gram.columns", "2560"};
+  const std::vector<std::string> sizes{"--gemm.m", "340", "--gemm.n", "330", "--gemm.k", "2560"};
+  const std::vector<std::string> samples{"--gram.rows", "2560", "--gram.columns", "340"};
+  const std::vector<std::string> turned{"--gram.rows", "340", "--gram.columns", "2560"};
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -201,7 +202,7 @@ std::vector<Case> cases() {
     all.push_back(
         {"grid", false, with(with(sizes, unstored), {"--product.decomposition", "grid"})});
     all.push_back({"split-k", false,
-                   with(unstored, {"--product.decomposition", "split-k", "--gemm.m", "800",
+                   with(unstored, {"--product.decomposition", "split-k", "--gemm.m", "400",
                                    "--gemm.n", "70", "--gemm.k", "6500"})});
     const std::vector<std::string> one{"--product.box",
                                        "1x1x1"};  // all ranks but the first are idle

@@ -11,6 +11,7 @@ class ResidueFaults : public ProductFaults {
   void SetUp() override {
     multiply(few_lines);
     ASSERT_EQ(plan_.shape.blocks, 3U);
+    ASSERT_EQ(plan_.shape.segments, 2U);
     ASSERT_EQ(plan_.shape.tile_rows, 2U);
     ASSERT_EQ(plan_.shape.tile_columns, 2U);
   }

@@ -37,11 +37,11 @@ std::vector<Problem> many_problems() {
     if (number % 4 == 1 && problem.precision == gemm::Precision::fp32) problem.tile.lanes = 4;
     for (const Problem& each : with_less_and_less_memory(problem)) all.push_back(each);
   };
-  const std::uint64_t edges[] = {1, 13, 263, 400};
+  const std::uint64_t edges[] = {1, 13, 135, 208};
   std::uint64_t number = 0;
   for (const std::uint64_t m : edges) {
     for (const std::uint64_t n : edges) {
-      for (const std::uint64_t k : {1, 13, 263, 3000}) {
+      for (const std::uint64_t k : {1, 13, 135, 1100}) {
         for (std::uint64_t ranks = 1 + number % 2; ranks <= 9; ranks += 2) {
           Problem problem = small_tiles(m, n, k, ranks);
           const Decomposition kinds[] = {Decomposition::rows, Decomposition::grid,
@@ -56,8 +56,8 @@ std::vector<Problem> many_problems() {
       }
     }
   }
-  for (const std::uint64_t m : {1, 13, 17, 33, 60, 263, 400}) {
-    for (const std::uint64_t k : {13, 300, 4000}) {
+  for (const std::uint64_t m : {1, 13, 17, 33, 60, 135, 208}) {
+    for (const std::uint64_t k : {13, 300, 2000}) {
       for (std::uint64_t ranks = 1; ranks <= 6; ++ranks) {
         Problem problem = small_tiles(m, m, k, ranks);
         problem.symmetric = true;
