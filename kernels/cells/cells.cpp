@@ -18,11 +18,7 @@ class Tile {
 
   Tile(const AccumulateArgs<T>& args, const Task& task, std::uint64_t first, std::uint64_t count)
       : args_(args), task_(task), item_(args.layout, task, first), count_(count) {
-    const Layout& layout = args.layout;
-    const std::uint64_t line =
-        (task.unit * layout.groups + item_.group) * layout.lanes + item_.lane;
-    number_ = args.writes_cells ? item_.group * args.cells.count + item_.cell - args.cells.first
-                                : line * args.unit_cells + item_.cell - task.first_cell;
+    number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
     if (args.is_whole) return;
     for (std::uint64_t i = 0; i < count_; ++i) {
       values_[i] = Accumulator<T, S>::load(args_.accumulators.words + number_ + i * pitch(),

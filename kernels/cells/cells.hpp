@@ -144,6 +144,23 @@ struct AccumulateArgs {
 };
 inline constexpr std::uint64_t max_joined_lanes = 32, max_joined_units = 8;
 
+/// A part of a cell that has an accumulator, or moments in its place.
+struct Part {
+  std::uint64_t unit;       ///< the number of the unit's accumulators
+  std::uint64_t unit_cell;  ///< the number of the unit's first cell
+  std::uint64_t group, lane, cell;
+};
+
+/// The number of the accumulator of a part.
+template <class T>
+constexpr std::uint64_t number_of(const AccumulateArgs<T>& args, const Part& part) {
+  if (args.writes_cells) return part.group * args.cells.count + part.cell - args.cells.first;
+  const std::uint64_t lanes = args.layout.lanes / args.joined_lanes;
+  const std::uint64_t line =
+      (part.unit * args.layout.groups + part.group) * lanes + part.lane / args.joined_lanes;
+  return line * args.unit_cells + part.cell - part.unit_cell;
+}
+
 /// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
 /// `extents` has the number of indices of each axis.
 constexpr std::uint64_t item_count(const Layout& layout, const std::uint64_t* extents) {

@@ -35,15 +35,6 @@ struct DensePlace {
   }
 };
 
-/// The number of the accumulator of a cell of a unit and a lane.
-template <class T>
-__device__ std::uint64_t accumulator_of(const AccumulateArgs<T>& args, const DenseTask& task,
-                                        std::uint64_t cell, unsigned lane) {
-  if (args.writes_cells) return cell - args.cells.first;
-  const std::uint64_t lanes = args.layout.lanes / args.joined_lanes;
-  return (task.unit * lanes + lane / args.joined_lanes) * args.unit_cells + cell - task.unit_cell;
-}
-
 /// Calls use(t) for each task of a block of threads, which has a part of each of joined_units
 /// neighbouring tasks.
 template <class T, class Use>
@@ -91,7 +82,8 @@ __global__ void __launch_bounds__(block_threads, 3)
     if (place.exists && place.item % args.joined_lanes == 0) {
       const DenseTask& task = args.dense[t];
       const std::uint64_t cell = task.cell + place.slice * task.cell_step;
-      m.store(args.accumulators.words + accumulator_of(args, task, cell, place.item),
+      m.store(args.accumulators.words +
+                  number_of(args, {task.unit, task.unit_cell, 0, place.item, cell}),
               args.accumulators.values);
     }
   });
@@ -261,7 +253,7 @@ __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_colum
       const unsigned slice = number / of_slice, item = number - slice * of_slice;
       const unsigned lane = item / of_lane;
       const std::uint64_t cell = task.cell + slice * task.cell_step + (item - lane * of_lane);
-      return accumulator_of(args, task, cell, lane);
+      return number_of(args, {task.unit, task.unit_cell, 0, lane, cell});
     });
   });
 }

@@ -24,13 +24,8 @@ class ThreadAccumulator {
                                bool counts = true)
       : args_(&args), marker_(static_cast<T>(args.choice.marker)) {
     if (!counts) return;
-    const Layout& layout = args.layout;
-    const std::uint64_t lanes = layout.lanes / args.joined_lanes;
-    const std::uint64_t line =
-        (task.unit * layout.groups + item.group) * lanes + item.lane / args.joined_lanes;
     first_ = args.accumulators.words +
-             (args.writes_cells ? item.group * args.cells.count + (item.cell - args.cells.first)
-                                : line * args.unit_cells + (item.cell - task.first_cell));
+             number_of(args, {task.unit, task.first_cell, item.group, item.lane, item.cell});
   }
   /// Reads the accumulator, unless units are whole.
   __device__ void load() {
