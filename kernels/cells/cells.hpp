@@ -78,21 +78,24 @@ constexpr std::uint64_t task_words(unsigned axes) {
 /// Neighbouring elements, at a multiple of this number in the batch, that threads read together.
 inline constexpr std::uint64_t vector_elements = 4;
 
-/// A task of one block that is `slices` matrices of the same shape, one after another. A row of a
-/// matrix has `columns` vectors, but the last one may have fewer. Column c of each matrix has the
-/// items of vector (first_column + c) mod columns: its lane if the innermost axis is reduced;
-/// otherwise vector_elements neighbouring items, in the order of lanes and then of cells.
+/// A task whose only block is one or several matrices of the same shape, one after another. A row
+/// of a matrix has `columns` vectors; the last row may have fewer. The accumulators of a matrix,
+/// its items, are numbered by lane and then by cell. If the innermost axis is reduced, a vector has
+/// one lane of a cell, and the item of column c is (first_column + c) mod columns. Otherwise a
+/// vector has neighbouring items, and those of column c are the vector_elements from
+/// ((first_column + c) mod columns) * vector_elements on.
 struct DenseTask {
-  std::uint64_t slices = 0;  ///< 0 for a task that is not dense
-  std::uint64_t slice_elements = 0;
+  std::uint64_t matrices = 0;  ///< 0 for a task that is not dense
+  std::uint64_t matrix_elements = 0;
   std::uint64_t rows = 0, columns = 0;  ///< rows: whole ones
   std::uint64_t last_columns = 0;       ///< of the row after them
   std::uint64_t first_column = 0;
-  std::uint64_t first_element = 0;        ///< its position in the batch
-  std::uint64_t unit = 0;                 ///< the number of the unit's accumulators
-  std::uint64_t unit_cell = 0;            ///< the number of the unit's first cell
-  std::uint64_t cell = 0, cell_step = 0;  ///< the first cell of the first slice, and of the next
-  std::uint64_t row_cells = 0;            ///< cells of each lane of a slice
+  std::uint64_t first_element = 0;  ///< its position in the batch
+  std::uint64_t unit = 0;           ///< the number of the unit's accumulators
+  std::uint64_t unit_cell = 0;      ///< the number of the unit's first cell
+  std::uint64_t cell = 0;           ///< the first one of the first matrix
+  std::uint64_t cell_step = 0;      ///< to that of the next matrix
+  std::uint64_t row_cells = 0;      ///< cells of each lane of a matrix
 };
 
 /// Numbers of cells.

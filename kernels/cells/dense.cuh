@@ -18,19 +18,19 @@ namespace shardstream::cells::cuda {
 /// The place of a thread in a dense task. Each of the task's vectors is for `parts` threads.
 struct DensePlace {
   bool exists;
-  unsigned slice, item, rows;  ///< item: the number of its part of a vector, within the slice
-  std::uint64_t element;       ///< the position of its part in the first row
+  unsigned matrix, item, rows;  ///< item: the number of its part of a vector, within the matrix
+  std::uint64_t element;        ///< the position of its part in the first row
 
   __device__ DensePlace(const DenseTask& task, std::uint64_t number, unsigned parts)
-      : exists(number < task.slices * task.columns * parts) {
+      : exists(number < task.matrices * task.columns * parts) {
     const unsigned columns = static_cast<unsigned>(task.columns) * parts;
     const unsigned thread = exists ? static_cast<unsigned>(number) : 0;
-    slice = thread / columns;
+    matrix = thread / columns;
     item = thread % columns;
     const unsigned first = static_cast<unsigned>(task.first_column) * parts;
     const unsigned column = item >= first ? item - first : item + columns - first;
     rows = static_cast<unsigned>(task.rows) + (column < task.last_columns * parts ? 1 : 0);
-    element = task.first_element + slice * task.slice_elements +
+    element = task.first_element + matrix * task.matrix_elements +
               std::uint64_t{column} * (vector_elements / parts);
   }
 };
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(block_threads, 3)
     join_threads(m, static_cast<unsigned>(args.joined_lanes));
     if (place.exists && place.item % args.joined_lanes == 0) {
       const DenseTask& task = args.dense[t];
-      const std::uint64_t cell = task.cell + place.slice * task.cell_step;
+      const std::uint64_t cell = task.cell + place.matrix * task.cell_step;
       m.store(args.accumulators.words +
                   number_of(args, {task.unit, task.unit_cell, 0, place.item, cell}),
               args.accumulators.values);
@@ -245,14 +245,14 @@ __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_colum
     shared.moments.join_units(own);
     const DenseTask& task = args.dense[t - own.unit];
     const std::uint64_t first = std::uint64_t{blockIdx.x} * own.width * columns;
-    const std::uint64_t count = task.slices * task.columns * vector_elements;
+    const std::uint64_t count = task.matrices * task.columns * vector_elements;
     shared.moments.copy(own, first < count ? count - first : 0, args.accumulators, [&](unsigned c) {
-      const auto of_slice = static_cast<unsigned>(task.columns * vector_elements);
+      const auto of_matrix = static_cast<unsigned>(task.columns * vector_elements);
       const auto of_lane = static_cast<unsigned>(task.row_cells);
       const auto number = static_cast<unsigned>(first) + c;
-      const unsigned slice = number / of_slice, item = number - slice * of_slice;
+      const unsigned matrix = number / of_matrix, item = number - matrix * of_matrix;
       const unsigned lane = item / of_lane;
-      const std::uint64_t cell = task.cell + slice * task.cell_step + (item - lane * of_lane);
+      const std::uint64_t cell = task.cell + matrix * task.cell_step + (item - lane * of_lane);
       return number_of(args, {task.unit, task.unit_cell, 0, lane, cell});
     });
   });

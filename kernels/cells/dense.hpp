@@ -28,11 +28,11 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std
     return {};
   }
   DenseTask dense;
-  dense.slices = reduced > 0 ? extent.count(0) : 1;
-  dense.slice_elements = count * width;
-  dense.rows = dense.slice_elements / row;
+  dense.matrices = reduced > 0 ? extent.count(0) : 1;
+  dense.matrix_elements = count * width;
+  dense.rows = dense.matrix_elements / row;
   dense.columns = row / vector_elements;
-  dense.last_columns = dense.slice_elements % row / vector_elements;
+  dense.last_columns = dense.matrix_elements % row / vector_elements;
   dense.first_column = before * width / vector_elements;
   dense.first_element = block[0];
   dense.unit = task.unit;

@@ -64,10 +64,10 @@ Place expected(const Box& box, const Layout& layout, std::uint64_t i) {
 
 /// The same, as DenseTask says it.
 Place found(const DenseTask& task, bool has_rows, std::uint64_t i) {
-  const std::uint64_t slice = i / task.slice_elements, at = i % task.slice_elements;
+  const std::uint64_t matrix = i / task.matrix_elements, at = i % task.matrix_elements;
   const std::uint64_t column = at / vector_elements % task.columns;
   const std::uint64_t vector = (task.first_column + column) % task.columns;
-  const std::uint64_t cell = task.cell + slice * task.cell_step;
+  const std::uint64_t cell = task.cell + matrix * task.cell_step;
   if (has_rows) return {cell, vector};
   const std::uint64_t item = vector * vector_elements + at % vector_elements;
   return {cell + item % task.row_cells, item / task.row_cells};
@@ -77,9 +77,9 @@ void expect_dense(const Box& box) {
   const Layout layout = layout_of(box);
   const DenseTask task = dense_of(box, layout);
   const std::uint64_t elements = saturating_product(box.counts);
-  ASSERT_GT(task.slices, 0U);
-  EXPECT_EQ(task.slices * task.slice_elements, elements);
-  EXPECT_EQ((task.rows * task.columns + task.last_columns) * vector_elements, task.slice_elements);
+  ASSERT_GT(task.matrices, 0U);
+  EXPECT_EQ(task.matrices * task.matrix_elements, elements);
+  EXPECT_EQ((task.rows * task.columns + task.last_columns) * vector_elements, task.matrix_elements);
   EXPECT_EQ(task.first_element, box.position);
   EXPECT_EQ(task.unit, 3U);
   EXPECT_EQ(task.unit_cell, 1U);
@@ -105,14 +105,14 @@ TEST(DenseTask, HasTheLanesAndCellsOfColumns) {
 
 TEST(DenseTask, OthersAreNotDense) {
   const auto expect_other = [](const Box& box) {
-    EXPECT_EQ(dense_of(box, layout_of(box)).slices, 0U) << box.axes;
+    EXPECT_EQ(dense_of(box, layout_of(box)).matrices, 0U) << box.axes;
   };
   expect_other({"rk", {50, 11}, {7, 0}, {20, 11}});                   // rows without alignment
   expect_other({"rk", {50, 12}, {7, 0}, {20, 12}, 1, false, 2});      // nor the first element
   expect_other({"kr", {9, 99}, {0, 0}, {5, 99}, 8, true});            // nor rows
   expect_other({"kr", {9, 96}, {0, 2}, {1, 92}, 8, true});            // a part of a run
   expect_other({"kr", {9, 12}, {0, 0}, {9, 12}});                     // short rows
-  expect_other({"kkr", {4, 9, 96}, {0, 0, 0}, {4, 5, 96}, 8, true});  // gaps between slices
+  expect_other({"kkr", {4, 9, 96}, {0, 0, 0}, {4, 5, 96}, 8, true});  // gaps between matrices
   expect_other({"rkk", {9, 4, 8}, {0, 0, 0}, {9, 2, 8}});
   expect_other({"rkr", {9, 4, 96}, {0, 0, 0}, {9, 4, 96}, 8, true});
 }
@@ -122,7 +122,7 @@ TEST(DenseTask, GroupsAreNotDense) {
   Layout layout = layout_of(box);
   layout.group_axis = 0;
   layout.groups = 2;
-  EXPECT_EQ(dense_of(box, layout).slices, 0U);
+  EXPECT_EQ(dense_of(box, layout).matrices, 0U);
 }
 
 }  // namespace

@@ -363,7 +363,7 @@ void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t f
   tasks.dense.push_back(cells::dense_task(
       layout_, task, tasks.blocks.data() + first_block * cells::block_words(axes)));
   span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
-  span.is_dense = span.is_dense && tasks.dense.back().slices > 0;
+  span.is_dense = span.is_dense && tasks.dense.back().matrices > 0;
   span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
 }
 
