@@ -66,17 +66,16 @@ class DeviceTasks {
   device::Buffer<cells::DenseTask> dense_;
 };
 
-/// The neighbouring lanes that a kernel joins if its tasks are whole and have one block.
-inline std::uint64_t joined_lanes(const device::Device& device, const cells::Layout& layout) {
-  const bool joins = device.info().backend == "cuda" && layout.has_one_column() && layout.run() > 1;
-  return joins ? std::min(layout.lanes, cells::max_joined_lanes) : 1;
-}
+/// The neighbouring lanes or units that a kernel joins.
+struct Joins {
+  std::uint64_t lanes = 1, units = 1;
+};
 
-/// Likewise, the maximum number of units.
-inline std::uint64_t joined_units(const device::Device& device, const cells::Layout& layout) {
-  const bool joins = device.info().backend == "cuda" && layout.has_one_column() &&
-                     layout.lanes == 1 && !layout.by_rows;
-  return joins ? cells::max_joined_units : 1;
+/// The most of them, if tasks are whole and have one block.
+inline Joins joins_of(const device::Device& device, const cells::Layout& layout) {
+  if (device.info().backend != "cuda" || !layout.has_one_column()) return {};
+  if (layout.run() > 1) return {.lanes = std::min(layout.lanes, cells::max_joined_lanes)};
+  return {.units = layout.lanes == 1 && !layout.by_rows ? cells::max_joined_units : 1};
 }
 
 /// Adds the batches of a schedule to accumulators, and folds ended units into nodes.
@@ -90,8 +89,7 @@ class CellLaunches {
                std::uint64_t depth)
       : schedule_(schedule), layout_(layout), choice_(choice), slots_(slots) {
     if (schedule.is_whole() && schedule.has_one_block()) {
-      joined_lanes_ = joined_lanes(device, layout);
-      max_joined_units_ = joined_units(device, layout);
+      joins_ = joins_of(device, layout);
     }
     writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
     tasks_ = {device, stream, schedule.tasks()};
@@ -125,10 +123,10 @@ class CellLaunches {
 
  private:
   /// Accumulators of a cell of a unit and a group in memory.
-  std::uint64_t unit_parts() const { return layout_.lanes / joined_lanes_; }
+  std::uint64_t unit_parts() const { return layout_.lanes / joins_.lanes; }
   std::uint64_t joined_units_of(const CellSchedule::Round& round) const {
     if (!round.has_one_task_each) return 1;
-    return std::min(max_joined_units_, std::uint64_t{1} << round.level);
+    return std::min(joins_.units, std::uint64_t{1} << round.level);
   }
 
   /// Whether all units form one node, and each of its cells is in one unit, or in units that a
@@ -156,7 +154,7 @@ class CellLaunches {
     args.cells = schedule_.cells();
     args.choice = choice_;
     args.is_whole = schedule_.is_whole();
-    args.joined_lanes = joined_lanes_;
+    args.joined_lanes = joins_.lanes;
     args.joined_units = joined_units_of(round);
     args.writes_cells = writes_cells_;
     stream.launch(cells::Kernels<T>::accumulate(), args);
@@ -218,7 +216,7 @@ class CellLaunches {
   const cells::Layout& layout_;
   const cells::Choice choice_;
   const std::uint64_t slots_;
-  std::uint64_t joined_lanes_ = 1, max_joined_units_ = 1;
+  Joins joins_;
   bool writes_cells_ = false;
   DeviceTasks tasks_;
   device::Buffer<std::uint64_t> unit_slots_;

@@ -45,7 +45,7 @@ class ShardCells {
         samples_(samples) {
     append_batches(plan);
     device::Device& device = *context.runtime.device;
-    if (are_whole_) joined_lanes_ = joined_lanes(device, layout);
+    if (are_whole_) joined_lanes_ = joins_of(device, layout).lanes;
     device::Stream& stream = context.feed.compute();
     launches_.emplace(device, stream, schedule_, layout_, choice_, slots,
                       max_depth(plan, context.shard));
