@@ -3,7 +3,7 @@
 // stream that should have been waited for is slowed down.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -21,44 +21,42 @@ namespace shardstream::test {
 enum class Waiter { stream0, stream1, stream2, thread };
 inline constexpr int no_stream = -1;
 
-/// Leaves out wait number `number` of `waiter`, and delays stream `slow` before each piece of its
-/// work. Waits for events that were never recorded do not count.
-struct Fault {
+/// One wait of a run: wait number `number` of `waiter` for stream `signaller`. Waits for events
+/// that were never recorded do not count.
+struct Wait {
   Waiter waiter = Waiter::thread;
+  int signaller = no_stream;
   int number = -1;
-  int slow = no_stream;
+
+  bool operator==(const Wait&) const = default;
 };
 
-/// One wait of a run: the waiting stream, and the stream that it waits for.
-struct Met {
-  Waiter waiter;
-  int number;
-  int signaller;
-};
-
-/// Counts the waits and knows the fault. All streams and events of a device share it.
+/// Counts the waits and knows the one to leave out, whose signaller is delayed before each piece of
+/// its work. All streams and events of a device share it.
 class Plan {
  public:
-  explicit Plan(Fault fault) : fault_(fault) {}
+  explicit Plan(Wait fault) : fault_(fault) {}
 
   /// Whether this wait is the one to leave out.
   bool leaves_out(Waiter waiter, int signaller) {
     if (!armed_ || signaller == no_stream) return false;
     std::lock_guard lock(mutex_);
-    const int number = count_[static_cast<std::size_t>(waiter)]++;
-    met_.push_back({waiter, number, signaller});
-    return waiter == fault_.waiter && number == fault_.number;
+    const auto number = std::ranges::count_if(met_, [&](const Wait& wait) {
+      return wait.waiter == waiter && wait.signaller == signaller;
+    });
+    met_.push_back({waiter, signaller, static_cast<int>(number)});
+    return met_.back() == fault_;
   }
-  bool slow(int stream) const { return armed_ && stream == fault_.slow; }
+  bool slow(int stream) const { return armed_ && stream == fault_.signaller; }
   void arm(bool armed) { armed_ = armed; }
-  const std::vector<Met>& met() const { return met_; }
+  const std::vector<Wait>& met() const { return met_; }
+  bool met_fault() const { return std::ranges::find(met_, fault_) != met_.end(); }
 
  private:
-  Fault fault_;
+  Wait fault_;
   std::atomic<bool> armed_{false};
   std::mutex mutex_;
-  std::array<int, 4> count_{};
-  std::vector<Met> met_;
+  std::vector<Wait> met_;
 };
 
 class FaultyEvent final : public device::Event {
@@ -138,7 +136,7 @@ class FaultyStream final : public ForwardingStream {
 
 class FaultyDevice final : public ForwardingDevice {
  public:
-  explicit FaultyDevice(Fault fault)
+  explicit FaultyDevice(Wait fault)
       : ForwardingDevice(device::host::make_device(2)), plan_(fault) {}
 
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
