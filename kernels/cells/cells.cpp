@@ -2,36 +2,118 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <type_traits>
 
 #include "kernels/cells/dispatch.hpp"
 #include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
+#include "kernels/vector_clones.hpp"
 
 namespace shardstream::cells {
 namespace {
 
-/// Items that are neighbours along the innermost axis, which is kept; or one item.
+/// Accumulators of neighbouring items, with an array for each number, so that the compiler turns a
+/// loop over items into vector instructions.
+template <class T, Set S>
+class ItemAccumulators {
+ public:
+  static constexpr std::size_t max = 128;
+  using Item = Accumulator<T, S>;
+
+  [[gnu::always_inline]] Item get(std::size_t i) const {
+    Item item;
+    const std::byte* array = arrays_;
+    Item::visit(item, [&](auto& number) {
+      using Number = std::remove_reference_t<decltype(number)>;
+      number = reinterpret_cast<const Number*>(array)[i];
+      array += max * sizeof(Number);
+    });
+    return item;
+  }
+  [[gnu::always_inline]] void set(std::size_t i, const Item& item) {
+    std::byte* array = arrays_;
+    Item::visit(item, [&](const auto& number) {
+      using Number = std::remove_cvref_t<decltype(number)>;
+      reinterpret_cast<Number*>(array)[i] = number;
+      array += max * sizeof(Number);
+    });
+  }
+
+ private:
+  alignas(64) std::byte arrays_[max * sizeof(Item)];
+};
+
+/// Neighbouring elements of a row. Element j is value number `number` + j * `number_step` of its
+/// cell, and has weight `weights`[j * `weight_step`].
+template <class T>
+struct Neighbours {
+  const T* elements;
+  std::int64_t number;
+  const double* weights;
+  std::int64_t number_step, weight_step;
+
+  std::int64_t number_of(std::size_t j) const {
+    return number + static_cast<std::int64_t>(j) * number_step;
+  }
+  double weight_of(std::size_t j) const {
+    return weights[static_cast<std::int64_t>(j) * weight_step];
+  }
+};
+
+/// The values that do not count.
+template <class T, bool Skips>
+struct Skipped {
+  Skip skip;
+  T marker;
+  bool has(T x) const { return Skips && is_skipped(x, skip, marker); }
+};
+
+/// Adds `Run` neighbouring elements to each of items [begin, end).
+template <class T, Set S, bool Skips, unsigned Run>
+[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_row(ItemAccumulators<T, S>& items,
+                                                        std::size_t begin, std::size_t end,
+                                                        const Neighbours<T>& row,
+                                                        Skipped<T, Skips> skipped) {
+  const T* const __restrict x = row.elements;
+  std::array<double, is_weighted(S) ? ItemAccumulators<T, S>::max * Run : 1> weights;
+  if constexpr (is_weighted(S)) {
+    for (std::size_t j = 0; j < (end - begin) * Run; ++j) weights[j] = row.weight_of(j);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    Accumulator<T, S> item = items.get(i);
+    for (unsigned r = 0; r < Run; ++r) {
+      const std::size_t j = (i - begin) * Run + r;
+      Accumulator<T, S> next = item;
+      next.add(x[j], row.number_of(j), is_weighted(S) ? weights[j] : 0);
+      if (!skipped.has(x[j])) item = next;
+    }
+    items.set(i, item);
+  }
+}
+
+/// Items that are neighbours along the innermost axis: cells, if it is kept, or lanes with runs.
+/// Otherwise a single item.
 template <class T, Set S, bool Skips>
 class Tile {
  public:
-  static constexpr std::uint64_t max = 64;
+  static constexpr std::uint64_t max = ItemAccumulators<T, S>::max;
 
   Tile(const AccumulateArgs<T>& args, const Task& task, std::uint64_t first, std::uint64_t count)
-      : args_(args), task_(task), item_(args.layout, task, first), count_(count) {
+      : args_(args), item_(args.layout, task, first), count_(count) {
     number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
-    if (args.is_whole) return;
     for (std::uint64_t i = 0; i < count_; ++i) {
-      values_[i] = Accumulator<T, S>::load(args_.accumulators.words + number_ + i * pitch(),
-                                           args_.accumulators.values);
+      items_.set(i, args.is_whole ? Accumulator<T, S>{}
+                                  : Accumulator<T, S>::load(words(i), args.accumulators.values));
     }
   }
   void store() {
     for (std::uint64_t i = 0; i < count_; ++i) {
-      std::uint64_t* const to = args_.accumulators.words + number_ + i * pitch();
+      const Accumulator<T, S> item = items_.get(i);
       if (args_.is_whole) {
-        values_[i].moments().store(to, args_.accumulators.values);
+        item.moments().store(words(i), args_.accumulators.values);
       } else {
-        values_[i].store(to, args_.accumulators.values);
+        item.store(words(i), args_.accumulators.values);
       }
     }
   }
@@ -54,58 +136,84 @@ class Tile {
     Walk walk;
     if (!walk.begin(layout, block, item)) return;
     do {
-      add_inner(walk, item, begin, end);
+      if (layout.run() > 1) {
+        add_runs(walk);
+      } else {
+        add_steps(walk, begin, end);
+      }
     } while (walk.next());
   }
 
  private:
-  /// The step from one item of the tile to the next one in the number of the cell.
-  std::uint64_t pitch() const { return args_.layout.axis[args_.layout.axes - 1].cell_step; }
+  /// The words of the accumulator of item i, or of its moments.
+  std::uint64_t* words(std::uint64_t i) const {
+    const Axis& last = args_.layout.axis[args_.layout.axes - 1];
+    return args_.accumulators.words + number_ +
+           i * (last.is_kept ? last.cell_step : args_.unit_cells);
+  }
+  Neighbours<T> at(const Place& place) const {
+    const Axis& last = args_.layout.axis[args_.layout.axes - 1];
+    return {args_.elements + place.element, static_cast<std::int64_t>(place.value),
+            args_.layout.weights + place.weight, static_cast<std::int64_t>(last.value_step),
+            static_cast<std::int64_t>(last.weight_step)};
+  }
+  Skipped<T, Skips> skipped() const {
+    return {args_.choice.skip, static_cast<T>(args_.choice.marker)};
+  }
 
-  void add_inner(const Walk& walk, const Item& item, std::uint64_t begin, std::uint64_t end) {
-    const Layout& layout = args_.layout;
-    if (layout.run() == 1) {
-      return add_steps(walk,
-                       steps_of(layout, walk.innermost, item, walk.inner_first, walk.inner_count),
-                       begin, end);
+  /// Adds the elements of items [begin, end), which are neighbours, for each of their steps.
+  void add_steps(const Walk& walk, std::uint64_t begin, std::uint64_t end) {
+    const Steps steps =
+        steps_of(args_.layout, walk.innermost, item_, walk.inner_first, walk.inner_count);
+    constexpr std::uint64_t few = 4;
+    if (end - begin >= few) {
+      for (std::uint64_t s = 0; s < steps.count; ++s) {
+        add_row<T, S, Skips, 1>(items_, begin, end, at(walk.at(steps[s])), skipped());
+      }
+      return;
     }
-    const std::uint64_t last = walk.inner_first + walk.inner_count, run = layout.run();
-    const Steps runs =
-        every(walk.inner_first / run, (last + run - 1) / run, layout.lanes, item.lane);
-    for (std::uint64_t r = 0; r < runs.count; ++r) {
-      const std::uint64_t from = std::max(runs[r] * run, walk.inner_first);
-      add_steps(walk, {from, 1, std::min((runs[r] + 1) * run, last) - from, nullptr}, begin, end);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      Accumulator<T, S> item = items_.get(i);
+      for (std::uint64_t s = 0; s < steps.count; ++s) {
+        add_element(item, at(walk.at(steps[s])), i - begin);
+      }
+      items_.set(i, item);
     }
   }
-  void add_steps(const Walk& walk, const Steps& steps, std::uint64_t begin, std::uint64_t end) {
-    const Layout& layout = args_.layout;
-    const std::uint64_t weight_pitch = layout.axis[layout.axes - 1].weight_step;
-    const auto marker = static_cast<T>(args_.choice.marker);
-    for (std::uint64_t s = 0; s < steps.count; ++s) {
-      const Place place = walk.at(steps[s]);
-      const T* const x = args_.elements + place.element;
-      for (std::uint64_t i = begin; i < end; ++i) {
-        const T value = x[i - begin];
-        if (Skips && is_skipped(value, args_.choice.skip, marker)) continue;
-        const double weight =
-            is_weighted(S) ? layout.weights[place.weight + (i - begin) * weight_pitch] : 0;
-        values_[i].add(value, static_cast<std::int64_t>(place.value), weight);
+  /// Adds rows of runs, of which each item has one.
+  void add_runs(const Walk& walk) {
+    const std::uint64_t end = walk.inner_first + walk.inner_count,
+                        row = args_.layout.lanes * row_run;
+    for (std::uint64_t r = walk.inner_first / row * row; r < end; r += row) {
+      const std::uint64_t first = r + item_.lane * row_run, last = first + count_ * row_run;
+      if (walk.inner_first <= first && last <= end) {
+        add_row<T, S, Skips, row_run>(items_, 0, count_, at(walk.at(first)), skipped());
+        continue;
+      }
+      for (std::uint64_t j = std::max(first, walk.inner_first); j < std::min(last, end); ++j) {
+        const std::uint64_t i = (j - first) / row_run;
+        Accumulator<T, S> item = items_.get(i);
+        add_element(item, at(walk.at(j)), 0);
+        items_.set(i, item);
       }
     }
   }
+  void add_element(Accumulator<T, S>& item, const Neighbours<T>& row, std::uint64_t j) const {
+    if (skipped().has(row.elements[j])) return;
+    item.add(row.elements[j], row.number_of(j), is_weighted(S) ? row.weight_of(j) : 0);
+  }
 
   const AccumulateArgs<T>& args_;
-  const Task& task_;
-  Item item_;
+  const Item item_;  // the first one
   std::uint64_t count_, number_;
-  std::array<Accumulator<T, S>, max> values_;
+  ItemAccumulators<T, S> items_;
 };
 
 /// The items of a row of cells that a pass computes: `first` and those after it, up to `count`.
 struct Run {
   std::uint64_t first, count;
 };
-/// `cell` is the cell of item `first`; with `along` > 1, the following items have the next cells.
+/// `cell` is the cell of item `first`. The following items have the next cells.
 constexpr Run in_pass(std::uint64_t first, std::uint64_t count, std::uint64_t cell,
                       const CellRange& pass) {
   const std::uint64_t before = cell < pass.first ? std::min(pass.first - cell, count) : 0;
@@ -119,10 +227,19 @@ template <class T, Set S, bool Skips>
 void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items) {
   const Layout& layout = args.layout;
   const unsigned last = layout.axes - 1;
-  const std::uint64_t along = layout.axis[last].is_kept ? task.extent.count(last) : 1;
+  const bool is_kept = layout.axis[last].is_kept;
+  const std::uint64_t along = is_kept            ? task.extent.count(last)
+                              : layout.run() > 1 ? layout.lanes
+                                                 : 1;
   for (std::uint64_t first = items.begin, next; first < items.end; first = next) {
     next = std::min({(first / along + 1) * along, items.end, first + Tile<T, S, Skips>::max});
-    const Run run = in_pass(first, next - first, Item(layout, task, first).cell, args.cells);
+    const std::uint64_t cell = Item(layout, task, first).cell;
+    Run run{first, next - first};
+    if (is_kept) {
+      run = in_pass(first, next - first, cell, args.cells);
+    } else if (!is_in(args.cells, cell)) {
+      continue;
+    }
     if (run.count == 0) continue;
     Tile<T, S, Skips> tile(args, task, run.first, run.count);
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {

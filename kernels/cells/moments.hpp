@@ -331,7 +331,7 @@ struct Accumulator {
     return m;
   }
 
- private:
+  /// Calls use(number) for each number of the set, in the order of memory.
   template <class Self, class Use>
   static constexpr void visit(Self& self, Use use) {
     use(self.count);

@@ -23,8 +23,9 @@ constexpr std::uint64_t values_of_lane = 32, min_row_lanes = 8;
 /// there are many of them, but not so many that their accumulators take much memory.
 constexpr std::uint64_t max_units = 64, min_units = 8;
 constexpr std::uint64_t max_cells_of_units = std::uint64_t{1} << 23;
-/// Joining the units of a cell takes little time beside adding this number of values to each.
-constexpr std::uint64_t values_of_unit = 256;
+/// Joining the units of a cell takes little time beside adding this number of values to each, and
+/// as long as adding some more than `few_values`.
+constexpr std::uint64_t values_of_unit = 256, few_values = 32;
 /// Larger data have more units, for more ranks.
 constexpr std::uint64_t max_unit_elements = std::uint64_t{1} << 30;
 constexpr std::uint64_t min_unit_elements = std::uint64_t{1} << 16;
@@ -197,11 +198,13 @@ void CellPlan::choose_lanes() {
 }
 
 void CellPlan::choose_units(std::uint64_t unit) {
-  const std::uint64_t few = std::bit_floor(
-      std::clamp<std::uint64_t>(max_cells_of_units / outputs(), min_units, max_units));
+  const std::uint64_t values_of_output = values() / layout_.groups;
+  std::uint64_t most = max_cells_of_units / outputs();
+  if (!layout_.axis[0].is_kept) most = std::min(most, values_of_output / few_values);
+  const std::uint64_t few = std::bit_floor(std::clamp(most, min_units, max_units));
   // More units, if the cells are few beside the elements.
-  const std::uint64_t many =
-      std::min(max_units, std::bit_floor(std::max<std::uint64_t>(values() / values_of_unit, 1)));
+  const std::uint64_t many = std::min(
+      max_units, std::bit_floor(std::max<std::uint64_t>(values_of_output / values_of_unit, 1)));
   const std::uint64_t units = std::max({few, many, ceil_div(elements_, max_unit_elements)});
   unit_ = std::max(ceil_div(elements_, units), min_unit_elements);
   // Whole rows if they are short, so that fewer blocks are parts of rows.
