@@ -139,6 +139,26 @@ def test_a_group_without_values_is_empty():
     Expected(values, (0,), labels=np.array([0, 0, 1, 1, 1, 2]), group_axis=0, groups=4).check(
         stored(out), told=str(finished))
     assert (stored(out)["count"][3] == 0).all(), finished
+    assert finished.values["groups"] == "4", finished
+
+
+def test_missing_is_an_error():
+    """The error has the number of values that are missing or NaN, and names the first one. Values
+    without a group do not count."""
+    values = np.arange(288, dtype="f4").reshape(SHAPE)
+    values[2, 1, 3] = values[9, 0, 5] = np.nan
+    values[9, 2, 2] = -1
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = values
+        file["x"].attrs["_FillValue"] = np.float32(-1)
+        file["late"] = np.array([""] * 5 + ["late"] * 7, h5py.string_dtype())
+    words = ["run", "reduce", "--input.data", f"{path}:/x", "--reduce.missing", "error",
+             "--reduce.over", "0"]
+    check_complaints([
+        (words, 1, ["3 of 288", "(2,1,3)"]),
+        ([*words, "--reduce.by", f"{path}:/late"], 1, ["2 of 288", "(9,0,5)"]),
+    ], ranks=(1, 2))
 
 
 def test_more_cells_than_memory():

@@ -81,6 +81,7 @@ def test_weights():
                           "--reduce.ops", ops, "--reduce.weights", f"{folder / 'in.h5'}:/{name}",
                           ranks=ranks)
         found = stored(out)
+        assert finished.values["weights"] == f"{folder / 'in.h5'}:/{name}", finished
         is_kept = all(full[name].shape[axis] == 1 for axis in axes)
         assert ("warning: reduce.weights" in finished.err) == is_kept, finished
         assert np.array_equal(found["count"], (~missing).sum(axis=axes)), finished

@@ -18,6 +18,7 @@
 #include "workloads/reduce/cells/report.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
 #include "workloads/reduce/cells/weights.hpp"
+#include "workloads/reduce/missing.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -214,16 +215,13 @@ class CellReduction final : public stream::Computation {
   void conclude(const stream::ExtraPass&) override {
     context_->runtime.session.collectively([&] { download(); });
     if (missing_ != "error") return;
+    std::uint64_t missing = 0;
     cells::with_set(choice_.set, [&](auto set) {
-      const std::uint64_t missing =
-          context_->runtime.session.sum(CellReport<T, set()>(inputs()).missing());
-      context_->runtime.session.collectively([&] {
-        if (missing == 0) return;
-        throw Error(
-            fmt::format("{} of {} values of {} are missing or NaN: pass --reduce.missing "
-                        "ignore or propagate",
-                        missing, source_.count(), source_.name()));
-      });
+      missing = context_->runtime.session.sum(CellReport<T, set()>(inputs()).missing());
+    });
+    reject_missing<T>(*context_, source_, missing, [&](std::uint64_t element, T value) {
+      return cells::is_skipped(value, choice_.skip, static_cast<T>(choice_.marker)) &&
+             has_group(element);
     });
   }
 
@@ -240,6 +238,15 @@ class CellReduction final : public stream::Computation {
   /// Accumulators of several units keep a GPU at work if a batch has several. They have this
   /// memory, or an eighth of all if that is more.
   static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
+
+  /// Whether an element belongs to a group, or there are no groups.
+  bool has_group(std::uint64_t element) const {
+    if (!groups_) return true;
+    std::int32_t group = -1;
+    plan_.visit({element, 1},
+                [&](const CellPlan::Element& at) { group = groups_->group_of[at.grouped]; });
+    return group >= 0;
+  }
 
   /// The cells of a sampled box. Accumulators of boxes take an eighth of the memory at most.
   std::uint64_t box_cells(std::uint64_t device_memory) const {

@@ -117,6 +117,10 @@ class CellReport {
     const std::vector<CellSummary> summaries = summarize();
     const bool is_whole = checks.repeatable && fault.empty();
     add_attributes(outcome);
+    if (in_.weights) outcome.metrics.push_back({"weights", in_.weights->name});
+    if (in_.groups) {
+      outcome.metrics.push_back({"groups", static_cast<std::int64_t>(in_.groups->count())});
+    }
     // Other policies let NaNs count, and elements without a group may be missing, too.
     if (in_.choice.skip == cells::Skip::nans && all_have_groups() && missing > checks.missing) {
       outcome.metrics.push_back({"nans", static_cast<std::int64_t>(missing - checks.missing)});

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
+#include "workloads/reduce/missing.hpp"
 #include "workloads/reduce/order/method.hpp"
 #include "workloads/reduce/order/request.hpp"
 #include "workloads/reduce/order/samples_check.hpp"
@@ -99,7 +99,10 @@ class OrderStatistics : public stream::Computation {
   }
 
   void conclude(const stream::ExtraPass& extra_pass) override {
-    reject_missing();
+    if (policy_ == "error") {
+      reject_missing<T>(*context_, source_, counts_.invalid,
+                        [&](std::uint64_t, T value) { return missing_(value); });
+    }
     verifies_ = true;
     extra_pass("verify-order");
   }
@@ -169,31 +172,6 @@ class OrderStatistics : public stream::Computation {
     if (lower == upper) return {static_cast<double>(lower), fmt::format("{}", lower)};
     const double real = interpolate(lower, upper, place.weight);
     return {real, fmt::format("{}", real)};
-  }
-
-  /// Throws AgreedError if values are missing or NaN, and reduce.missing is error.
-  void reject_missing() const {
-    if (policy_ != "error" || counts_.invalid == 0) return;
-    const ranks::Session& session = context_->runtime.session;
-    std::uint64_t mine = counts_.elements;
-    session.collectively([&] { mine = first_missing(); });
-    const auto firsts = session.gather(std::vector{mine});
-    const auto first = static_cast<std::int64_t>(*std::ranges::min_element(firsts));
-    session.collectively([&] { reject(source_, counts_.invalid, first); });
-  }
-  /// The first element of this shard that is not valid, or the number of elements.
-  std::uint64_t first_missing() const {
-    constexpr std::uint64_t most = 1 << 16;
-    std::vector<T> elements(most);
-    const Range shard = context_->shard;
-    for (std::uint64_t i = shard.first; i < shard.end(); i += most) {
-      const std::uint64_t count = std::min(most, shard.end() - i);
-      source_.read(i, count, reinterpret_cast<std::byte*>(elements.data()));
-      const auto end = elements.begin() + static_cast<std::ptrdiff_t>(count);
-      const auto found = std::find_if(elements.begin(), end, missing_);
-      if (found != end) return i + static_cast<std::uint64_t>(found - elements.begin());
-    }
-    return counts_.elements;
   }
 
   /// The fault that the last pass, which counts the elements below and equal to each order
