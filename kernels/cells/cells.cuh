@@ -197,15 +197,19 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
                                   ? column_threads * thread_columns<T> / args.joined_units
                               : is_dense || by_column ? block_threads / args.joined_units
                                                       : threads;
-  const std::uint64_t tasks = args.task_count / args.joined_units;
-  const dim3 grid(static_cast<unsigned>((args.max_items + width - 1) / width),
+  // Dense tasks have blocks of threads for each group.
+  const std::uint64_t groups = is_dense ? args.layout.groups : 1;
+  const std::uint64_t tasks = args.task_count / args.joined_units * groups;
+  const dim3 grid(static_cast<unsigned>((args.max_items / groups + width - 1) / width),
                   static_cast<unsigned>(tasks < max_y ? tasks : max_y));
   const auto launch = [&](auto set, auto skips) {
     if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
       if (is_dense && has_runs) {
         return accumulate_dense_rows<T, set()><<<grid, block_threads, 0, stream>>>(args);
       }
-      if (is_dense) return launch_dense_columns<T, set()>(args, grid, stream);
+      const bool has_groups = args.layout.group_axis != no_axis;
+      if (is_dense && has_groups) return launch_dense_columns<T, set(), true>(args, grid, stream);
+      if (is_dense) return launch_dense_columns<T, set(), false>(args, grid, stream);
     }
     if (by_rows && one_column) {
       accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);

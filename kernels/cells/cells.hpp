@@ -83,13 +83,15 @@ inline constexpr std::uint64_t vector_elements = 4;
 /// its items, are numbered by lane and then by cell. If the innermost axis is reduced, a vector has
 /// one lane of a cell, and the item of column c is (first_column + c) mod columns. Otherwise a
 /// vector has neighbouring items, and those of column c are the vector_elements from
-/// ((first_column + c) mod columns) * vector_elements on.
+/// ((first_column + c) mod columns) * vector_elements on. With groups, each row is one index of the
+/// group axis, and belongs to one of them.
 struct DenseTask {
   std::uint64_t matrices = 0;  ///< 0 for a task that is not dense
   std::uint64_t matrix_elements = 0;
   std::uint64_t rows = 0, columns = 0;  ///< rows: whole ones
   std::uint64_t last_columns = 0;       ///< of the row after them
   std::uint64_t first_column = 0;
+  std::uint64_t first_index = 0;    ///< along the reduced axis
   std::uint64_t first_element = 0;  ///< its position in the batch
   std::uint64_t unit = 0;           ///< the number of the unit's accumulators
   std::uint64_t unit_cell = 0;      ///< the number of the unit's first cell

@@ -35,14 +35,15 @@ struct DensePlace {
   }
 };
 
-/// Calls use(t) for each task of a block of threads, which has a part of each of joined_units
-/// neighbouring tasks.
-template <class T, class Use>
+/// Calls use(t, group) for each task and group of a block of threads, which has a part of each of
+/// joined_units neighbouring tasks.
+template <bool Grouped, class T, class Use>
 __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads& own,
                                const Use& use) {
-  for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.task_count;
-       t += std::uint64_t{gridDim.y} * own.units) {
-    use(t + own.unit);
+  const std::uint64_t groups = Grouped ? args.layout.groups : 1;
+  const std::uint64_t count = args.task_count / own.units * groups;
+  for (std::uint64_t i = blockIdx.y; i < count; i += gridDim.y) {
+    use(i / groups * own.units + own.unit, i % groups);
   }
 }
 
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   static_assert(row_run == vector_elements);
   constexpr unsigned at_once = 2 * flight<T> / row_run;
   const UnitThreads own(1);
-  for_each_dense(args, own, [&](std::uint64_t t) {
+  for_each_dense<false>(args, own, [&](std::uint64_t t, std::uint64_t) {
     const DensePlace place(args.dense[t], own.number, 1);
     Accumulator<T, S> sums;
     if (place.exists) {
@@ -97,22 +98,56 @@ inline constexpr unsigned column_threads = 128;
 template <class T>
 inline constexpr unsigned thread_columns = sizeof(uint4) / sizeof(T);
 
+/// The rows of a matrix, one after another: where a thread's part of the next one is.
+template <class T>
+class EveryRow {
+ public:
+  __device__ EveryRow(const T* first, std::uint64_t step) : next_(first), step_(step) {}
+  __device__ const T* next() {
+    const T* const here = next_;
+    next_ += step_;
+    return here;
+  }
+
+ private:
+  const T* next_;
+  std::uint64_t step_;
+};
+
+/// The lane and the group of a thread, for steps_of().
+struct GroupItem {
+  std::uint64_t group, lane = 0;
+};
+
+/// The same for the rows of a group. `first` is the index of the first row of the matrix.
+template <class T>
+class GroupRows {
+ public:
+  __device__ GroupRows(const T* first_row, std::uint64_t step, std::uint64_t first,
+                       const Steps& steps)
+      : rows_(first_row - first * step), step_(step), index_(steps.list + steps.first) {}
+  __device__ const T* next() { return rows_ + __ldg(index_++) * step_; }
+
+ private:
+  const T* rows_;
+  std::uint64_t step_;
+  const std::uint64_t* index_;
+};
+
 /// Rows on their way to each thread of a block, in shared memory. While a thread adds a part of
 /// them, the copies of the other parts go on.
 class RowRing {
  public:
   static constexpr unsigned parts = 4, part_rows = 4;
 
-  /// Adds a column of `rows` rows, 16 bytes of each. Called by one thread.
-  template <class T, Set S>
-  __device__ void add(const T* x, std::uint64_t step, unsigned rows,
-                      Accumulator<T, S> (&sums)[thread_columns<T>]) {
+  /// Adds a column of `rows` rows, 16 bytes of each, at from.next(). Called by one thread.
+  template <class T, Set S, class From>
+  __device__ void add(From from, unsigned rows, Accumulator<T, S> (&sums)[thread_columns<T>]) {
     // Starts to copy the next rows to a part: its rows, or `left` if that is less.
     const auto ask = [&](unsigned part, int left) {
       uint4* const to = &rows_[part][0][threadIdx.x];
       const auto ask_row = [&](unsigned r) {
-        __pipeline_memcpy_async(to + r * column_threads, x, sizeof(uint4));
-        x += step;
+        __pipeline_memcpy_async(to + r * column_threads, from.next(), sizeof(uint4));
       };
       if (left >= static_cast<int>(part_rows)) {
 #pragma unroll
@@ -222,22 +257,30 @@ union ColumnMemory {
 };
 
 /// Columns, the innermost axis of which is kept. A thread has 16 bytes of each row, so it makes few
-/// and large requests to memory.
-template <class T, Set S>
+/// and large requests to memory. With groups, it has the rows of one of them.
+template <class T, Set S, bool Grouped>
 __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_columns<T> > 2 ? 5 : 6)
     accumulate_dense_columns(const __grid_constant__ AccumulateArgs<T> args) {
   constexpr unsigned columns = thread_columns<T>;
   extern __shared__ __align__(sizeof(uint4)) std::uint64_t column_memory[];
   auto& shared = *reinterpret_cast<ColumnMemory<T, S>*>(column_memory);
   const UnitThreads own(args.joined_units, column_threads);
-  for_each_dense(args, own, [&](std::uint64_t t) {
+  for_each_dense<Grouped>(args, own, [&](std::uint64_t t, std::uint64_t group) {
     Accumulator<T, S> sums[columns];
     {
       const DenseTask& task = args.dense[t];
       const DensePlace place(task, own.number, vector_elements / columns);
-      if (place.exists) {
-        shared.ring.add(args.elements + place.element, task.columns * vector_elements, place.rows,
-                        sums);
+      const T* const x = args.elements + place.element;
+      const std::uint64_t step = task.columns * vector_elements;
+      if constexpr (Grouped) {
+        const Steps steps = steps_of(args.layout, args.layout.group_axis, GroupItem{group},
+                                     task.first_index, task.rows);
+        if (place.exists) {
+          shared.ring.add(GroupRows<T>(x, step, task.first_index, steps),
+                          static_cast<unsigned>(steps.count), sums);
+        }
+      } else if (place.exists) {
+        shared.ring.add(EveryRow<T>(x, step), place.rows, sums);
       }
     }
     __syncthreads();  // the ring is no longer used
@@ -253,7 +296,7 @@ __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_colum
       const unsigned matrix = number / of_matrix, item = number - matrix * of_matrix;
       const unsigned lane = item / of_lane;
       const std::uint64_t cell = task.cell + matrix * task.cell_step + (item - lane * of_lane);
-      return number_of(args, {task.unit, task.unit_cell, 0, lane, cell});
+      return number_of(args, {task.unit, task.unit_cell, group, lane, cell});
     });
   });
 }
@@ -274,10 +317,10 @@ inline std::uint64_t blocks_at_once_of(std::uint64_t blocks, std::uint64_t most)
   return best;
 }
 
-template <class T, Set S>
+template <class T, Set S, bool Grouped>
 void launch_dense_columns(const AccumulateArgs<T>& args, dim3 grid, CudaStream stream) {
   using shardstream::cuda::attribute, shardstream::cuda::resident_blocks;
-  constexpr auto* kernel = accumulate_dense_columns<T, S>;
+  constexpr auto* kernel = accumulate_dense_columns<T, S, Grouped>;
   std::size_t bytes = sizeof(ColumnMemory<T, S>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);

@@ -8,14 +8,16 @@
 
 namespace shardstream::cells {
 
-/// The form of a task with one block, which has a row of the innermost axis for each step.
-/// Otherwise, and if vectors are not aligned, a task that is not dense.
+/// The form of a task with one block, which has a row of the innermost axis for each step, and no
+/// lanes if it has groups. Otherwise, and if vectors are not aligned, a task that is not dense.
 constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std::uint64_t* block) {
   const unsigned last = layout.axes - 1;
   const bool has_rows = layout.run() > 1;
   const unsigned reduced = has_rows || last == 0 ? last : last - 1;
   const bool has_form = reduced <= 1 && !layout.axis[reduced].is_kept &&
-                        has_rows != layout.axis[last].is_kept && layout.group_axis == no_axis;
+                        has_rows != layout.axis[last].is_kept &&
+                        (layout.group_axis == no_axis ||
+                         (layout.group_axis == reduced && reduced < last && layout.lanes == 1));
   if (!has_form || !layout.has_one_column() || task.end_block != task.first_block + 1) return {};
   const Extent& extent = task.extent;
   // Elements of an index along the reduced axis, and indices that follow one another in a lane.
@@ -34,6 +36,7 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std
   dense.columns = row / vector_elements;
   dense.last_columns = dense.matrix_elements % row / vector_elements;
   dense.first_column = before * width / vector_elements;
+  dense.first_index = first;
   dense.first_element = block[0];
   dense.unit = task.unit;
   dense.unit_cell = task.first_cell;

@@ -117,12 +117,21 @@ TEST(DenseTask, OthersAreNotDense) {
   expect_other({"rkr", {9, 4, 96}, {0, 0, 0}, {9, 4, 96}, 8, true});
 }
 
-TEST(DenseTask, GroupsAreNotDense) {
+TEST(DenseTask, HasGroupsWithoutLanes) {
+  const auto grouped = [](const Box& box, unsigned axis) {
+    Layout layout = layout_of(box);
+    layout.group_axis = axis;
+    layout.groups = 2;
+    return dense_of(box, layout);
+  };
   const Box box{"rk", {50, 12}, {7, 0}, {20, 12}};
-  Layout layout = layout_of(box);
-  layout.group_axis = 0;
-  layout.groups = 2;
-  EXPECT_EQ(dense_of(box, layout).matrices, 0U);
+  const DenseTask task = grouped(box, 0);
+  EXPECT_EQ(task.matrices, 1U);
+  EXPECT_EQ(task.rows, 20U);
+  EXPECT_EQ(task.first_index, 7U);
+  EXPECT_EQ(grouped({"krk", {7, 10, 8}, {1, 3, 0}, {4, 6, 8}}, 1).matrices, 4U);
+  EXPECT_EQ(grouped({"rk", {50, 12}, {7, 0}, {20, 12}, 4}, 0).matrices, 0U);
+  EXPECT_EQ(grouped({"kr", {9, 96}, {0, 0}, {5, 96}}, 1).matrices, 0U);
 }
 
 }  // namespace
