@@ -19,21 +19,20 @@ template <class T, Set S>
 class ItemAccumulators {
  public:
   static constexpr std::size_t max = 128;
-  using Item = Accumulator<T, S>;
 
-  [[gnu::always_inline]] Item get(std::size_t i) const {
-    Item item;
+  [[gnu::always_inline]] Accumulator<T, S> get(std::size_t i) const {
+    Accumulator<T, S> item;
     const std::byte* array = arrays_;
-    Item::visit(item, [&](auto& number) {
+    Accumulator<T, S>::visit(item, [&](auto& number) {
       using Number = std::remove_reference_t<decltype(number)>;
       number = reinterpret_cast<const Number*>(array)[i];
       array += max * sizeof(Number);
     });
     return item;
   }
-  [[gnu::always_inline]] void set(std::size_t i, const Item& item) {
+  [[gnu::always_inline]] void set(std::size_t i, const Accumulator<T, S>& item) {
     std::byte* array = arrays_;
-    Item::visit(item, [&](const auto& number) {
+    Accumulator<T, S>::visit(item, [&](const auto& number) {
       using Number = std::remove_cvref_t<decltype(number)>;
       reinterpret_cast<Number*>(array)[i] = number;
       array += max * sizeof(Number);
@@ -41,7 +40,7 @@ class ItemAccumulators {
   }
 
  private:
-  alignas(64) std::byte arrays_[max * sizeof(Item)];
+  alignas(64) std::byte arrays_[max * sizeof(Accumulator<T, S>)];
 };
 
 /// Neighbouring elements of a row. Element j is value number `number` + j * `number_step` of its
@@ -69,38 +68,116 @@ struct Skipped {
   bool has(T x) const { return Skips && is_skipped(x, skip, marker); }
 };
 
-/// Adds `Run` neighbouring elements to each of items [begin, end).
-template <class T, Set S, bool Skips, unsigned Run>
-[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_row(ItemAccumulators<T, S>& items,
-                                                        std::size_t begin, std::size_t end,
-                                                        const Neighbours<T>& row,
-                                                        Skipped<T, Skips> skipped) {
-  const T* const __restrict x = row.elements;
-  std::array<double, is_weighted(S) ? ItemAccumulators<T, S>::max * Run : 1> weights;
+/// The elements of items: one of each row. Element r of item i is number at(i, r) of row(r).
+template <class T, std::size_t Rows>
+struct ColumnElements {
+  static constexpr std::size_t each = Rows;
+  std::array<Neighbours<T>, Rows> rows;
+
+  const Neighbours<T>& row(std::size_t r) const { return rows[r]; }
+  std::size_t at(std::size_t i, std::size_t) const { return i; }
+};
+/// The same: a run of a row.
+template <class T>
+struct RunElements {
+  static constexpr std::size_t each = row_run;
+  Neighbours<T> all;
+
+  const Neighbours<T>& row(std::size_t) const { return all; }
+  std::size_t at(std::size_t i, std::size_t r) const { return i * each + r; }
+};
+
+/// Adds elements to items [begin, end). Everything is inlined, since a call would prevent vector
+/// instructions.
+template <class T, Set S, bool Skips, class Elements>
+[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_elements(ItemAccumulators<T, S>& items,
+                                                             std::size_t begin, std::size_t end,
+                                                             const Elements elements,
+                                                             Skipped<T, Skips> skipped) {
+  constexpr std::size_t each = Elements::each;
+  constexpr std::size_t max = is_weighted(S) ? ItemAccumulators<T, S>::max : 1;
+  std::array<std::array<double, max>, each> weights;
   if constexpr (is_weighted(S)) {
-    for (std::size_t j = 0; j < (end - begin) * Run; ++j) weights[j] = row.weight_of(j);
+    for (std::size_t r = 0; r < each; ++r) {
+      for (std::size_t i = 0; i < end - begin; ++i) {
+        weights[r][i] = elements.row(r).weight_of(elements.at(i, r));
+      }
+    }
   }
+#pragma GCC ivdep
   for (std::size_t i = begin; i < end; ++i) {
     Accumulator<T, S> item = items.get(i);
-    for (unsigned r = 0; r < Run; ++r) {
-      const std::size_t j = (i - begin) * Run + r;
+    for (std::size_t r = 0; r < each; ++r) {
+      const std::size_t j = elements.at(i - begin, r);
+      const T x = elements.row(r).elements[j];
       Accumulator<T, S> next = item;
-      next.add(x[j], row.number_of(j), is_weighted(S) ? weights[j] : 0);
-      if (!skipped.has(x[j])) item = next;
+      next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0);
+      if (!skipped.has(x)) item = next;
     }
     items.set(i, item);
   }
 }
 
-/// Items that are neighbours along the innermost axis: cells, if it is kept, or lanes with runs.
-/// Otherwise a single item.
+/// Items whose elements follow one another in memory, `each` of every item. Rows of a task begin
+/// with multiples of `items`.
+struct ItemRow {
+  std::uint64_t items = 1;
+  std::uint64_t width = 1;  ///< items of a lane
+  unsigned each = 1;
+  bool has_lanes = false;  ///< whether a row has all lanes
+
+  /// The cells of a row along the innermost axis, and of all lanes if `joins_lanes` and the task
+  /// allows it; or all lanes of a row with runs.
+  template <class T>
+  ItemRow(const AccumulateArgs<T>& args, const Task& task, bool joins_lanes) {
+    const Layout& layout = args.layout;
+    const unsigned last = layout.axes - 1;
+    if (layout.axis[last].is_kept) {
+      width = task.extent.count(last);
+      has_lanes = joins_lanes && layout.lane_axis + 1 == last &&
+                  layout.group_axis != layout.lane_axis && has_whole_rows(args, task);
+    } else if (layout.run() > 1) {
+      each = row_run;
+      has_lanes = true;
+    }
+    items = width * (has_lanes ? layout.lanes : 1);
+  }
+
+ private:
+  /// Whether the rows of all blocks have all cells of the task along the innermost axis, and the
+  /// pass has the cells of the task.
+  template <class T>
+  static bool has_whole_rows(const AccumulateArgs<T>& args, const Task& task) {
+    const unsigned axes = args.layout.axes;
+    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
+      const Extent extent(args.blocks + b * block_words(axes) + 1, axes);
+      if (extent.count(axes - 1) != task.extent.count(axes - 1)) return false;
+    }
+    std::uint64_t low = 0, high = 0;
+    for (unsigned a = 0; a < axes; ++a) {
+      const std::uint64_t first = task.extent.first(a), step = args.layout.axis[a].cell_step;
+      low += first * step;
+      high += (first + task.extent.count(a) - 1) * step;
+    }
+    return is_in(args.cells, low) && is_in(args.cells, high);
+  }
+};
+
+/// Some items of a row.
 template <class T, Set S, bool Skips>
 class Tile {
  public:
   static constexpr std::uint64_t max = ItemAccumulators<T, S>::max;
+  /// Lanes are not joined if the numbers of values or their weights are used.
+  static constexpr bool joins_lanes = !has_indices(S);
 
-  Tile(const AccumulateArgs<T>& args, const Task& task, std::uint64_t first, std::uint64_t count)
-      : args_(args), item_(args.layout, task, first), count_(count) {
+  Tile(const AccumulateArgs<T>& args, const Task& task, const ItemRow& row, std::uint64_t first,
+       std::uint64_t count)
+      : args_(args),
+        row_(row),
+        item_(args.layout, task, first),
+        column_(first % row.width),
+        count_(count) {
     number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
     for (std::uint64_t i = 0; i < count_; ++i) {
       items_.set(i, args.is_whole ? Accumulator<T, S>{}
@@ -123,7 +200,7 @@ class Tile {
     const unsigned last = layout.axes - 1;
     Item item = item_;
     std::uint64_t begin = 0, end = count_;
-    if (layout.axis[last].is_kept) {
+    if (layout.axis[last].is_kept && !row_.has_lanes) {
       const Extent extent(block + 1, layout.axes);
       const std::uint64_t here = item.index[last], first = extent.first(last);
       begin = std::max(here, first);
@@ -136,8 +213,8 @@ class Tile {
     Walk walk;
     if (!walk.begin(layout, block, item)) return;
     do {
-      if (layout.run() > 1) {
-        add_runs(walk);
+      if (row_.has_lanes) {
+        add_lanes(walk);
       } else {
         add_steps(walk, begin, end);
       }
@@ -147,9 +224,8 @@ class Tile {
  private:
   /// The words of the accumulator of item i, or of its moments.
   std::uint64_t* words(std::uint64_t i) const {
-    const Axis& last = args_.layout.axis[args_.layout.axes - 1];
-    return args_.accumulators.words + number_ +
-           i * (last.is_kept ? last.cell_step : args_.unit_cells);
+    const std::uint64_t lane = (column_ + i) / row_.width, cell = (column_ + i) % row_.width;
+    return args_.accumulators.words + number_ + lane * args_.unit_cells + cell - column_;
   }
   Neighbours<T> at(const Place& place) const {
     const Axis& last = args_.layout.axis[args_.layout.axes - 1];
@@ -161,42 +237,71 @@ class Tile {
     return {args_.choice.skip, static_cast<T>(args_.choice.marker)};
   }
 
-  /// Adds the elements of items [begin, end), which are neighbours, for each of their steps.
+  /// Adds the elements of items [begin, end) of one lane, for each of their steps.
   void add_steps(const Walk& walk, std::uint64_t begin, std::uint64_t end) {
     const Steps steps =
         steps_of(args_.layout, walk.innermost, item_, walk.inner_first, walk.inner_count);
+    const auto row = [&](std::uint64_t s) { return at(walk.at(steps[s])); };
     constexpr std::uint64_t few = 4;
-    if (end - begin >= few) {
-      for (std::uint64_t s = 0; s < steps.count; ++s) {
-        add_row<T, S, Skips, 1>(items_, begin, end, at(walk.at(steps[s])), skipped());
-      }
-      return;
-    }
+    if (end - begin >= few) return add_columns(begin, end, steps.count, row);
     for (std::uint64_t i = begin; i < end; ++i) {
       Accumulator<T, S> item = items_.get(i);
-      for (std::uint64_t s = 0; s < steps.count; ++s) {
-        add_element(item, at(walk.at(steps[s])), i - begin);
-      }
+      for (std::uint64_t s = 0; s < steps.count; ++s) add_element(item, row(s), i - begin);
       items_.set(i, item);
     }
   }
-  /// Adds rows of runs, of which each item has one.
-  void add_runs(const Walk& walk) {
-    const std::uint64_t end = walk.inner_first + walk.inner_count,
-                        row = args_.layout.lanes * row_run;
-    for (std::uint64_t r = walk.inner_first / row * row; r < end; r += row) {
-      const std::uint64_t first = r + item_.lane * row_run, last = first + count_ * row_run;
-      if (walk.inner_first <= first && last <= end) {
-        add_row<T, S, Skips, row_run>(items_, 0, count_, at(walk.at(first)), skipped());
-        continue;
-      }
-      for (std::uint64_t j = std::max(first, walk.inner_first); j < std::min(last, end); ++j) {
-        const std::uint64_t i = (j - first) / row_run;
+  /// Adds row(0) to row(count - 1), which have an element of each of items [begin, end).
+  template <class Row>
+  void add_columns(std::uint64_t begin, std::uint64_t end, std::uint64_t count, const Row& row) {
+    // With several rows at once, accumulators are loaded and stored less often. But the compiler
+    // makes no vector instructions of squares then.
+    constexpr std::size_t at_once = S == Set::squares ? 1 : 4;
+    std::uint64_t r = 0;
+    for (; r + at_once <= count; r += at_once) {
+      ColumnElements<T, at_once> elements;
+      for (std::size_t i = 0; i < at_once; ++i) elements.rows[i] = row(r + i);
+      add_elements<T, S, Skips>(items_, begin, end, elements, skipped());
+    }
+    for (; r < count; ++r) {
+      add_elements<T, S, Skips>(items_, begin, end, ColumnElements<T, 1>{row(r)}, skipped());
+    }
+  }
+  /// Adds rows with all lanes. The first and the last one may be parts of rows.
+  void add_lanes(const Walk& walk) {
+    // Elements are numbered from index 0 of the lane axis on, and `width` of them have an index.
+    const std::uint64_t width = row_.width, row = row_.items * row_.each;
+    const std::uint64_t low = walk.inner_first * width, high = low + walk.inner_count * width;
+    const std::uint64_t first_item = (item_.lane * width + column_) * row_.each;
+    const auto first = [&](std::uint64_t r) { return r * row + first_item; };
+    const auto element = [&](std::uint64_t number) {
+      Place place = walk.at(number / width);
+      place.element += number % width - column_;
+      return at(place);
+    };
+    const auto is_whole = [&](std::uint64_t r) {
+      return low <= first(r) && first(r) + count_ * row_.each <= high;
+    };
+    const auto add_part = [&](std::uint64_t r) {
+      const std::uint64_t end = std::min(first(r) + count_ * row_.each, high);
+      for (std::uint64_t j = std::max(first(r), low); j < end; ++j) {
+        const std::uint64_t i = (j - first(r)) / row_.each;
         Accumulator<T, S> item = items_.get(i);
-        add_element(item, at(walk.at(j)), 0);
+        add_element(item, element(j), 0);
         items_.set(i, item);
       }
+    };
+    std::uint64_t r = low / row, end = (high + row - 1) / row;
+    if (r < end && !is_whole(r)) add_part(r++);
+    const bool has_last_part = r < end && !is_whole(end - 1);
+    if (has_last_part) --end;
+    if (row_.each == 1) {
+      add_columns(0, count_, end - r, [&](std::uint64_t i) { return element(first(r + i)); });
+    } else {
+      for (; r < end; ++r) {
+        add_elements<T, S, Skips>(items_, 0, count_, RunElements<T>{element(first(r))}, skipped());
+      }
     }
+    if (has_last_part) add_part(end);
   }
   void add_element(Accumulator<T, S>& item, const Neighbours<T>& row, std::uint64_t j) const {
     if (skipped().has(row.elements[j])) return;
@@ -204,8 +309,9 @@ class Tile {
   }
 
   const AccumulateArgs<T>& args_;
-  const Item item_;  // the first one
-  std::uint64_t count_, number_;
+  const ItemRow& row_;
+  const Item item_;                        // the first one
+  std::uint64_t column_, count_, number_;  // column: of the first item, within its lane
   ItemAccumulators<T, S> items_;
 };
 
@@ -225,25 +331,21 @@ constexpr Run in_pass(std::uint64_t first, std::uint64_t count, std::uint64_t ce
 /// A part computes a share of the items of each task.
 template <class T, Set S, bool Skips>
 void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items) {
-  const Layout& layout = args.layout;
-  const unsigned last = layout.axes - 1;
-  const bool is_kept = layout.axis[last].is_kept;
-  const std::uint64_t along = is_kept            ? task.extent.count(last)
-                              : layout.run() > 1 ? layout.lanes
-                                                 : 1;
+  using OwnTile = Tile<T, S, Skips>;
+  const ItemRow row(args, task, OwnTile::joins_lanes);
   for (std::uint64_t first = items.begin, next; first < items.end; first = next) {
-    next = std::min({(first / along + 1) * along, items.end, first + Tile<T, S, Skips>::max});
-    const std::uint64_t cell = Item(layout, task, first).cell;
+    next = std::min({(first / row.items + 1) * row.items, items.end, first + OwnTile::max});
+    const std::uint64_t cell = Item(args.layout, task, first).cell;
     Run run{first, next - first};
-    if (is_kept) {
+    if (row.has_lanes) {
+      if (!is_in(args.cells, cell)) continue;
+    } else {
       run = in_pass(first, next - first, cell, args.cells);
-    } else if (!is_in(args.cells, cell)) {
-      continue;
     }
     if (run.count == 0) continue;
-    Tile<T, S, Skips> tile(args, task, run.first, run.count);
+    OwnTile tile(args, task, row, run.first, run.count);
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      tile.add(args.blocks + b * block_words(layout.axes));
+      tile.add(args.blocks + b * block_words(args.layout.axes));
     }
     tile.store();
   }
