@@ -185,31 +185,14 @@ __global__ void __launch_bounds__(threads, 3)
 template <class T>
 void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   if (args.task_count == 0 || args.max_items == 0) return;
-  constexpr std::uint64_t max_y = 65535;
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
   const bool one_column = args.has_one_block && args.layout.has_one_column();
   const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
-  const bool is_dense = std::floating_point<T> && args.dense != nullptr && args.is_whole &&
-                        args.choice.skip == Skip::none && args.choice.set <= Set::squares &&
-                        args.max_items < std::numeric_limits<std::uint32_t>::max() &&
-                        reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
-  const std::uint64_t width = is_dense && !has_runs
-                                  ? column_threads * thread_columns<T> / args.joined_units
-                              : is_dense || by_column ? block_threads / args.joined_units
-                                                      : threads;
-  // Dense tasks have blocks of threads for each group.
-  const std::uint64_t groups = is_dense ? args.layout.groups : 1;
-  const std::uint64_t tasks = args.task_count / args.joined_units * groups;
-  const dim3 grid(static_cast<unsigned>((args.max_items / groups + width - 1) / width),
-                  static_cast<unsigned>(tasks < max_y ? tasks : max_y));
+  const std::uint64_t width = by_column ? block_threads / args.joined_units : threads;
+  const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
   const auto launch = [&](auto set, auto skips) {
     if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
-      if (is_dense && has_runs) {
-        return accumulate_dense_rows<T, set()><<<grid, block_threads, 0, stream>>>(args);
-      }
-      const bool has_groups = args.layout.group_axis != no_axis;
-      if (is_dense && has_groups) return launch_dense_columns<T, set(), true>(args, grid, stream);
-      if (is_dense) return launch_dense_columns<T, set(), false>(args, grid, stream);
+      if (is_dense(args)) return launch_dense<T, set()>(args, stream);
     }
     if (by_rows && one_column) {
       accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);

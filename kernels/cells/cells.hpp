@@ -83,8 +83,10 @@ inline constexpr std::uint64_t vector_elements = 4;
 /// its items, are numbered by lane and then by cell. If the innermost axis is reduced, a vector has
 /// one lane of a cell, and the item of column c is (first_column + c) mod columns. Otherwise a
 /// vector has neighbouring items, and those of column c are the vector_elements from
-/// ((first_column + c) mod columns) * vector_elements on. With groups, each row is one index of the
-/// group axis, and belongs to one of them.
+/// ((first_column + c) mod columns) * vector_elements on.
+///
+/// With groups, there are no lanes. If the innermost axis is kept, each row belongs to one group.
+/// Otherwise a matrix is one row, the elements of which belong to groups.
 struct DenseTask {
   std::uint64_t matrices = 0;  ///< 0 for a task that is not dense
   std::uint64_t matrix_elements = 0;

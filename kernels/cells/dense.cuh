@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cells/block.cuh"
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/grouped_rows.cuh"
 #include "kernels/cells/sums.cuh"
 #include "kernels/memory/vector.cuh"
 
@@ -317,10 +319,21 @@ inline std::uint64_t blocks_at_once_of(std::uint64_t blocks, std::uint64_t most)
   return best;
 }
 
+/// Blocks of threads for `width` items each, and for tasks.
+inline dim3 grid_of(std::uint64_t items, std::uint64_t width, std::uint64_t tasks) {
+  constexpr std::uint64_t max_y = 65535;
+  return {static_cast<unsigned>((items + width - 1) / width),
+          static_cast<unsigned>(tasks < max_y ? tasks : max_y)};
+}
+
 template <class T, Set S, bool Grouped>
-void launch_dense_columns(const AccumulateArgs<T>& args, dim3 grid, CudaStream stream) {
+void launch_dense_columns(const AccumulateArgs<T>& args, CudaStream stream) {
   using shardstream::cuda::attribute, shardstream::cuda::resident_blocks;
   constexpr auto* kernel = accumulate_dense_columns<T, S, Grouped>;
+  const std::uint64_t width = column_threads * thread_columns<T> / args.joined_units;
+  const std::uint64_t groups = args.layout.groups;
+  const dim3 grid =
+      grid_of(args.max_items / groups, width, args.task_count / args.joined_units * groups);
   std::size_t bytes = sizeof(ColumnMemory<T, S>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
@@ -334,6 +347,36 @@ void launch_dense_columns(const AccumulateArgs<T>& args, dim3 grid, CudaStream s
     (void)resident_blocks(kernel, column_threads, bytes);
   }
   kernel<<<grid, column_threads, bytes, stream>>>(args);
+}
+
+/// Whether there is a kernel for dense tasks with these arguments.
+template <class T>
+bool is_dense(const AccumulateArgs<T>& args) {
+  const Layout& layout = args.layout;
+  const bool fits = layout.group_axis != layout.axes - 1 ||
+                    (layout.groups <= max_row_groups && args.joined_units == 1);
+  return args.dense != nullptr && args.is_whole && fits &&
+         args.max_items < std::numeric_limits<std::uint32_t>::max() &&
+         reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
+}
+
+/// If is_dense().
+template <class T, Set S>
+void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
+  const Layout& layout = args.layout;
+  if (layout.group_axis == layout.axes - 1) {
+    const dim3 grid =
+        grid_of(args.max_items / layout.groups, grouped_rows(layout.groups), args.task_count);
+    accumulate_grouped_rows<T, S><<<grid, grouped_threads, 0, stream>>>(args);
+  } else if (layout.group_axis != no_axis) {
+    launch_dense_columns<T, S, true>(args, stream);
+  } else if (layout.run() == 1) {
+    launch_dense_columns<T, S, false>(args, stream);
+  } else {
+    const std::uint64_t width = block_threads / args.joined_units;
+    const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
+    accumulate_dense_rows<T, S><<<grid, block_threads, 0, stream>>>(args);
+  }
 }
 
 }  // namespace shardstream::cells::cuda

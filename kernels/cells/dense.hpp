@@ -8,22 +8,24 @@
 
 namespace shardstream::cells {
 
-/// The form of a task with one block, which has a row of the innermost axis for each step, and no
-/// lanes if it has groups. Otherwise, and if vectors are not aligned, a task that is not dense.
+/// The form of a task with one block, which has a row of the innermost axis for each step, or rows
+/// of steps. If it has groups, it has no lanes. Otherwise, and if vectors are not aligned, a task
+/// that is not dense.
 constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std::uint64_t* block) {
   const unsigned last = layout.axes - 1;
-  const bool has_rows = layout.run() > 1;
+  const bool has_groups = layout.group_axis != no_axis;
+  const bool has_rows = layout.run() > 1 || layout.group_axis == last;
   const unsigned reduced = has_rows || last == 0 ? last : last - 1;
   const bool has_form = reduced <= 1 && !layout.axis[reduced].is_kept &&
                         has_rows != layout.axis[last].is_kept &&
-                        (layout.group_axis == no_axis ||
-                         (layout.group_axis == reduced && reduced < last && layout.lanes == 1));
+                        (!has_groups || (layout.group_axis == reduced && layout.lanes == 1));
   if (!has_form || !layout.has_one_column() || task.end_block != task.first_block + 1) return {};
   const Extent& extent = task.extent;
   // Elements of an index along the reduced axis, and indices that follow one another in a lane.
   const std::uint64_t width = has_rows ? 1 : extent.count(last), run = layout.run();
   const std::uint64_t first = extent.first(reduced), count = extent.count(reduced);
-  const std::uint64_t row = layout.lanes * run * width, before = first % (layout.lanes * run);
+  const std::uint64_t row = has_rows && has_groups ? count : layout.lanes * run * width;
+  const std::uint64_t before = first % (layout.lanes * run);
   const auto is_aligned = [](std::uint64_t elements) { return elements % vector_elements == 0; };
   if (!is_aligned(block[0]) || !is_aligned(row) || !is_aligned(count * width) ||
       !is_aligned(before * width)) {

@@ -131,7 +131,11 @@ TEST(DenseTask, HasGroupsWithoutLanes) {
   EXPECT_EQ(task.first_index, 7U);
   EXPECT_EQ(grouped({"krk", {7, 10, 8}, {1, 3, 0}, {4, 6, 8}}, 1).matrices, 4U);
   EXPECT_EQ(grouped({"rk", {50, 12}, {7, 0}, {20, 12}, 4}, 0).matrices, 0U);
-  EXPECT_EQ(grouped({"kr", {9, 96}, {0, 0}, {5, 96}}, 1).matrices, 0U);
+  const DenseTask rows = grouped({"kr", {9, 96}, {2, 8}, {5, 80}}, 1);
+  EXPECT_EQ(rows.matrices, 5U);
+  EXPECT_EQ(rows.matrix_elements, 80U);
+  EXPECT_EQ(rows.first_index, 8U);
+  EXPECT_EQ(grouped({"kr", {9, 96}, {0, 0}, {5, 94}}, 1).matrices, 0U);
 }
 
 }  // namespace
