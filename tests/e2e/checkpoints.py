@@ -24,6 +24,17 @@ def finished_groups(folder, ranks, older=()):
     return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
 
 
+def finished_tiles(folder, ranks, older=None):
+    """The tiles that a run may take over: they are stored, and their super-tiles are finished. The
+    tiles of the last finished super-tile may not be stored yet. With `older`, the journals of
+    earlier runs, only the tiles that these have not finished."""
+    groups = finished_groups(folder, ranks, older or ())
+    if older is None:
+        groups = groups | {None}  # a journal has tiles of earlier runs without their super-tiles
+    return {line["piece"] for lines in journals(folder, older or ()) for line in lines
+            if "piece" in line and line.get("group") in groups}
+
+
 def expect_only_result(folder, told=""):
     """Waits until only the result is left: a rank whose launcher was killed may need a moment to
     end."""

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pandas
 
-from checkpoints import expect_only_result, finished_groups, hidden, journals
+from checkpoints import expect_only_result, finished_tiles, hidden, journals
 from harness import (check_complaints, each, expect_words, finish, main, new_folder, run, start,
                      wait_until)
 from products import (FIRST_SAMPLES, ON_HOST, UNITS, inputs, min_memory, normal, product,
@@ -311,7 +311,7 @@ def test_an_interrupted_run_resumes_with_both_matrices():
     arguments = [*inputs(new_folder(), data=x), *PAIRWISE]
     cap = ["--pipeline.gpu-memory", f"{min_memory('covariance', arguments, 1, ON_HOST)}B"]
     process = start("run", "covariance", *arguments, *cap, "-o", folder / "c.h5", env=ON_HOST)
-    wait_until(lambda: len(finished_groups(folder, 1)) >= 2, process)
+    wait_until(lambda: len(finished_tiles(folder, 1)) >= 2, process)
     os.kill(process.pid, signal.SIGTERM)
     assert finish(process).code != 0
     assert not (folder / "c.h5").exists(), "the run was too short"

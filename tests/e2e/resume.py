@@ -12,7 +12,7 @@ import time
 import h5py
 import numpy as np
 
-from checkpoints import GEMM, expect_only_result, finished_groups, hidden, journals
+from checkpoints import GEMM, expect_only_result, finished_tiles, hidden, journals
 from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
                      ranks_below, run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
@@ -27,23 +27,17 @@ CHECKPOINTED = 75
 
 # ---------------------------------------------------------------- what runs leave
 
-def finished_tiles(folder, ranks):
-    groups = finished_groups(folder, ranks)
-    return {line["piece"] for lines in journals(folder) for line in lines
-            if "piece" in line and line.get("group") in groups | {None}}
-
-
 def cap(workload, arguments, ranks):
     return ["--pipeline.gpu-memory", f"{min_memory(workload, arguments, ranks, ON_HOST)}B"]
 
 
-def interrupt(workload, arguments, folder, ranks, groups, how):
-    """Starts a run with C in `folder` and ends it with how(process) once all ranks have finished
-    the given number of super-tiles. Returns how it ended."""
+def interrupt(workload, arguments, folder, ranks, tiles, how):
+    """Starts a run with C in `folder` and ends it with how(process) once it has finished the given
+    number of tiles. Returns how it ended."""
     older = hidden(folder, "checkpoint")
     process = start("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
                     folder / "c.h5", ranks=ranks, env=ON_HOST)
-    wait_until(lambda: len(finished_groups(folder, ranks, older)) >= groups, process)
+    wait_until(lambda: len(finished_tiles(folder, ranks, older)) >= tiles, process)
     pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
     how(process)
     finished = finish(process)
@@ -108,7 +102,7 @@ class Interrupted:
         self.expected = stored(whole).tobytes()
         whole.unlink()
         self.folder = new_folder()
-        interrupt("gemm", self.arguments, self.folder, 2, 8, kill(1))
+        interrupt("gemm", self.arguments, self.folder, 2, 16, kill(1))
         self.tiles = finished_tiles(self.folder, 2)
         assert len(self.tiles) >= 16, self.tiles
 
@@ -171,7 +165,7 @@ def test_terminated_twice():
 def test_all_ranks_terminated():
     left = Interrupted.get()
     folder = new_folder()
-    finished = interrupt("gemm", left.arguments, folder, 2, 3, terminate).expect(CHECKPOINTED)
+    finished = interrupt("gemm", left.arguments, folder, 2, 6, terminate).expect(CHECKPOINTED)
     assert finished.err.count("SIGTERM") == 1, finished
     tiles = len(finished_tiles(folder, 2))
     left.check(folder, 2, tiles, tiles)
@@ -209,7 +203,7 @@ def test_an_idle_rank():
     left = Interrupted.get()
     folder = new_folder()
     arguments = [*left.arguments, "--product.box", "2x1x1"]
-    interrupt("gemm", arguments, folder, 3, 3, kill(1))
+    interrupt("gemm", arguments, folder, 3, 6, kill(1))
     tiles = len(finished_tiles(folder, 3))
     assert tiles >= 6, journals(folder)
     finished, taken = go_on("gemm", arguments, folder, 3)
@@ -221,7 +215,7 @@ def test_not_stored():
     left = Interrupted.get()
     folder = new_folder()
     arguments = [*left.arguments, "--output.store", "false"]
-    interrupt("gemm", arguments, folder, 2, 3, kill(1))
+    interrupt("gemm", arguments, folder, 2, 6, kill(1))
     assert hidden(folder, "part")[0].stat().st_size < 2**20
     again = [*left.arguments, *cap("gemm", arguments, 2), "-o", folder / "c.h5"]
     expect_complaint(run("run", "gemm", *again, ranks=2, env=ON_HOST), 2,
