@@ -23,9 +23,11 @@ constexpr std::uint64_t values_of_lane = 32, min_row_lanes = 8;
 /// there are many of them, but not so many that their accumulators take much memory.
 constexpr std::uint64_t max_units = 64, min_units = 8;
 constexpr std::uint64_t max_cells_of_units = std::uint64_t{1} << 23;
-/// Joining the units of a cell takes little time beside adding this number of values to each, and
-/// as long as adding some more than `few_values`.
-constexpr std::uint64_t values_of_unit = 256, few_values = 32;
+/// Joining the units of a cell takes little time beside adding this number of values to each.
+constexpr std::uint64_t values_of_unit = 256;
+/// Units have this number of values of each cell and group or more, if min_units allow it: joining
+/// takes longer than adding only some of them.
+constexpr std::uint64_t few_values = 32;
 /// Larger data have more units, for more ranks.
 constexpr std::uint64_t max_unit_elements = std::uint64_t{1} << 30;
 constexpr std::uint64_t min_unit_elements = std::uint64_t{1} << 16;
