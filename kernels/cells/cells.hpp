@@ -133,6 +133,7 @@ struct AccumulateArgs {
   const T* elements;
   const std::uint64_t *blocks, *tasks;  ///< words of all blocks, and of the first task
   const DenseTask* dense = nullptr;     ///< each task, if all of them are dense; only GPUs use it
+  std::uint64_t max_rows = 0;           ///< the maximum of DenseTask::rows
   std::uint64_t task_count;
   std::uint64_t max_items;  ///< the maximum of item_count() of the tasks
   Layout layout;

@@ -4,6 +4,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -305,10 +306,16 @@ __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_colum
 
 /// The blocks that a multiprocessor shall run at the same time: up to `most`, so that the last ones
 /// leave few places empty. They would take as long as the others, with much of the memory's speed
-/// unused.
-inline std::uint64_t blocks_at_once_of(std::uint64_t blocks, std::uint64_t most) {
+/// unused. If there are many blocks with many rows each, two are enough to read memory at its full
+/// speed, and the last ones take less time.
+inline std::uint64_t blocks_at_once_of(std::uint64_t blocks, std::uint64_t rows,
+                                       std::uint64_t most) {
+  constexpr std::uint64_t enough = 2, many_rows = 512, many_waves = 3;
   const auto multiprocessors =
       static_cast<std::uint64_t>(shardstream::cuda::attribute(cudaDevAttrMultiProcessorCount));
+  if (rows >= many_rows && blocks >= many_waves * enough * multiprocessors) {
+    return std::min(enough, most);
+  }
   std::uint64_t best = most;
   double best_share = 0;
   for (std::uint64_t k = most; k > 0 && k + 2 >= most; --k) {
@@ -337,7 +344,9 @@ void launch_dense_columns(const AccumulateArgs<T>& args, CudaStream stream) {
   std::size_t bytes = sizeof(ColumnMemory<T, S>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
-  const std::uint64_t wanted = blocks_at_once_of(std::uint64_t{grid.x} * grid.y, most);
+  // With groups or joined units, a thread has few of the rows.
+  const std::uint64_t rows = Grouped || args.joined_units > 1 ? 0 : args.max_rows;
+  const std::uint64_t wanted = blocks_at_once_of(std::uint64_t{grid.x} * grid.y, rows, most);
   if (wanted < most) {
     // More shared memory for each block leaves room for fewer. It is allocated in small units.
     constexpr std::size_t unit = 1024;

@@ -307,12 +307,19 @@ class CellReduction final : public stream::Computation {
     exchange_->prepare(context_->feed.compute());
   }
 
+  /// This rank's outputs of a pass.
+  std::vector<Range> own_outputs(std::uint64_t pass) const {
+    return rank_nodes_->outputs(static_cast<std::uint64_t>(context_->runtime.session.rank()),
+                                cells_of_pass(plan_, pass, passes_), plan_.layout().groups);
+  }
+
   /// Copies the roots of the last pass to the host, and the samples.
   void download() const {
     if (is_downloaded_) return;
     is_downloaded_ = true;
     device::Stream& stream = context_->feed.compute();
-    const std::uint64_t own = exchange_->own().count;
+    std::uint64_t own = 0;
+    for (const Range part : own_outputs(pass_)) own += part.count;
     download(stream, on_device_, own, roots_[pass_]);
     const cells::States samples = shard_->samples();
     download(stream, samples, samples.values, samples_of_pass_[pass_]);
@@ -341,14 +348,10 @@ class CellReduction final : public stream::Computation {
   CellInputs inputs() {
     std::vector<CellInputs::Pass> passes;
     for (std::uint64_t p = 0; p < passes_; ++p) {
-      const cells::CellRange own = cells_of_pass(plan_, p, passes_);
-      passes.push_back(
-          {.cells = own,
-           .outputs = share(own.count * plan_.layout().groups,
-                            static_cast<std::uint64_t>(context_->runtime.session.rank()),
-                            rank_nodes_->of.size()),
-           .roots = &roots_[p],
-           .samples = &samples_of_pass_[p]});
+      passes.push_back({.cells = cells_of_pass(plan_, p, passes_),
+                        .outputs = own_outputs(p),
+                        .roots = &roots_[p],
+                        .samples = &samples_of_pass_[p]});
     }
     return {.context = *context_,
             .source = source_,

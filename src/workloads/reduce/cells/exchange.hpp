@@ -1,5 +1,5 @@
-// The last step of a pass: all ranks exchange their nodes, and each of them folds its share of the
-// outputs into roots.
+// The last step of a pass: each rank folds the nodes of its outputs into roots. If ranks have cells
+// in common, they exchange these nodes.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,34 @@ namespace shardstream::workloads {
 struct RankNodes {
   std::uint64_t max = 1;
   std::vector<std::vector<cells::Node>> of;
-  std::uint64_t max_depth;  ///< of the stack while the nodes of all ranks are appended
+  std::vector<cells::CellRange> cells;  ///< of each rank
+  bool are_apart = true;                ///< no two ranks have a cell in common
+  std::uint64_t max_depth;              ///< of the stack while the nodes of all ranks are appended
 
   RankNodes(const CellPlan& plan, std::uint64_t elements, std::uint64_t ranks)
       : max_depth(workloads::max_depth(plan, {0, elements}) + 1) {
+    std::uint64_t end = 0;
     for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      of.push_back(nodes_of(plan, shard(elements, plan.unit_elements(), rank, ranks)));
+      const Range own = shard(elements, plan.unit_elements(), rank, ranks);
+      of.push_back(nodes_of(plan, own));
       max = std::max<std::uint64_t>(max, of.back().size());
+      cells.push_back(own.count > 0 ? plan.cells_of(own) : cells::CellRange{end, 0});
+      are_apart = are_apart && cells.back().first == end;
+      end = cells.back().first + cells.back().count;
     }
+  }
+
+  /// The outputs of a rank: group * cells of the pass + cell - first cell of the pass. These are
+  /// its own cells in each group, or else an equal share.
+  std::vector<Range> outputs(std::uint64_t rank, cells::CellRange pass,
+                             std::uint64_t groups) const {
+    if (!are_apart) return {share(pass.count * groups, rank, of.size())};
+    const cells::CellRange own = intersection(cells[rank], pass);
+    std::vector<Range> outputs;
+    for (std::uint64_t group = 0; group < groups; ++group) {
+      outputs.push_back({group * pass.count + own.first - pass.first, own.count});
+    }
+    return outputs;
   }
 };
 
@@ -49,9 +69,9 @@ class CellExchange {
         words_(cells::moment_words<T>(choice.set)),
         pass_(pass),
         groups_(plan.layout().groups),
-        ranks_(static_cast<std::uint64_t>(runtime.session.size())),
-        own_(share_of(static_cast<std::uint64_t>(runtime.session.rank()))) {
-    if (ranks_ == 1) return;
+        ranks_(static_cast<std::uint64_t>(runtime.session.size())) {
+    if (nodes.are_apart) return;
+    own_ = share_of(static_cast<std::uint64_t>(runtime.session.rank()));
     tile_ = exchange_tile(pass.count * groups_, ranks_, nodes.max, words_);
     device::Device& device = *runtime.device;
     const std::uint64_t size = ranks_ * nodes.max * words_ * tile_;
@@ -63,7 +83,7 @@ class CellExchange {
 
   /// Uploads the lists that kernels need. Not collective.
   void prepare(device::Stream& stream) {
-    if (ranks_ == 1) return;
+    if (nodes_.are_apart) return;
     device::Device& device = *runtime_.device;
     std::vector<cells::Node> places;
     std::vector<std::uint64_t> slots;
@@ -88,12 +108,10 @@ class CellExchange {
     outputs_ = uploaded(device, stream, outputs);
   }
 
-  /// The outputs of this rank: group * cells of the pass + cell - first cell of the pass.
-  Range own() const { return own_; }
-
-  /// Returns the moments of own(), in device memory. Collective; the work is enqueued.
+  /// Returns the moments of this rank's outputs, in device memory. Collective; the work is
+  /// enqueued.
   cells::States run(device::Stream& stream, const ShardCells<T>& shard) {
-    if (ranks_ == 1) return fold_alone(stream, shard);
+    if (nodes_.are_apart) return fold_alone(stream, shard);
     for (std::uint64_t tile = 0; tile < tiles(); ++tile) exchange(stream, shard, tile);
     return roots_;
   }
@@ -125,7 +143,7 @@ class CellExchange {
             .set = set_};
   }
 
-  /// The nodes of a single rank have all cells of the pass.
+  /// The nodes of this rank have all of its outputs.
   cells::States fold_alone(device::Stream& stream, const ShardCells<T>& shard) {
     const bool is_root =
         shard.places().size() == 1 && shard.places().front().cells.count == shard.cells().count;
@@ -176,7 +194,7 @@ class CellExchange {
   const unsigned words_;
   const cells::CellRange pass_;
   const std::uint64_t groups_, ranks_;
-  const Range own_;
+  Range own_;
   std::uint64_t tile_ = 1;
   device::Buffer<std::uint64_t> send_, receive_, slots_;
   device::Buffer<cells::Node> places_;

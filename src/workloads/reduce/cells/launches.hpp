@@ -54,6 +54,7 @@ class DeviceTasks {
     args.blocks = blocks_.data();
     args.tasks = tasks_.data() + span.first * cells::task_words(layout.axes);
     args.dense = span.is_dense ? dense_.data() + span.first : nullptr;
+    args.max_rows = span.max_rows;
     args.task_count = span.count;
     args.max_items = span.max_items;
     args.layout = layout;

@@ -51,8 +51,8 @@ CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& n
            saturating_product(2 * samples, states(box_cells)), blocks, lists}),
       .per_unit = states(unit_cells),
       .units = units.count};
+  if (nodes.are_apart) return memory;
   const auto ranks = static_cast<std::uint64_t>(nodes.of.size());
-  if (ranks == 1) return memory;
   const std::uint64_t outputs = of_pass * layout.groups;
   const std::uint64_t tile = exchange_tile(outputs, ranks, nodes.max, cells::moment_words<T>(set));
   memory.fixed =

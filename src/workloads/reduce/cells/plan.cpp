@@ -369,6 +369,7 @@ void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t f
       layout_, task, tasks.blocks.data() + first_block * cells::block_words(axes)));
   span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
   span.is_dense = span.is_dense && tasks.dense.back().matrices > 0;
+  span.max_rows = std::max(span.max_rows, tasks.dense.back().rows);
   span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
 }
 

@@ -29,9 +29,10 @@ struct CellTasks {
 
   std::uint64_t count() const { return dense.size(); }
 
-  /// Some tasks: the number of the first one, how many, and the maximum of their items.
+  /// Some tasks: the number of the first one, how many, and the maximum of their items, and of the
+  /// rows of dense ones.
   struct Span {
-    std::uint64_t first = 0, count = 0, max_items = 0;
+    std::uint64_t first = 0, count = 0, max_items = 0, max_rows = 0;
     bool has_one_block = true;  ///< each of them
     bool is_dense = true;       ///< each of them
   };

@@ -45,7 +45,7 @@ struct CellInputs {
   /// The moments of one pass: those of this rank's outputs, and of the samples.
   struct Pass {
     cells::CellRange cells;
-    Range outputs;  ///< group * cells.count + cell - cells.first
+    std::vector<Range> outputs;  ///< of RankNodes::outputs()
     std::vector<std::uint64_t>*roots, *samples;
   };
   std::vector<Pass> passes;
@@ -151,10 +151,13 @@ class CellReport {
   template <class Use>
   void for_outputs(const Use& use) const {
     for (const CellInputs::Pass& pass : in_.passes) {
-      for (std::uint64_t i = 0; i < pass.outputs.count; ++i) {
-        const std::uint64_t output = pass.outputs.first + i;
-        use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
-            cells::Moments<T, S>::load(pass.roots->data() + i, pass.outputs.count));
+      const std::uint64_t count = pass.roots->size() / cells::words_of<T, S>;
+      const std::uint64_t* root = pass.roots->data();
+      for (const Range part : pass.outputs) {
+        for (std::uint64_t output = part.first; output < part.end(); ++output) {
+          use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
+              cells::Moments<T, S>::load(root++, count));
+        }
       }
     }
   }
