@@ -17,7 +17,7 @@ NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # makes MPI_Init of Open MP
 HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
-TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
+FOUR_GPUS = EXAMPLE.with_name("bench-four.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB",
          "--host-memory.size", "16MiB"]
@@ -383,7 +383,7 @@ def figures_of(results):
 def test_report_of_the_examples():
     """Every measured experiment has its table and its figures; one file has all of them."""
     found = set()
-    for example in (EXAMPLE, TWO_GPUS):
+    for example in (EXAMPLE, FOUR_GPUS):
         with h5py.File(example) as file:
             index = file["bench/experiments"][...]
             measured = [row["experiment"].decode() for row in index if row["state"] == b"measured"]

@@ -40,19 +40,22 @@ def test_same_bits():
 
 def test_several_passes():
     """If the cells need more memory than there is, they are computed in parts, with the same
-    bits."""
-    array = draw((7, 60_000), "f4")
-    source = write(new_folder(), array, chunks=(3, 10_000))
-    folder = new_folder()
-    finished = reduce(source, folder / "whole.h5", *over((0,)))
-    Expected(array, (0,)).check(stored(folder / "whole.h5"), told=str(finished))
+    bits. Ranks have all cells in common, or cells of their own."""
     limit = ("--pipeline.gpu-memory", "4MiB", "--pipeline.batch", "64KiB")
-    parts = reduce(source, folder / "parts.h5", *over((0,)), *limit, ranks=2)
-    assert bits(folder / "parts.h5") == bits(folder / "whole.h5"), parts
-    with h5py.File(folder / "parts.h5") as file:
-        assert file["results"].attrs["cell_passes"] > 1, parts
-    planned = run("run", "reduce", "--input.data", source, *over((0,)), *limit, "--dry-run")
-    expect_words(planned.expect(0).out, ["passes"])
+
+    def one(axis):
+        array = draw((7, 60_000), "f4") if axis == 0 else draw((60_000, 7), "f4")
+        source = write(new_folder(), array, chunks=(3, 10_000) if axis == 0 else (7_000, 7))
+        folder = new_folder()
+        finished = reduce(source, folder / "whole.h5", *over((axis,)))
+        Expected(array, (axis,)).check(stored(folder / "whole.h5"), told=str(finished))
+        parts = reduce(source, folder / "parts.h5", *over((axis,)), *limit, ranks=2)
+        assert bits(folder / "parts.h5") == bits(folder / "whole.h5"), parts
+        with h5py.File(folder / "parts.h5") as file:
+            assert file["results"].attrs["cell_passes"] > 1, parts
+        planned = run("run", "reduce", "--input.data", source, *over((axis,)), *limit, "--dry-run")
+        expect_words(planned.expect(0).out, ["passes"])
+    each([(0,), (1,)], one)
 
 
 def test_joined_files_with_other_chunks():

@@ -411,7 +411,7 @@ def test_files_of_bench():
         assert finished.code == told["exit_code"] == (code or UNCLEAR), finished
         text = run("compare", BENCH, path, *quiet, env=NO_MPI).out
         expect_words(text, [experiment, verdict, f"1 {verdict}"])
-    told = json.loads(run("compare", BENCH, BENCH.with_name("bench-two.h5"), "--json").out)
+    told = json.loads(run("compare", BENCH, BENCH.with_name("bench-four.h5"), "--json").out)
     assert told["only_old"] and told["only_new"], told["exit_code"]
     expect_complaint(run("compare", BENCH, runs()[1]), 2, [runs()[1]])
     expect_complaint(run("compare", runs()[1], BENCH), 2, [BENCH])

@@ -72,7 +72,7 @@ def test_figures_as_documents():
         root = xml.etree.ElementTree.fromstring(text)
         assert root.tag.endswith("}svg") and "<title>" in text and 'fill="#fff"' in text, name
         words = "".join(root.itertext())
-        assert "NVIDIA H100" in words and "launches" in words, (name, words)
+        assert "NVIDIA H200" in words and "launches" in words, (name, words)
     shown = EXAMPLES / "gemm-tf32-four.svg"
     assert shown.stat().st_size < 40_000
     assert f"({shown.relative_to(EXAMPLES.parents[1])})" in (

@@ -152,7 +152,7 @@ class CellReport {
   void for_outputs(const Use& use) const {
     for (const CellInputs::Pass& pass : in_.passes) {
       const std::uint64_t count = pass.roots->size() / cells::words_of<T, S>;
-      const std::uint64_t* root = pass.roots->data();
+      std::uint64_t* root = pass.roots->data();
       for (const Range part : pass.outputs) {
         for (std::uint64_t output = part.first; output < part.end(); ++output) {
           use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
