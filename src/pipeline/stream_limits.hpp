@@ -84,6 +84,7 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
 /// take all of it.
 struct BatchMemory {
   std::uint64_t taken, left;
+  std::uint64_t batch;  ///< elements of one
 };
 BatchMemory batch_memory(const RingOptions& options, const runtime::Resources& resources,
                          const ShardSize& shard, const DeviceState& state);

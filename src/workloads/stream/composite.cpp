@@ -46,7 +46,7 @@ class Composite final : public Computation {
       : parts_(std::move(parts)), active_(parts_.size(), true) {}
 
   void plan(const pipeline::BatchMemory& memory, std::uint64_t ranks) override {
-    const pipeline::BatchMemory share{memory.taken, memory.left / parts_.size()};
+    const pipeline::BatchMemory share{memory.taken, memory.left / parts_.size(), memory.batch};
     for (const auto& part : parts_) part->plan(share, ranks);
   }
   pipeline::DeviceState device_state(Range shard) const override {

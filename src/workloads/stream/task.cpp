@@ -120,6 +120,7 @@ class Run {
                                        computation_->device_state({}));
     });
     batches.left = static_cast<std::uint64_t>(-session_.max(-static_cast<double>(batches.left)));
+    batches.batch = static_cast<std::uint64_t>(session_.max(static_cast<double>(batches.batch)));
     session_.collectively([&] { computation_->plan(batches, ranks()); });
   }
 

@@ -87,8 +87,8 @@ class CellReduction final : public stream::Computation {
     reject_operations();
   }
 
-  /// Chooses as few passes as the memory allows, and then as many units at a time. If even the most
-  /// passes need too much, sampled boxes get a single cell.
+  /// Chooses as few passes as the memory allows, and then as many units at a time, up to those of a
+  /// batch. If even the most passes need too much, sampled boxes get a single cell.
   void plan(const pipeline::BatchMemory& batches, std::uint64_t ranks) override {
     const std::uint64_t device_memory = batches.left;
     rank_nodes_.emplace(plan_, source_.count(), ranks);
@@ -100,7 +100,8 @@ class CellReduction final : public stream::Computation {
       if (least <= device_memory) {
         const std::uint64_t enough = std::max(enough_for_units, device_memory / 8);
         const std::uint64_t room = std::min(enough, device_memory - need.fixed);
-        const std::uint64_t units = std::max<std::uint64_t>(need.units, 1);
+        const std::uint64_t units =
+            std::clamp<std::uint64_t>(need.units, 1, units_of_batch(batches.batch));
         const std::uint64_t slots = room / std::max<std::uint64_t>(need.per_unit, 1);
         // A power of two holds whole subtrees.
         slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
@@ -238,6 +239,12 @@ class CellReduction final : public stream::Computation {
   /// Accumulators of several units keep a GPU at work if a batch has several. They have this
   /// memory, or an eighth of all if that is more.
   static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
+
+  /// The units that a batch of some elements may have a part of, rounded up to a power of two,
+  /// which holds whole subtrees.
+  std::uint64_t units_of_batch(std::uint64_t elements) const {
+    return std::bit_ceil(ceil_div(elements, plan_.unit_elements()) + 1);
+  }
 
   /// Whether an element belongs to a group, or there are no groups.
   bool has_group(std::uint64_t element) const {
