@@ -81,8 +81,8 @@ class Computation {
   virtual ~Computation() = default;
 
   /// Announces the number of ranks, the device memory that the batches of each of them leave at
-  /// least, and the elements that a batch has at most. Called before the others, besides shard_unit() and device_state({}). Throws UsageError
-  /// if the memory is too small for any plan.
+  /// least, and the elements that a batch has at most. Called before the others, besides
+  /// shard_unit() and device_state({}). Throws UsageError if the memory is too small for any plan.
   virtual void plan(const pipeline::BatchMemory& /*memory*/, std::uint64_t /*ranks*/) {}
   /// The device memory that it needs for a shard besides the batches, and the unit in which the
   /// data is divided, which must not depend on the shard.
