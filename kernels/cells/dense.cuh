@@ -122,7 +122,7 @@ struct GroupItem {
   std::uint64_t group, lane = 0;
 };
 
-/// The same for the rows of a group. `first` is the index of the first row of the matrix.
+/// As EveryRow, for the rows of a group. `first` is the index of the first row of the matrix.
 template <class T>
 class GroupRows {
  public:

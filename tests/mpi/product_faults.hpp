@@ -282,6 +282,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
 
   void expect_error_to_be_caught();
   void expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block);
+  void expect_gathered_a_to_be_checked(int where);
   void expect_exchanged_to_be_checked(int where);
 
   const ElementType type_ = gemm::traits_of(GetParam()).generated;

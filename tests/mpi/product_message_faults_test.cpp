@@ -68,12 +68,8 @@ TEST_P(ProductFaults, GathersOfBInAGridAreChecked) {
   expect_gathered_b_to_be_checked(4);
 }
 
-/// Both sides of C's check are computed from the gathered rows of A, so the rows have their own
-/// check.
-TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
-  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
-  multiply(usual, Decomposition::grid);
-  const int where = last_with_tiles_;
+/// Corrupts rows of A from another rank of the grid row.
+void ProductFaults::expect_gathered_a_to_be_checked(int where) {
   const Plan plan = plan_of(where);
   const SuperTile super_tile = plan.super_tile(0);
   const std::uint64_t giver = (plan.part.column + 1) % plan.shape.box.columns, block = 1;
@@ -94,6 +90,15 @@ TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
   const Flip of_sum{giver * sizeof(std::uint64_t), 0};
   EXPECT_TRUE(
       names(failure_with({.gather = Faults::Message{number + 1, of_sum}}, where), expected));
+}
+
+/// Both sides of C's check are computed from the gathered rows of A, so the rows have their own
+/// check. The first rank gets the last part of its row, and the last one the first.
+TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
+  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  multiply(usual, Decomposition::grid);
+  expect_gathered_a_to_be_checked(0);
+  expect_gathered_a_to_be_checked(last_with_tiles_);
 }
 
 /// The values that C is compared with are gathered, too: for each row of B, a sum for every column
