@@ -117,7 +117,8 @@ class CellExchange {
   }
 
  private:
-  Range share_of(std::uint64_t rank) const { return share(pass_.count * groups_, rank, ranks_); }
+  /// The outputs of a rank, if ranks have cells in common.
+  Range share_of(std::uint64_t rank) const { return nodes_.outputs(rank, pass_, groups_).front(); }
   /// The first rank has the largest share.
   std::uint64_t tiles() const { return ceil_div(share_of(0).count, tile_); }
 
