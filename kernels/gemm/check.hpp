@@ -156,7 +156,7 @@ struct ErrorParameters {
   double k;            ///< products in a sum
   double additions;    ///< that are rounded
   double unit;         ///< Rounding::unit; 0: sums are exact
-  double steps;        ///< in which tensor cores add a sum; 0: they do not
+  double steps;        ///< in which tensor cores add the products of a call; 0: they do not
   double terms;        ///< products of factors in a sum
   double split_depth;  ///< if elements are split, the depth of a call, else 0
   double drift;        ///< additions whose errors may have the same sign; 0: errors are random
@@ -182,11 +182,12 @@ inline ErrorParameters error_parameters(Precision precision, std::uint64_t k, bo
   const auto terms = static_cast<double>(k);
   const auto block = static_cast<double>(tile_for(1, 1, k, precision, Backend::cuda).k);
   const bool tensor_cores = row.rounding.products_a_step > 0;
+  const double call_depth = std::min(terms, static_cast<double>(row.gpu.max_k));
   const bool wide = row.accumulator == ElementType::f64;
   return {.k = terms,
           .additions = moduli > 0 ? additions_of_sum(precision, k) : terms,
           .unit = exact ? 0 : row.rounding.unit,
-          .steps = tensor_cores ? terms / row.rounding.products_a_step : 0,
+          .steps = tensor_cores ? call_depth / row.rounding.products_a_step : 0,
           .terms = row.products * terms,
           .split_depth = row.products > 1 ? std::min(block, terms) : 0,
           .drift = drifts ? additions_of_sum(precision, k) : 0,
@@ -197,9 +198,9 @@ inline ErrorParameters error_parameters(Precision precision, std::uint64_t k, bo
 
 /// The variance for fp32x3, including the parts that splitting leaves out. `c` and `max_square` are
 /// those of error_model().
-constexpr double split_variance(double k, double depth, double columns, double c, double max_square,
-                                double row_squares, double column_squares) {
-  const double calls = k / depth, steps = depth / 8;
+constexpr double split_variance(const ErrorParameters& of, double columns, double c,
+                                double max_square, double row_squares, double column_squares) {
+  const double k = of.k, depth = of.split_depth, calls = k / depth, steps = of.steps;
   const double t = 0x1p-23, u = 0x1p-24;
   const double in_calls = (c * depth / 9 + max_square / 6) / calls + c * steps * steps / 16;
   const double of_calls = c * calls / 9 + max_square / 6;
@@ -221,7 +222,7 @@ constexpr ErrorModel error_model(const ErrorParameters& of, double columns, doub
   const double integers = of.integers * of.integers * max_square;
   const double product =
       of.split_depth > 0
-          ? split_variance(k, of.split_depth, columns, c, max_square, row_squares, column_squares)
+          ? split_variance(of, columns, c, max_square, row_squares, column_squares)
           : of.unit * of.unit * (walk + bias);
   const double signed_sum = columns / 6 * (c + max_square / k);
   // No sum is larger than |a| |b|. Half of the largest number leaves room for rounding. With fp64

@@ -75,7 +75,8 @@ constexpr FormatTraits traits_of(Format format) {
 /// The rounding errors of sums, for the bound of the check (kernels/README.md).
 struct Rounding {
   double unit;  ///< of the sums; 0 if they are exact
-  /// Tensor cores add so many products at a time and truncate the sum; 0: additions are rounded.
+  /// Tensor cores lose as much as if they added so many products at a time and truncated the sum
+  /// (kernels/MEASUREMENTS.md). 0: additions are rounded.
   unsigned products_a_step;
 };
 
@@ -146,7 +147,7 @@ inline constexpr std::array precision_rows = {
     PrecisionTraits{.precision = Precision::fp32x3,
                     .name = "fp32x3",
                     .panel = Format::f32,
-                    .rounding = {.unit = 0x1p-23, .products_a_step = 8},
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 4},
                     .host = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 130},
                     .gpu = {.max_k = max_split_k, .max_lanes = 1, .assumed_gflops = 110'000},
                     .parts = Precision::tf32,
@@ -155,19 +156,19 @@ inline constexpr std::array precision_rows = {
     PrecisionTraits{.precision = Precision::tf32,
                     .name = "tf32",
                     .panel = Format::tf32,
-                    .rounding = {.unit = 0x1p-23, .products_a_step = 8},
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 4},
                     .gpu = {.max_k = 5120, .max_lanes = 8, .assumed_gflops = 330'000},
                     .compute_capability = 80},
     PrecisionTraits{.precision = Precision::bf16,
                     .name = "bf16",
                     .panel = Format::bf16,
-                    .rounding = {.unit = 0x1p-23, .products_a_step = 16},
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 4},
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
                     .compute_capability = 80},
     PrecisionTraits{.precision = Precision::fp16,
                     .name = "fp16",
                     .panel = Format::fp16,
-                    .rounding = {.unit = 0x1p-23, .products_a_step = 16},
+                    .rounding = {.unit = 0x1p-23, .products_a_step = 4},
                     .gpu = {.max_k = 8064, .max_lanes = 8, .assumed_gflops = 650'000},
                     .compute_capability = 70},
     // Each product is at most 2^14, so the sum fits into 32 bits.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <thread>
@@ -69,7 +70,7 @@ void UploadRing::run(const Job& job) {
     if (staging_) {
       await_uploads(current);
     } else {
-      upload_next();
+      upload_ahead(current);
     }
     if (arrive_) arrive_batch(current);
     compute_batch(current);
@@ -147,9 +148,16 @@ void UploadRing::call_meanwhile(std::unique_lock<std::mutex>& lock,
   }
 }
 
-/// Uploads the next batch from the thread of run(), if there are no readers.
-void UploadRing::upload_next() {
+/// Without readers: enqueues the uploads of batch `current`, and of all later ones whose buffers
+/// have been released. The first batch comes alone, since its kernels wait for this thread.
+void UploadRing::upload_ahead(std::uint64_t current) {
   const std::lock_guard lock(mutex_);
+  const std::uint64_t end = current == 0 ? 1 : std::min(job_->batches, released_ + buffers_.size());
+  while (opened_ < end) upload_next();
+}
+
+/// Uploads the next batch from the thread of run(). Call it with the lock.
+void UploadRing::upload_next() {
   const std::uint64_t first = next_piece_;
   open_next();
   for (std::uint64_t number = first; number < next_piece_; ++number) {

@@ -189,6 +189,7 @@ class UploadRing {
                     measure::HostTrack& reader, const std::stop_token& stop);
   void await_uploads(std::uint64_t batch);
   void call_meanwhile(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
+  void upload_ahead(std::uint64_t current);
   void upload_next();
   bool next_is_empty() const;
   void open_next();

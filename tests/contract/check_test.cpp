@@ -343,8 +343,9 @@ TEST_F(Check, DetectsEveryErrorInInt8) {
   }
 }
 
-/// A model of tensor cores: eight products are added to the sum exactly, and the result is
+/// In a model of tensor cores, so many products are added to the sum exactly, and the result is
 /// truncated to a float.
+constexpr std::uint64_t products_a_step = traits_of(Precision::tf32).rounding.products_a_step;
 float cut_off(double sum) {
   const auto nearest = static_cast<float>(sum);
   return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f)
@@ -372,9 +373,9 @@ std::vector<float> split_product(const Shape& s, const Values& a, const Values& 
         float sum = 0;
         for (const auto& [left, right] : {std::pair{0U, 1U}, {1U, 0U}, {1U, 1U}}) {
           if (high_alone && left + right < 2) continue;
-          for (std::uint64_t kk = first; kk < end; kk += 8) {
+          for (std::uint64_t kk = first; kk < end; kk += products_a_step) {
             double step = sum;
-            for (std::uint64_t l = kk; l < std::min(kk + 8, end); ++l) {
+            for (std::uint64_t l = kk; l < std::min(kk + products_a_step, end); ++l) {
               step += static_cast<double>(of_a[left][i * s.k + l]) * of_b[right][l * s.n + j];
             }
             sum = cut_off(step);
@@ -410,6 +411,35 @@ TEST_F(Check, PassesSplitProductsAndRejectsThoseOfHighPartsAlone) {
       const auto rough = verdicts(s, split_product(s, a, b, true), all, Precision::fp32x3);
       EXPECT_GT(2 * rough[0].failures, s.m);
     }
+  }
+}
+
+/// All errors of sums of one sign have the same sign, so the errors of a row add up where most signs
+/// of x are equal. Some of 64 tiles are as unequal as chance makes them.
+TEST_F(Check, PassesTruncatedSumsOfOneSign) {
+  const Shape s{2, 1024, 4096, 16, 4096};
+  std::mt19937_64 random(29);
+  for (const Precision precision : {Precision::tf32, Precision::bf16, Precision::fp16}) {
+    const unsigned least = precision == Precision::bf16 ? 1 << 7 : 1 << 10;  // in all bits of it
+    const auto value = [&] { return static_cast<double>(least + random() % least) / least; };
+    const Values a = made(s.m * s.k, value), b = made(s.k * s.n, value);
+    std::vector<float> c(s.m * s.n);
+    for (std::uint64_t i = 0; i < s.m; ++i) {
+      std::vector<double> steps(s.n);
+      for (std::uint64_t kk = 0; kk < s.k; ++kk) {
+        for (std::uint64_t j = 0; j < s.n; ++j) {
+          steps[j] += a[i * s.k + kk] * b[kk * s.n + j];
+          if (kk % products_a_step == products_a_step - 1) steps[j] = cut_off(steps[j]);
+        }
+      }
+      std::ranges::copy(steps, c.begin() + static_cast<std::ptrdiff_t>(i * s.n));
+    }
+    double worst = 0;
+    for (const TileVerdict& each : verdicts(s, c, sides(s, a, b, precision), precision)) {
+      worst = std::max(worst, each.worst);
+    }
+    EXPECT_LT(worst, 0.6) << name_of(precision);
+    EXPECT_GT(worst, 0.1) << name_of(precision);
   }
 }
 

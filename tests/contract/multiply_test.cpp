@@ -409,6 +409,30 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   }
 }
 
+/// Sums of one sign lose no more than the check expects (kernels/README.md).
+TEST_P(Multiply, TensorCoresTruncateAsTheCheckExpects) {
+  const PrecisionTraits& row = traits_of(precision_);
+  if (row.rounding.products_a_step == 0) GTEST_SKIP() << "its sums are rounded or exact";
+  const Tile tile{64, 64, splits(precision_) ? row.gpu.max_k : 4096};
+  Matrix a = uneven(tile.m, tile.k, precision_, 5), b = uneven(tile.k, tile.n, precision_, 6);
+  for (Matrix* const each : {&a, &b}) {
+    for (double& value : each->values) value = std::abs(value);
+  }
+  const auto plan = plan_for(tile);
+  const Bytes got = tiles(*plan, tile, a, b);
+  double lost = 0, all = 0;
+  for (std::size_t i = 0; i < tile.m; ++i) {
+    for (std::size_t j = 0; j < tile.n; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < tile.k; ++l) sum += a(i, l) * b(l, j);
+      lost += sum - static_cast<double>(sum_at(got, i * tile.n + j));
+      all += sum;
+    }
+  }
+  const double steps = static_cast<double>(tile.k) / row.rounding.products_a_step;
+  EXPECT_LE(std::abs(lost / all), 1.1 * 0x1p-23 * steps / 4);
+}
+
 constexpr std::uint64_t max_int8_k = traits_of(Precision::int8).max_terms;
 using MultiplyInt8 = Multiply;
 INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8), test_name);

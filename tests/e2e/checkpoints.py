@@ -1,7 +1,13 @@
-"""Shared code of the tests of checkpoints: the files that runs leave next to their result."""
+"""Shared code of the tests of checkpoints: the files that runs leave next to their result, and
+runs that are interrupted."""
 
 import json
+import os
+import signal
 import time
+
+from harness import expect_gone, finish, ranks_below, start, wait_until
+from products import ON_HOST, min_memory
 
 GEMM = ["--gemm.transpose-b", "true"]
 
@@ -44,3 +50,37 @@ def expect_only_result(folder, told=""):
             return
         time.sleep(0.1)
     raise AssertionError(f"{names}\n{told}")
+
+
+def cap(workload, arguments, ranks, env=ON_HOST):
+    """The option that limits the memory to the minimum."""
+    return ["--pipeline.gpu-memory", f"{min_memory(workload, arguments, ranks, env)}B"]
+
+
+def interrupt(workload, arguments, folder, ranks, tiles, how, env=ON_HOST):
+    """Starts a run with C in `folder` and ends it with how(process) once it has finished the given
+    number of tiles. Returns how it ended."""
+    older = hidden(folder, "checkpoint")
+    process = start("run", workload, *arguments, *cap(workload, arguments, ranks, env), "-o",
+                    folder / "c.h5", ranks=ranks, env=env)
+    wait_until(lambda: len(finished_tiles(folder, ranks, older)) >= tiles, process)
+    pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
+    how(process)
+    finished = finish(process)
+    expect_gone(pids)
+    assert not (folder / "c.h5").exists(), finished
+    assert finished.code != 0 and finished.out == "", finished
+    assert len(hidden(folder, "checkpoint")) == ranks, list(folder.iterdir())
+    assert len(hidden(folder, "part")) == 1, list(folder.iterdir())
+    return finished
+
+
+def kill(rank):
+    """Kills a rank, or a run of one rank."""
+    return lambda process: os.kill(ranks_below(process).get(rank, process.pid), signal.SIGKILL)
+
+
+def terminate(process):
+    """Terminates all ranks at once, as a batch system does."""
+    for pid in ranks_below(process).values() or [process.pid]:
+        os.kill(pid, signal.SIGTERM)

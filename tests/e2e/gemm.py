@@ -11,7 +11,8 @@ import numpy as np
 import results
 from harness import check_complaints, each, main, new_folder, ready_ini_files, run
 from products import (FLOATS, NATIVE, ON_HOST, bytes_of, expect_within, inputs, model, normal,
-                      output_type, product, skip_without_blas, stored, whole_numbers)
+                      output_type, product, skip_without_blas, stored, truncation_of_fp32x3,
+                      whole_numbers)
 
 SIZES = [1, 13, 263]
 # Every two of the three sizes of a product have all values of SIZES.
@@ -123,16 +124,17 @@ def test_int8_of_generated_matrices():
 
 def test_fp32x3_errs_about_as_fp32_does():
     """Its error is far below that of tf32, which it consists of, for sums of terms of mixed signs
-    and of one sign."""
+    and of one sign. On a GPU, sums of one sign are truncated as with tf32."""
     def check(a, b):
         files = inputs(new_folder(), a=a, b=b)
-        errors = {}
+        errors, exact = {}, a.astype("f8") @ b.astype("f8")
+        truncation = truncation_of_fp32x3(a.shape[1]) * np.linalg.norm(exact)
         for precision in ("fp32", "fp32x3", "tf32"):
             out = new_folder() / "c.h5"
             gemm(out, *files, "--product.precision", precision)
-            errors[precision] = np.linalg.norm(stored(out) - a.astype("f8") @ b.astype("f8"))
-        assert errors["fp32x3"] <= 8 * errors["fp32"], errors
-        assert errors["fp32x3"] <= errors["tf32"] / 50, errors
+            errors[precision] = np.linalg.norm(stored(out) - exact)
+        assert errors["fp32x3"] <= 8 * errors["fp32"] + truncation, errors
+        assert errors["fp32x3"] <= errors["tf32"] / 50 + truncation, errors
     each([(normal(200, 2100), normal(2100, 150, seed=2)),
           (np.abs(normal(200, 2100)), np.abs(normal(2100, 150, seed=2)))], check)
 
@@ -298,19 +300,24 @@ def test_non_finite_rows_are_unchecked():
           (a, np.full_like(b, np.inf), 2, "unchecked", 800), (*large, 2, "unchecked", 800)], check)
 
 
-def test_from_ordinary_memory():
-    """The same C from pageable memory as from the default place, for any layout of a rank's
-    parts."""
+def test_from_host_memory():
+    """The same C from each kind of host memory as from the default place, for any layout of a
+    rank's parts, and elements that become shorter, longer or stay the same."""
     folder = new_folder()
     size = ["--gemm.m", 400, "--gemm.n", 263, "--gemm.k", 2100, "--output.store", "false"]
 
-    def check(ranks, *transposes):
+    def check(ranks, precision, *transposes):
         ways = [f"--gemm.transpose-{which}=true" for which in transposes]
+        ways += ["--product.precision", precision, "--input.type", "f32"]
         name = f"{ranks}{''.join(transposes)}"
-        streamed, held = (gemm(folder / f"{name}-{mode}.h5", *size, *ways, "--pipeline.mode", mode,
-                               ranks=ranks, env=ON_HOST) for mode in ("stream", "pageable"))
-        assert held.values["c_checksum"] == streamed.values["c_checksum"], f"{held}\n{streamed}"
-    each([(1, "a", "b"), (3,), (3, "a"), (3, "b")], check)
+        streamed, *held = (
+            gemm(folder / f"{name}-{mode}.h5", *size, *ways, "--pipeline.mode", mode, ranks=ranks,
+                 env=ON_HOST)
+            for mode in ("stream", "pageable", "pinned", "write-combined"))
+        for other in held:
+            assert other.values["c_checksum"] == streamed.values["c_checksum"], (
+                f"{other}\n{streamed}")
+    each([(1, "bf16", "a", "b"), (3, "fp32"), (3, "fp64", "a"), (3, "bf16", "b")], check)
 
 
 # ---------------------------------------------------------------- bad input
@@ -343,7 +350,7 @@ def test_other_options():
         ([*product, "--reduce.ops", "sum"], 2, ["--reduce.ops", "reduce"]),
         ([*product, "--input.data", "ramp"], 2, ["--input.data", "reduce"]),
         ([*product, "--pipeline.batches", 2], 2, ["--pipeline.batches", "reduce"]),
-        ([*product, "--pipeline.mode", "pinned"], 2, ["--pipeline.mode stream"]),
+        ([*product, "--pipeline.mode", "resident"], 2, ["--pipeline.mode stream"]),
         ([*product, "--gemm.k", 6], 2, ["gemm.k", "input.a"]),
         ([*product, "--gemm.n", 7], 2, ["gemm.n", "input.b"]),
         (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C", 2**40, "2^63"]),

@@ -81,7 +81,7 @@ def test_same_bits_where_sums_are_split():
     some = [(3, 1, way, "split-k"), (2, 1, way, "rows"), (4, 1.2, box, "2x1x2")]
     runs = [(1, 1, way, "split-k"), (2, 1, way, "split-k"), (3, None, way, "split-k"),
             (3, 1, way, "rows"), (4, 1.5, way, "split-k"), (4, 1, way, "grid"),
-            (4, None, box, "2x1x2"), (4, 1.2, box, "1x2x2"), (3, None)]
+            (4, None, box, "2x1x2"), (4, 1.2, box, "1x2x2"), (3, None, "--pipeline.mode", "pinned")]
     each([("fp32", 40, 30, 17000, "a", runs), ("fp64", 800, 20, 8200, "", some),
           ("int8", 13, 50, 9001, "b", some), ("fp32x3", 30, 40, 9000, "ab", some),
           ("fp64-int8", 30, 40, 17000, "b", some)], check, workers=2)

@@ -20,9 +20,9 @@ def test_same_bits_on_the_host():
         result = check_bits("gram", [*files, "--gram.of", of, *more], runs, ON_HOST,
                             shallow=samples == 2170)
         assert result.tobytes() == result.T.tobytes()
-    pageable = ("--pipeline.mode", "pageable")
+    pageable, pinned = (("--pipeline.mode", mode) for mode in ("pageable", "pinned"))
     each([(1100, 2170, "columns", ["--gram.center", "true"],
-           [(1, 1), (2, 1), (3, 1.4), (2, None, *pageable)]),
+           [(1, 1), (2, 1), (3, 1.4, *pinned), (2, None, *pageable)]),
           (1600, 40, "rows", [], [(2, 1.2), (3, 1), (1, 1.5, *pageable)]),
           (1100, 263, "rows", ["--gram.center", "true", "--gram.scale", "true",
                                "--product.precision", "fp64"], [(2, 1), (3, None)]),

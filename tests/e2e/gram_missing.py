@@ -141,7 +141,7 @@ def test_same_bits_on_any_ranks_and_any_memory():
     check_bits("covariance", [*named[0], *COMPLETE], [(2, 1), (3, None), (1, 1)], ON_HOST)
     check_bits("correlation", [*named[1], *COMPLETE, "--gram.weights", f"{folder}/in.h5:/w"],
                [(2, None, "--product.decomposition", "rows"), (1, 1),
-                (3, 1, "--product.decomposition", "split-k"),
+                (3, 1, "--product.decomposition", "split-k", "--pipeline.mode", "pinned"),
                 (2, None, "--pipeline.mode", "pageable", "--pipeline.readers", "3")], ON_HOST)
     check_bits("covariance", [*named[1], *OVER_VARIABLES, *COMPLETE],
                [(2, None), (3, 1), (1, None, "--pipeline.readers", "1")], ON_HOST)

@@ -302,7 +302,8 @@ def test_same_bits_on_any_ranks_and_any_memory():
     check_bits("correlation", tall,
                [(2, None, "--product.decomposition", "rows"), (1, 1),
                 (3, 1, "--product.decomposition", "split-k"),
-                (4, None, "--product.box", "1x1x4"), (2, None, "--pipeline.mode", "pageable")])
+                (4, None, "--product.box", "1x1x4", "--pipeline.mode", "pinned"),
+                (2, None, "--pipeline.mode", "pageable")])
 
 
 def test_an_interrupted_run_resumes_with_both_matrices():

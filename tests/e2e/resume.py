@@ -12,7 +12,8 @@ import time
 import h5py
 import numpy as np
 
-from checkpoints import GEMM, expect_only_result, finished_tiles, hidden, journals
+from checkpoints import (GEMM, cap, expect_only_result, finished_tiles, hidden, interrupt, journals,
+                         kill, terminate)
 from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
                      ranks_below, run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
@@ -27,28 +28,6 @@ CHECKPOINTED = 75
 
 # ---------------------------------------------------------------- what runs leave
 
-def cap(workload, arguments, ranks):
-    return ["--pipeline.gpu-memory", f"{min_memory(workload, arguments, ranks, ON_HOST)}B"]
-
-
-def interrupt(workload, arguments, folder, ranks, tiles, how):
-    """Starts a run with C in `folder` and ends it with how(process) once it has finished the given
-    number of tiles. Returns how it ended."""
-    older = hidden(folder, "checkpoint")
-    process = start("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
-                    folder / "c.h5", ranks=ranks, env=ON_HOST)
-    wait_until(lambda: len(finished_tiles(folder, ranks, older)) >= tiles, process)
-    pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
-    how(process)
-    finished = finish(process)
-    expect_gone(pids)
-    assert not (folder / "c.h5").exists(), finished
-    assert finished.code != 0 and finished.out == "", finished
-    assert len(hidden(folder, "checkpoint")) == ranks, list(folder.iterdir())
-    assert len(hidden(folder, "part")) == 1, list(folder.iterdir())
-    return finished
-
-
 def look(workload, arguments, folder, ranks):
     """The text of a dry run on resuming, and the bytes of journals that it predicts; no file in the
     folder changes."""
@@ -62,16 +41,6 @@ def look(workload, arguments, folder, ranks):
     number, unit = re.search(r"\.checkpoint'.* ([0-9.]+) (B|[KM]iB)\b", text).groups()
     units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
     return re.search("^resuming: (.*)$", text, re.MULTILINE)[1], float(number) * units[unit]
-
-
-def kill(rank):
-    return lambda process: os.kill(ranks_below(process)[rank], signal.SIGKILL)
-
-
-def terminate(process):
-    """Terminates all ranks at once, as a batch system does."""
-    for pid in ranks_below(process).values() or [process.pid]:
-        os.kill(pid, signal.SIGTERM)
 
 
 def go_on(workload, arguments, folder, ranks, restarts=1):

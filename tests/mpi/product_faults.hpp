@@ -139,6 +139,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     }
     product_.emplace(runtime_, operands_, plan_, *library_,
                      pipeline::staging_sizes(runtime_.options, runtime_.resources), to_, journal);
+    product_->load();
     if (scale) {
       samples_ = all_samples(operands_);
       product_->normalize({.shift = {}, .scale = scales(), .samples = &samples_});
@@ -280,6 +281,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     return std::bit_cast<float>(bits ^ std::uint32_t{1} << bit);
   }
 
+  void expect_uploads_to_be_checked();
   void expect_error_to_be_caught();
   void expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block);
   void expect_gathered_a_to_be_checked(int where);
@@ -290,7 +292,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
   const std::uint64_t c_element_ = gemm::accumulator_bytes(GetParam());
   const test::TemporaryFolder folder_;
   // One reader, so that pieces go up in their order; several of them in a batch.
-  const Options options_ = test::host_options(1);
+  Options options_ = test::host_options(1);
   Log log_;
   Faults faults_;
   runtime::Runtime runtime_{session(), options_, log_};

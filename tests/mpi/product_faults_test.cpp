@@ -89,8 +89,16 @@ TEST_P(ProductFaults, RunsWithoutFaultsPassInAnyBox) {
   }
 }
 
+/// Whether readers bring the bytes, or they are in pinned memory.
 TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
-  multiply(usual);
+  for (const char* const mode : {"stream", "pinned"}) {
+    options_ = test::host_options(1, {"--pipeline.mode", mode});
+    multiply(usual);
+    expect_uploads_to_be_checked();
+  }
+}
+
+void ProductFaults::expect_uploads_to_be_checked() {
   const gemm::Tile& tile = problem_.tile;
   const auto rows_of = [](const PanelPart& part, const UploadedOperand& operand) {
     return operand.raw ? part.valid.count : part.rows.count;  // raw parts have no padding

@@ -260,7 +260,7 @@ TEST(Product, NarrowProductsHaveTheSameBitsAndThePlannedMemoryInEveryDecompositi
 
 TEST(Product, TooLittleHostMemoryIsAnError) {
   for (const Case& each : cases()) {
-    for (const char* const mode : {"stream", "pageable"}) {
+    for (const char* const mode : {"stream", "pageable", "pinned"}) {
       std::vector<std::string> words = each.words;
       words.insert(words.end(), {"--pipeline.mode", mode});
       Prepared prepared(each.gram, words);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -161,14 +162,22 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                            effort, work);
 }
 
+/// Whether readers bring A and B. Otherwise they are uploaded from where they are.
+bool has_readers(const Options& options) {
+  return pipeline::is_staged(pipeline::mode(options));
+}
+
 /// The rates of readers. Collective.
 Limits reader_limits(runtime::Runtime& runtime, const Operands& operands,
                      const pipeline::StagingSizes& staging, std::uint64_t sample,
                      measure::Effort effort) {
-  const PanelReaders readers(runtime, operands, staging, std::min(sample, effort.host_bytes));
   Limits limits;
+  if (!has_readers(runtime.options)) return limits;
+  const PanelReaders readers(runtime, operands, staging, std::min(sample, effort.host_bytes));
   limits.read = readers.read(std::max(0.01, effort.seconds / 2));
-  limits.feed = readers.feed(effort.seconds / 2, limits.read.min, effort.device_bytes);
+  limits.feed = readers.feed(effort.seconds / 2, limits.read->min, effort.device_bytes);
+  limits.read->conditions = limits.feed->conditions =
+      panel_read_conditions(operands, runtime.options);
   return limits;
 }
 
@@ -186,19 +195,21 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const Operands& opera
   return measured();
 }
 
-/// Bytes/s of the readers, with uploads and without.
-struct ReaderRates {
-  double feed, read;
+/// Rates::link_up and Rates::read.
+struct UploadRates {
+  double up, read = std::numeric_limits<double>::infinity();
 };
 
-/// The readers of an earlier result. If it is too old to have panel_feed, readers are assumed to
-/// reach 0.6 of panel_read while uploads use the same memory, as on H100 hosts. If it has neither,
-/// readers are assumed to be as fast as the link.
-ReaderRates reader_rates(measure::Machine& machine, const Rates* measured) {
+/// The rates of an earlier result: of the link alone if there are no readers. If the result is too
+/// old to have panel_feed, readers are assumed to reach 0.6 of panel_read while uploads use the same
+/// memory, as on H100 hosts. If it has neither, readers are assumed to be as fast as the link.
+UploadRates upload_rates(measure::Machine& machine, const Options& options,
+                         const Rates* measured) {
   constexpr double beside_uploads = 0.6;
-  const bool knows_feed = machine.knows("panel_feed"), knows_read = machine.knows("panel_read");
   const double up = machine.use_rate(
       "link_up", measured == nullptr ? std::nullopt : std::optional(measured->link_up));
+  if (!has_readers(options)) return {up};
+  const bool knows_feed = machine.knows("panel_feed"), knows_read = machine.knows("panel_read");
   const double other_feed = measured == nullptr ? up : std::min(up, measured->link_up);
   const double other_read = measured == nullptr ? up / beside_uploads : measured->read;
   const double read = knows_read ? machine.use_rate("panel_read", other_read, "GB/s") : other_read;
@@ -209,11 +220,12 @@ ReaderRates reader_rates(measure::Machine& machine, const Rates* measured) {
 }  // namespace
 
 Rates Limits::rates(Backend backend) const {
-  return {.link_up = std::min(feed.min, up.min) * 1e9,
+  const double infinity = std::numeric_limits<double>::infinity();
+  return {.link_up = std::min(feed ? feed->min : infinity, up.min) * 1e9,
           .link_down = down.min * 1e9,
           .gather = gather ? gather->min * 1e9 : 1e12,
           .flops = multiply.min * 1e9,
-          .read = read.min * 1e9,
+          .read = read ? read->min * 1e9 : infinity,
           .device = device_copy.min * 1e9,
           .call = seconds_of_call(backend),
           .gathers_block = gathers_block};
@@ -255,8 +267,6 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
           effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
           max_gathered));
   limits.gathers_block = runtime.communicator->blocks();
-  limits.read.conditions = limits.feed.conditions =
-      panel_read_conditions(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
   limits.multiply.sizes = sizes_of(tile);
   return limits;
@@ -266,11 +276,14 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
                const Rates* measured) {
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
-  machine.set_ceilings(
-      {"link_up", "link_down", "panel_read", "panel_feed", "device_copy", "all_gather", multiply});
-  for (const char* const readers : {"panel_read", "panel_feed"}) {
-    machine.compare(readers, panel_read_conditions(operands, options));
+  std::set<std::string> ceilings = {"link_up", "link_down", "device_copy", "all_gather", multiply};
+  if (has_readers(options)) {
+    for (const char* const readers : {"panel_read", "panel_feed"}) {
+      ceilings.insert(readers);
+      machine.compare(readers, panel_read_conditions(operands, options));
+    }
   }
+  machine.set_ceilings(std::move(ceilings));
   const gemm::Tile tile = operands.tile(machine.backend());
   machine.compare(multiply, words_of(tile),
                   [&](const measure::Sizes& then) { return is_similar(then, tile); });
@@ -280,12 +293,12 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   };
   const double assumed = gemm::calls_of(precision, machine.backend()).assumed_gflops;
   const double gflops = otherwise(&Rates::flops).value_or(assumed * 1e9) / 1e9;
-  const ReaderRates readers = reader_rates(machine, measured);
-  return {.link_up = readers.feed,
+  const UploadRates uploads = upload_rates(machine, options, measured);
+  return {.link_up = uploads.up,
           .link_down = machine.use_rate("link_down", otherwise(&Rates::link_down)),
           .gather = machine.ranks() > 1 ? machine.use_gather_rate(otherwise(&Rates::gather)) : 1e12,
           .flops = machine.use_rate(multiply, gflops, "Gflop/s"),
-          .read = readers.read,
+          .read = uploads.read,
           .device = machine.use_rate("device_copy", otherwise(&Rates::device)),
           .call = seconds_of_call(machine.backend()),
           .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
@@ -316,15 +329,14 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, const Loads& loads) {
     ceiling.load = load / 1e9;
     ceilings.push_back(std::move(ceiling));
   };
-  add(std::move(limits.read), loads.uploaded);
+  if (limits.read) add(std::move(*limits.read), loads.uploaded);
   add(std::move(limits.up), loads.uploaded);
   add(std::move(limits.down), loads.downloaded);
   if (limits.gather) add(std::move(*limits.gather), loads.received);
   add(std::move(limits.multiply), loads.flops);
   // These depend on other ceilings, or limit only a small part of the work.
-  for (measure::Ceiling* const other : {&limits.feed, &limits.device_copy}) {
-    ceilings.push_back(std::move(*other));
-  }
+  if (limits.feed) ceilings.push_back(std::move(*limits.feed));
+  ceilings.push_back(std::move(limits.device_copy));
   return ceilings;
 }
 

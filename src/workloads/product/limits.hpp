@@ -19,7 +19,8 @@ namespace shardstream::workloads::product {
 
 /// The measured ceilings. The same on every rank.
 struct Limits {
-  measure::Ceiling read, feed, up, down, device_copy, multiply;
+  measure::Ceiling up, down, device_copy, multiply;
+  std::optional<measure::Ceiling> read, feed;  ///< if there are readers
   std::optional<measure::Ceiling> gather;  ///< with several ranks
   bool gathers_block = false;              ///< Rates::gathers_block
 

@@ -32,9 +32,10 @@ void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
                     name));
   }
   const auto mode = pipeline::mode(runtime.options);
-  if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
+  if (mode == pipeline::Mode::mapped || mode == pipeline::Mode::resident) {
     throw UsageError(
-        fmt::format("{} cannot run with pipeline.mode {}: pass --pipeline.mode stream or pageable",
+        fmt::format("{} cannot run with pipeline.mode {}: pass --pipeline.mode stream, pageable, "
+                    "pinned or write-combined",
                     name, runtime.options.text("pipeline.mode")));
   }
 }
@@ -180,7 +181,7 @@ class Part {
     }
     const auto span = runtime.recorder.phase("load", measure::PhaseKind::useful);
     engine_->load();
-    const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+    const bool held = pipeline::mode(runtime.options) != pipeline::Mode::stream;
     if (normalizer_ && held) normalizer_->load();
   }
 

@@ -28,8 +28,7 @@ namespace shardstream::workloads::product {
 class Engine {
  public:
   /// `library` multiplies the plan's tiles. `to` and `journal`: as in TileDrain. Throws UsageError
-  /// if the host's memory is too small for staging and, with pipeline.mode pageable, for this
-  /// rank's operands.
+  /// if the host's memory is too small for staging and for what pipeline.mode keeps there.
   Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
          const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
          std::span<const io::RangeWriter> to, io::Journal* journal);
@@ -56,7 +55,7 @@ class Engine {
   std::uint64_t checksum() const { return tiles_.checksum(); }
 
   /// Bytes of a staging slot: as requested, but at least the rows that are read at once.
-  std::size_t slot_bytes() const { return uploads_.ring_sizes().slot_bytes; }
+  std::size_t slot_bytes() const { return uploads_.slot_bytes(); }
   /// Bytes of A and B that this rank uploads in one run.
   std::uint64_t uploaded() const { return uploads_.uploaded(); }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/error.hpp"
@@ -66,8 +65,11 @@ PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, 
     extents_.push_back({tiles, plan_.a_part(tiles), plan_.shape.a_from_b(tiles)});
   }
   compute_sizes();
-  if (pipeline::mode(runtime_.options) == pipeline::Mode::pageable) {
+  const pipeline::Mode mode = pipeline::mode(runtime_.options);
+  if (mode == pipeline::Mode::pageable) {
     hold_operands(other_bytes);
+  } else if (const auto memory = pipeline::host_memory(mode)) {
+    hold_uploads(*memory, other_bytes);
   } else {
     check_host_memory(0, other_bytes);
   }
@@ -86,11 +88,16 @@ std::size_t PanelUploads::min_slot_bytes() const {
 }
 
 /// Computes the sizes of the ring, the total of the uploads, and the number of each batch's first
-/// piece. The size of a slot comes first, because it determines the pieces.
+/// piece. The size of a piece comes first, because it determines their number. Without readers,
+/// one thread enqueues all pieces, so they are large.
 void PanelUploads::compute_sizes() {
-  sizes_ = {.slot_bytes = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
-            .slots = staging_.slots,
-            .readers = staging_.readers,
+  constexpr std::size_t large = std::size_t{16} << 20;
+  const bool staged = pipeline::is_staged(pipeline::mode(runtime_.options));
+  slot_bytes_ = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes());
+  piece_bytes_ = staged ? slot_bytes_ : std::max(large, slot_bytes_);
+  sizes_ = {.slot_bytes = staged ? slot_bytes_ : 0,
+            .slots = staged ? staging_.slots : 0,
+            .readers = staged ? staging_.readers : 0,
             .batch_bytes = plan_.buffers.batch.uploaded(plan_.problem()),
             .batches = plan_.schedule.ring_batches,
             .arrivals = true};
@@ -126,6 +133,25 @@ void PanelUploads::hold_operands(std::uint64_t other_bytes) {
   held_b_.emplace(*runtime_.device, *operands_.b, axis(operands_.transpose_b), b_rows, columns);
 }
 
+/// The rectangles of all batches.
+std::vector<Rectangle> PanelUploads::rectangles() const {
+  std::vector<Rectangle> all;
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const BatchUpload one = undivided(batch);
+    for (const Rectangle& each : {one.a, one.b}) {
+      if (each.bytes() > 0) all.push_back(each);
+    }
+  }
+  return all;
+}
+
+/// Holds all uploads in host memory, in their final form.
+void PanelUploads::hold_uploads(device::Memory memory, std::uint64_t other_bytes) {
+  const std::vector<Rectangle> all = rectangles();
+  check_host_memory(HeldUploads::bytes(all), other_bytes);
+  held_uploads_.emplace(*runtime_.device, memory, all);
+}
+
 /// Throws UsageError if host memory is too small for all of these: `held` bytes of A and B, the
 /// slots, `other` bytes and, on the host backend, the buffers of the plan.
 void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) const {
@@ -146,12 +172,26 @@ void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) co
 }
 
 void PanelUploads::load() {
+  ranks::Heartbeat& heartbeat = runtime_.session.heartbeat();
+  const auto progress = [&](const char* what, std::uint64_t bytes) {
+    return Progress(what, static_cast<double>(bytes),
+                    runtime_.session.rank() == 0 && runtime_.log.shows_progress());
+  };
   for (auto* const held : {&held_a_, &held_b_}) {
     if (!*held) continue;
-    Progress progress(held == &held_a_ ? "loading A" : "loading B",
-                      static_cast<double>((*held)->bytes()),
-                      runtime_.session.rank() == 0 && runtime_.log.shows_progress());
-    (*held)->load(staging_.readers, runtime_.session.heartbeat(), progress);
+    Progress of_matrix = progress(held == &held_a_ ? "loading A" : "loading B", (*held)->bytes());
+    (*held)->load(staging_.readers, heartbeat, of_matrix);
+  }
+  if (!held_uploads_) return;
+  Progress of_uploads = progress("loading A and B", held_uploads_->bytes());
+  held_uploads_->load(
+      staging_.readers, heartbeat, of_uploads,
+      [this](const Rectangle& from, Range rows, std::byte* room, std::byte* to) {
+        return copy(from, rows, room, to);
+      });
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const BatchUpload one = undivided(batch);
+    checksums_[batch] = held_uploads_->checksum(one.a) + held_uploads_->checksum(one.b);
   }
 }
 
@@ -217,7 +257,7 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
       return rows_per_piece(slot, each.stored_row_bytes(), each.row_bytes());
     };
     return RowPieces{each.rows.count, std::exchange(short_pieces, 0),
-                     rows(sizes_.slot_bytes / part), rows(sizes_.slot_bytes)};
+                     rows(piece_bytes_ / part), rows(piece_bytes_)};
   };
   made.a_pieces = divided(made.a);
   made.b_pieces = divided(made.b);
@@ -279,9 +319,10 @@ pipeline::Piece PanelUploads::piece(std::uint64_t number) const {
   return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.pitch};
 }
 
-const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
-  const Rows some = locate(number);
-  const Rectangle& from = some.rectangle;
+/// Copies rows of a rectangle to `to` in the form in which they are uploaded, and returns their
+/// checksum. `room` has space for them as stored; if it is null, `to` has.
+std::uint64_t PanelUploads::copy(const Rectangle& from, Range rows, std::byte* room,
+                                 std::byte* to) const {
   const RowCopy copy{.type = from.matrix->type(),
                      .precision = operands_.precision,
                      .backend = backend_,
@@ -289,45 +330,21 @@ const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
                      .at_once = bytes_at_once(*from.matrix, from.held != nullptr),
                      .columns = from.columns.count,
                      .element = from.element};
-  checksums_[some.batch] += copy_rows(copy, some.rows.count, slot, [&](Range rows, std::byte* to) {
-    return stored_rows(from, {some.rows.first + rows.first, rows.count}, to);
+  return copy_rows(copy, rows.count, to, [&](Range some, std::byte* place) {
+    return stored_rows(from, {rows.first + some.first, some.count},
+                       room != nullptr ? room : place);
   });
+}
+
+const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
+  const Rows some = locate(number);
+  if (held_uploads_) return held_uploads_->row(some.rectangle, some.rows.first);
+  checksums_[some.batch] += copy(some.rectangle, some.rows, nullptr, slot);
   return slot;
 }
 
-/// Returns the address of these rows as stored, dense, with zeros outside the valid part. If the
-/// rows are in host memory in this form, it is their address there. Otherwise they are copied to
-/// `to`.
-const std::byte* PanelUploads::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
-  const Range valid = intersection(rows, from.valid_rows);
-  const std::size_t row = from.stored_row_bytes();
-  const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
-  if (whole && from.held != nullptr) {
-    if (const std::byte* const dense = from.held->dense(rows, from.columns)) return dense;
-  }
-  if (valid.count == 0 || from.valid_columns.count == 0) {
-    std::memset(to, 0, rows.count * row);
-    return to;
-  }
-  const std::size_t element = size_of(from.matrix->type());
-  const std::size_t before = (from.valid_columns.first - from.columns.first) * element;
-  const std::size_t after = row - before - from.valid_columns.count * element;
-  const std::uint64_t above = valid.first - rows.first;
-  std::byte* const first = to + above * row + before;
-  if (!whole) {  // only the padding becomes zero, since most pieces have little of it
-    std::memset(to, 0, above * row + before);
-    for (std::uint64_t i = 1; i < valid.count; ++i) {
-      std::memset(first + i * row - before - after, 0, before + after);
-    }
-    std::memset(first + valid.count * row - before - after, 0,
-                after + (rows.count - above - valid.count) * row);
-  }
-  from.held != nullptr ? from.held->read(valid, from.valid_columns, first, row)
-                       : from.matrix->read(valid, from.valid_columns, first, row);
-  return to;
-}
-
 void PanelUploads::begin() {
+  if (held_uploads_) return;  // load() has computed them
   for (auto& checksum : checksums_) checksum = 0;
 }
 

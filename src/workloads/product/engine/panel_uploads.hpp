@@ -8,13 +8,14 @@
 #include <optional>
 #include <vector>
 
-#include "io/source/matrix.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/held_matrix.hpp"
+#include "workloads/product/engine/held_uploads.hpp"
+#include "workloads/product/engine/rectangle.hpp"
 #include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads::product {
@@ -26,21 +27,6 @@ gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, const gemm
 /// The form in which A, or B, is uploaded.
 UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, const gemm::Tile& tile,
                                  Backend backend);
-
-/// A rectangle of a stored matrix. Its rows are dense in the slot; on the device they may have a
-/// pitch. Elements outside the valid part, which are beyond the matrix or belong to another block,
-/// are uploaded as zeros. The rectangle of a raw operand (UploadedOperand) is valid everywhere.
-struct Rectangle {
-  const io::Matrix* matrix;
-  const HeldMatrix* held;  ///< the elements in host memory; null: they are read from the matrix
-  Range rows, columns, valid_rows, valid_columns;
-  std::size_t element;  ///< bytes of an element as uploaded
-  bool rounded;         ///< whether readers convert to panel elements
-
-  std::size_t row_bytes() const { return columns.count * element; }
-  std::size_t bytes() const { return rows.count * row_bytes(); }
-  std::size_t stored_row_bytes() const { return columns.count * size_of(matrix->type()); }
-};
 
 /// The pieces into which readers divide some rows: a few short ones first, then longer ones.
 struct RowPieces {
@@ -99,9 +85,9 @@ class PanelUploads {
     bool a_from_b;
   };
 
-  /// If pipeline.mode is pageable, allocates host memory for this rank's operands. Throws
-  /// UsageError if the host's memory is too small for them, for staging, and for `other_bytes`
-  /// bytes that the product needs in addition.
+  /// If pipeline.mode is pageable, allocates host memory for this rank's operands; if it is pinned
+  /// or write-combined, for its uploads. Throws UsageError if the host's memory is too small for
+  /// them, for staging, and for `other_bytes` bytes that the product needs in addition.
   PanelUploads(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
                const pipeline::StagingSizes& staging, std::uint64_t other_bytes);
 
@@ -110,6 +96,8 @@ class PanelUploads {
 
   /// The sizes of the ring for these uploads.
   pipeline::RingSizes ring_sizes() const { return sizes_; }
+  /// Bytes of a slot if there are readers; those that it would have otherwise.
+  std::size_t slot_bytes() const { return slot_bytes_; }
   /// The number of pieces of a whole run. They are numbered from 0, batch by batch.
   std::uint64_t pieces() const { return first_piece_.back(); }
   pipeline::ReaderPhase reader_phase() const {
@@ -144,6 +132,8 @@ class PanelUploads {
   };
 
   void hold_operands(std::uint64_t other_bytes);
+  std::vector<Rectangle> rectangles() const;
+  void hold_uploads(device::Memory memory, std::uint64_t other_bytes);
   void check_host_memory(std::uint64_t held, std::uint64_t other) const;
   std::size_t min_slot_bytes() const;
   void compute_sizes();
@@ -153,7 +143,7 @@ class PanelUploads {
   std::size_t place_a(BatchUpload& made, const Extent& extent) const;
   void place_b(BatchUpload& made, std::size_t a_bytes, std::uint64_t columns) const;
   Rows locate(std::uint64_t piece) const;
-  static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
+  std::uint64_t copy(const Rectangle& from, Range rows, std::byte* room, std::byte* to) const;
 
   runtime::Runtime& runtime_;
   const Operands& operands_;
@@ -166,7 +156,9 @@ class PanelUploads {
   /// The index of each batch's first piece. The last entry is the number of all pieces.
   std::vector<std::uint64_t> first_piece_;
   std::uint64_t uploaded_ = 0;
+  std::size_t slot_bytes_ = 0, piece_bytes_ = 0;       ///< piece_bytes_: of the largest piece
   std::optional<HeldMatrix> held_a_, held_b_;          ///< with pipeline.mode pageable
+  std::optional<HeldUploads> held_uploads_;            ///< with mode pinned or write-combined
   std::vector<std::atomic<std::uint64_t>> checksums_;  ///< one for each batch
 };
 

@@ -1,0 +1,74 @@
+#include "workloads/product/engine/held_uploads.hpp"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
+
+namespace shardstream::workloads::product {
+
+HeldUploads::Key HeldUploads::key(const Rectangle& of) {
+  return {of.matrix,        of.rows.first,    of.rows.count,
+          of.columns.first, of.columns.count, of.element};
+}
+
+HeldUploads::Index HeldUploads::index_of(std::span<const Rectangle> rectangles) {
+  Index index;
+  std::uint64_t end = 0;
+  for (const Rectangle& each : rectangles) {
+    if (index.try_emplace(key(each), Held{each, end}).second) end += aligned(each.bytes());
+  }
+  return index;
+}
+
+std::uint64_t HeldUploads::bytes(std::span<const Rectangle> rectangles) {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, held] : index_of(rectangles)) bytes += aligned(held.rectangle.bytes());
+  return bytes;
+}
+
+HeldUploads::HeldUploads(device::Device& device, device::Memory kind,
+                         std::span<const Rectangle> rectangles)
+    : index_(index_of(rectangles)), memory_(device, kind, bytes(rectangles)) {}
+
+void HeldUploads::load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& progress,
+                       const Copy& copy) {
+  constexpr std::size_t step_bytes = std::size_t{4} << 20;
+  struct Step {
+    Held* of;
+    Range rows;
+  };
+  std::vector<Step> steps;
+  for (auto& [key, held] : index_) {
+    const Rectangle& all = held.rectangle;
+    held.checksum = 0;
+    const std::uint64_t rows = rows_per_piece(step_bytes, all.stored_row_bytes(), all.row_bytes());
+    for (std::uint64_t first = all.rows.first; first < all.rows.end(); first += rows) {
+      steps.push_back({&held, intersection({first, rows}, all.rows)});
+    }
+  }
+  parallel_for(steps.size(), threads, [&](std::uint64_t number) {
+    const auto [of, rows] = steps[number];
+    const Rectangle& from = of->rectangle;
+    const auto room =
+        std::make_unique_for_overwrite<std::byte[]>(rows.count * from.stored_row_bytes());
+    std::byte* const to =
+        memory_.data() + of->offset + (rows.first - from.rows.first) * from.row_bytes();
+    std::atomic_ref(of->checksum) += copy(from, rows, room.get(), to);
+    heartbeat.move();
+    progress.add(static_cast<double>(rows.count * from.row_bytes()));
+  });
+}
+
+const std::byte* HeldUploads::row(const Rectangle& of, std::uint64_t row) const {
+  const std::uint64_t before = row - of.rows.first;
+  return memory_.data() + index_.at(key(of)).offset + before * of.row_bytes();
+}
+
+std::uint64_t HeldUploads::checksum(const Rectangle& of) const {
+  return of.bytes() == 0 ? 0 : index_.at(key(of)).checksum;
+}
+
+}  // namespace shardstream::workloads::product
