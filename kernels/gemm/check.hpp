@@ -221,9 +221,8 @@ constexpr ErrorModel error_model(const ErrorParameters& of, double columns, doub
   const double walk = of.additions / 9 * c + max_square / 6;
   const double integers = of.integers * of.integers * max_square;
   const double product =
-      of.split_depth > 0
-          ? split_variance(of, columns, c, max_square, row_squares, column_squares)
-          : of.unit * of.unit * (walk + bias);
+      of.split_depth > 0 ? split_variance(of, columns, c, max_square, row_squares, column_squares)
+                         : of.unit * of.unit * (walk + bias);
   const double signed_sum = columns / 6 * (c + max_square / k);
   // No sum is larger than |a| |b|. Half of the largest number leaves room for rounding. With fp64
   // max_square itself overflows long before the sums do, and the variance is not finite.

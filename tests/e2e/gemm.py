@@ -300,26 +300,6 @@ def test_non_finite_rows_are_unchecked():
           (a, np.full_like(b, np.inf), 2, "unchecked", 800), (*large, 2, "unchecked", 800)], check)
 
 
-def test_from_host_memory():
-    """The same C from each kind of host memory as from the default place, for any layout of a
-    rank's parts, and elements that become shorter, longer or stay the same."""
-    folder = new_folder()
-    size = ["--gemm.m", 400, "--gemm.n", 263, "--gemm.k", 2100, "--output.store", "false"]
-
-    def check(ranks, precision, *transposes):
-        ways = [f"--gemm.transpose-{which}=true" for which in transposes]
-        ways += ["--product.precision", precision, "--input.type", "f32"]
-        name = f"{ranks}{''.join(transposes)}"
-        streamed, *held = (
-            gemm(folder / f"{name}-{mode}.h5", *size, *ways, "--pipeline.mode", mode, ranks=ranks,
-                 env=ON_HOST)
-            for mode in ("stream", "pageable", "pinned", "write-combined"))
-        for other in held:
-            assert other.values["c_checksum"] == streamed.values["c_checksum"], (
-                f"{other}\n{streamed}")
-    each([(1, "bf16", "a", "b"), (3, "fp32"), (3, "fp64", "a"), (3, "bf16", "b")], check)
-
-
 # ---------------------------------------------------------------- bad input
 
 def test_resolved_options():

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""C of `run gemm` has the same bits for any number of ranks, any memory and any decomposition, in
-each precision; and the result names the decomposition."""
+"""C of `run gemm` has the same bits for any number of ranks, any memory, any place of the data and
+any decomposition, in each precision; and the result names the decomposition."""
 
 import h5py
 import numpy as np
@@ -103,6 +103,24 @@ def test_same_bits_in_each_box():
         values, bound = model(a, b, precision)
         assert (np.abs(result - values) <= bound).all()
     each(BOXES, check, workers=2)
+
+
+def test_same_bits_from_host_memory():
+    """C is the same from each kind of host memory as from the default place, for any layout of a
+    rank's parts, and elements that become shorter, longer or stay the same."""
+    folder = new_folder()
+    size = ["--gemm.m", 400, "--gemm.n", 263, "--gemm.k", 2100, "--output.store", "false"]
+
+    def check(ranks, precision, *transposes):
+        ways = [f"--gemm.transpose-{which}=true" for which in transposes]
+        ways += ["--product.precision", precision, "--input.type", "f32"]
+        name = f"{ranks}{''.join(transposes)}"
+        modes = ["stream", "pageable", "pinned", *(["write-combined"] if ranks == 1 else [])]
+        runs = [product("gemm", folder / f"{name}-{mode}.h5", *size, *ways, "--pipeline.mode", mode,
+                        ranks=ranks, env=ON_HOST) for mode in modes]
+        sums = {finished.values["c_checksum"] for finished in runs}
+        assert len(sums) == 1, "\n".join(map(str, runs))
+    each([(1, "bf16", "a", "b"), (3, "fp32"), (3, "fp64", "a"), (3, "bf16", "b")], check)
 
 
 def test_bad_numbers_of_planes():

@@ -201,10 +201,9 @@ struct UploadRates {
 };
 
 /// The rates of an earlier result: of the link alone if there are no readers. If the result is too
-/// old to have panel_feed, readers are assumed to reach 0.6 of panel_read while uploads use the same
-/// memory, as on H100 hosts. If it has neither, readers are assumed to be as fast as the link.
-UploadRates upload_rates(measure::Machine& machine, const Options& options,
-                         const Rates* measured) {
+/// old to have panel_feed, readers are assumed to reach 0.6 of panel_read while uploads use the
+/// same memory, as on H100 hosts. If it has neither, readers are assumed to be as fast as the link.
+UploadRates upload_rates(measure::Machine& machine, const Options& options, const Rates* measured) {
   constexpr double beside_uploads = 0.6;
   const double up = machine.use_rate(
       "link_up", measured == nullptr ? std::nullopt : std::optional(measured->link_up));

@@ -21,8 +21,8 @@ namespace shardstream::workloads::product {
 struct Limits {
   measure::Ceiling up, down, device_copy, multiply;
   std::optional<measure::Ceiling> read, feed;  ///< if there are readers
-  std::optional<measure::Ceiling> gather;  ///< with several ranks
-  bool gathers_block = false;              ///< Rates::gathers_block
+  std::optional<measure::Ceiling> gather;      ///< with several ranks
+  bool gathers_block = false;                  ///< Rates::gathers_block
 
   /// The rates for a plan.
   Rates rates(Backend backend) const;

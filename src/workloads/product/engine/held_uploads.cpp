@@ -10,8 +10,7 @@
 namespace shardstream::workloads::product {
 
 HeldUploads::Key HeldUploads::key(const Rectangle& of) {
-  return {of.matrix,        of.rows.first,    of.rows.count,
-          of.columns.first, of.columns.count, of.element};
+  return {of.matrix, of.rows.first, of.rows.count, of.columns.first, of.columns.count, of.element};
 }
 
 HeldUploads::Index HeldUploads::index_of(std::span<const Rectangle> rectangles) {

@@ -184,11 +184,10 @@ void PanelUploads::load() {
   }
   if (!held_uploads_) return;
   Progress of_uploads = progress("loading A and B", held_uploads_->bytes());
-  held_uploads_->load(
-      staging_.readers, heartbeat, of_uploads,
-      [this](const Rectangle& from, Range rows, std::byte* room, std::byte* to) {
-        return copy(from, rows, room, to);
-      });
+  held_uploads_->load(staging_.readers, heartbeat, of_uploads,
+                      [this](const Rectangle& from, Range rows, std::byte* room, std::byte* to) {
+                        return copy(from, rows, room, to);
+                      });
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const BatchUpload one = undivided(batch);
     checksums_[batch] = held_uploads_->checksum(one.a) + held_uploads_->checksum(one.b);
@@ -256,8 +255,8 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
     const auto rows = [&](std::size_t slot) {
       return rows_per_piece(slot, each.stored_row_bytes(), each.row_bytes());
     };
-    return RowPieces{each.rows.count, std::exchange(short_pieces, 0),
-                     rows(piece_bytes_ / part), rows(piece_bytes_)};
+    return RowPieces{each.rows.count, std::exchange(short_pieces, 0), rows(piece_bytes_ / part),
+                     rows(piece_bytes_)};
   };
   made.a_pieces = divided(made.a);
   made.b_pieces = divided(made.b);
@@ -331,8 +330,7 @@ std::uint64_t PanelUploads::copy(const Rectangle& from, Range rows, std::byte* r
                      .columns = from.columns.count,
                      .element = from.element};
   return copy_rows(copy, rows.count, to, [&](Range some, std::byte* place) {
-    return stored_rows(from, {rows.first + some.first, some.count},
-                       room != nullptr ? room : place);
+    return stored_rows(from, {rows.first + some.first, some.count}, room != nullptr ? room : place);
   });
 }
 
