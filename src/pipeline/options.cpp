@@ -19,7 +19,7 @@ constexpr std::array rows = {
               "stream|pageable|pinned|write-combined|mapped|resident",
               "The place of the data when timing begins: its source (stream); ordinary (pageable), "
               "pinned or write-combined host memory; pinned memory that kernels read over the link "
-              "(mapped); or device memory (resident). Matrix products take all but the last two."},
+              "(mapped); or device memory (resident). Matrix products do not take mapped and resident."},
     OptionRow{
         "pipeline.batch", OptionKind::size, "auto", "auto|1..",
         "Bytes that one kernel call processes, rounded up to whole units of the workload, such "

@@ -128,8 +128,8 @@ class UploadRing {
     ReaderPhase reader_phase = reads;
     /// Reads a piece into `slot` and returns the address at which the bytes to upload begin. It may
     /// use the whole slot. Called by several readers at a time. Without readers, the thread of
-    /// run() calls it with a null slot, and the memory that it returns must stay unchanged until
-    /// the batch's work on compute() is done.
+    /// run() calls it with a null slot, for all batches whose buffers have been released, and the
+    /// memory that it returns must stay unchanged until the batch's work on compute() is done.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
     measure::PhaseKind arrival = measure::PhaseKind::useful;  ///< the kind of on_arrival's work
     /// Enqueues work on a separate stream, after the uploads of the batch and before the work of
@@ -213,9 +213,9 @@ class UploadRing {
   std::unique_ptr<device::Stream> arrive_;  // none without arrivals
   const Job* job_ = nullptr;                // of the active run()
 
-  // Readers enqueue uploads; the thread of run() enqueues everything else. A thread holds the lock
-  // while it uses the upload stream or the upload track. The lock also guards the members below,
-  // and `bytes` and `missing` of the buffers.
+  // Readers enqueue uploads; the thread of run() enqueues everything else, and the uploads if there
+  // are no readers. A thread holds the lock while it uses the upload stream or the upload track. The
+  // lock also guards the members below, and `bytes` and `missing` of the buffers.
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::uint64_t opened_ = 0;                ///< number of batches whose uploads have begun

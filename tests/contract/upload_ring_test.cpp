@@ -70,7 +70,8 @@ std::vector<RingSizes> all_sizes() {
   return {{slot_bytes, 3, 2, batch_bytes, 2},
           {slot_bytes, 1, 1, batch_bytes, 1},
           {slot_bytes, 7, 4, batch_bytes, 3},
-          {0, 0, 0, batch_bytes, 2}};
+          {0, 0, 0, batch_bytes, 2},
+          {0, 0, 0, batch_bytes, 3}};
 }
 
 /// A job that uploads all of `source`, batch by batch. The caller sets on_batch.

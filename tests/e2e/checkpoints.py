@@ -76,8 +76,9 @@ def interrupt(workload, arguments, folder, ranks, tiles, how, env=ON_HOST):
 
 
 def kill(rank):
-    """Kills a rank, or a run of one rank."""
-    return lambda process: os.kill(ranks_below(process).get(rank, process.pid), signal.SIGKILL)
+    """Kills a rank, or a run of one rank without a launcher."""
+    return lambda process: os.kill((ranks_below(process) or {rank: process.pid})[rank],
+                                   signal.SIGKILL)
 
 
 def terminate(process):

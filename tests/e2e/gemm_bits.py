@@ -47,7 +47,8 @@ def test_same_bits_for_any_memory():
     """On one rank, which uses a GPU if there is one."""
     edge, depth = several_tiles()
     check_bits("gemm", ["--gemm.m", edge, "--gemm.n", edge + 13, "--gemm.k", depth,
-                        "--product.precision", "tf32"], [(1, 1), (1, 1.5)], None)
+                        "--product.precision", "tf32"],
+               [(1, 1), (1, 1.5, "--pipeline.mode", "pinned")], None)
 
 
 def test_same_bits_in_each_decomposition():

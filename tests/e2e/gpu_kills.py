@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Products on all GPUs of this machine, of which a rank is killed or loses its GPU, or whose
-launcher is terminated: the run ends, tells of a lost GPU, and resumes with the same bits."""
+"""Products on all GPUs of this machine. A rank is killed, all ranks are terminated, or a rank loses
+its GPU. The run ends, reports a lost GPU, and resumes with the same bits."""
 
 import json
 import pathlib
@@ -22,8 +22,10 @@ def count_gpus():
 def library():
     """The library that loses a GPU, which the build puts next to the tests."""
     folder = pathlib.Path(PROGRAM).parent
-    return next(path for path in (folder / "tests/liblose_gpu.so", folder / "liblose_gpu.so")
-                if path.exists())
+    found = [path for path in (folder / "tests/liblose_gpu.so", folder / "liblose_gpu.so")
+             if path.exists()]
+    assert found, f"liblose_gpu.so is not in {folder}: build the target lose_gpu"
+    return found[0]
 
 
 class Whole:

@@ -14,10 +14,10 @@ import numpy as np
 
 from checkpoints import (GEMM, cap, expect_only_result, finished_tiles, hidden, interrupt, journals,
                          kill, terminate)
-from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
-                     ranks_below, run, start, wait_until)
-from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
-                      skip_without_blas, stored, stored_arrays)
+from harness import (each, expect_complaint, expect_words, finish, main, new_folder, run, start,
+                     wait_until)
+from products import (ON_HOST, begins_shallow, inputs, normal, product, skip_without_blas, stored,
+                      stored_arrays)
 
 # 4 x 6 tiles of C. With the minimum memory, a super-tile is one tile of each rank, and takes one
 # core a tenth of a second: long enough to be observed before the next ones are finished. K begins

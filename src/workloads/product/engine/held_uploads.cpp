@@ -1,9 +1,11 @@
 #include "workloads/product/engine/held_uploads.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "workloads/product/engine/copy_rows.hpp"
 
@@ -17,9 +19,32 @@ HeldUploads::Index HeldUploads::index_of(std::span<const Rectangle> rectangles) 
   Index index;
   std::uint64_t end = 0;
   for (const Rectangle& each : rectangles) {
-    if (index.try_emplace(key(each), Held{each, end}).second) end += aligned(each.bytes());
+    const auto [at, is_new] = index.try_emplace(key(each), Held{each, end});
+    if (is_new) end += aligned(each.bytes());
+    const Rectangle& held = at->second.rectangle;
+    expect(held.valid_rows == each.valid_rows && held.valid_columns == each.valid_columns &&
+               held.rounded == each.rounded,
+           "rectangles of the same rows and columns have the same elements");
   }
   return index;
+}
+
+namespace {
+
+/// The rows that a thread of load() copies at a time.
+std::uint64_t rows_at_once(const Rectangle& of) {
+  constexpr std::size_t bytes = std::size_t{4} << 20;
+  return std::min(rows_per_piece(bytes, of.stored_row_bytes(), of.row_bytes()), of.rows.count);
+}
+
+}  // namespace
+
+std::uint64_t HeldUploads::room(std::span<const Rectangle> rectangles) {
+  std::uint64_t bytes = 0;
+  for (const Rectangle& each : rectangles) {
+    bytes = std::max(bytes, rows_at_once(each) * each.stored_row_bytes());
+  }
+  return bytes;
 }
 
 std::uint64_t HeldUploads::bytes(std::span<const Rectangle> rectangles) {
@@ -34,7 +59,6 @@ HeldUploads::HeldUploads(device::Device& device, device::Memory kind,
 
 void HeldUploads::load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& progress,
                        const Copy& copy) {
-  constexpr std::size_t step_bytes = std::size_t{4} << 20;
   struct Step {
     Held* of;
     Range rows;
@@ -43,7 +67,7 @@ void HeldUploads::load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& 
   for (auto& [key, held] : index_) {
     const Rectangle& all = held.rectangle;
     held.checksum = 0;
-    const std::uint64_t rows = rows_per_piece(step_bytes, all.stored_row_bytes(), all.row_bytes());
+    const std::uint64_t rows = rows_at_once(all);
     for (std::uint64_t first = all.rows.first; first < all.rows.end(); first += rows) {
       steps.push_back({&held, intersection({first, rows}, all.rows)});
     }

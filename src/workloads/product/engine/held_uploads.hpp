@@ -17,7 +17,9 @@
 
 namespace shardstream::workloads::product {
 
-/// Rectangles, each with dense rows. One that several batches upload is held once.
+/// Rectangles, each with dense rows. One that several batches upload is held once; parts of it that
+/// are uploaded as rectangles of their own, as in several passes of a symmetric product, are held
+/// again.
 class HeldUploads {
  public:
   /// Copies rows of a rectangle to `to` in the form in which they are uploaded, and returns their
@@ -39,8 +41,9 @@ class HeldUploads {
 
   /// Bytes in memory.
   std::uint64_t bytes() const { return memory_.size(); }
-  /// Bytes that these rectangles need.
+  /// Bytes that these rectangles need, and those that each thread of load() needs in addition.
   static std::uint64_t bytes(std::span<const Rectangle> rectangles);
+  static std::uint64_t room(std::span<const Rectangle> rectangles);
 
  private:
   /// What distinguishes rectangles: the matrix, the rows and columns, and the bytes of an element.

@@ -148,7 +148,8 @@ std::vector<Rectangle> PanelUploads::rectangles() const {
 /// Holds all uploads in host memory, in their final form.
 void PanelUploads::hold_uploads(device::Memory memory, std::uint64_t other_bytes) {
   const std::vector<Rectangle> all = rectangles();
-  check_host_memory(HeldUploads::bytes(all), other_bytes);
+  check_host_memory(HeldUploads::bytes(all),
+                    other_bytes + staging_.readers * HeldUploads::room(all));
   held_uploads_.emplace(*runtime_.device, memory, all);
 }
 

@@ -96,7 +96,7 @@ class PanelUploads {
 
   /// The sizes of the ring for these uploads.
   pipeline::RingSizes ring_sizes() const { return sizes_; }
-  /// Bytes of a slot if there are readers; those that it would have otherwise.
+  /// Bytes of a slot. Without readers, the size that a slot would have.
   std::size_t slot_bytes() const { return slot_bytes_; }
   /// The number of pieces of a whole run. They are numbered from 0, batch by batch.
   std::uint64_t pieces() const { return first_piece_.back(); }

@@ -20,7 +20,8 @@ struct Rates {
   double link_up = 0, link_down = 0;
   double gather = 0;  ///< bytes/s that a rank receives in all-gathers and exchanges
   double flops = 0;   ///< flop/s of a rank, of products in the panels' precision
-  /// Bytes/s of readers without uploads; infinite if there are none.
+  /// Bytes/s of readers without uploads, of which writers need a part. Infinite if there are no
+  /// readers: then writers only take the time of their rows.
   double read = std::numeric_limits<double>::infinity();
   /// Bytes/s that kernels read and write in device memory.
   double device = std::numeric_limits<double>::infinity();
