@@ -15,11 +15,12 @@ namespace {
 constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 
 constexpr std::array rows = {
-    OptionRow{"pipeline.mode", OptionKind::choice, "stream",
-              "stream|pageable|pinned|write-combined|mapped|resident",
-              "The place of the data when timing begins: its source (stream); ordinary (pageable), "
-              "pinned or write-combined host memory; pinned memory that kernels read over the link "
-              "(mapped); or device memory (resident). Matrix products do not take mapped and resident."},
+    OptionRow{
+        "pipeline.mode", OptionKind::choice, "stream",
+        "stream|pageable|pinned|write-combined|mapped|resident",
+        "The place of the data when timing begins: its source (stream); ordinary (pageable), "
+        "pinned or write-combined host memory; pinned memory that kernels read over the link "
+        "(mapped); or device memory (resident). Matrix products do not take mapped and resident."},
     OptionRow{
         "pipeline.batch", OptionKind::size, "auto", "auto|1..",
         "Bytes that one kernel call processes, rounded up to whole units of the workload, such "

@@ -214,8 +214,8 @@ class UploadRing {
   const Job* job_ = nullptr;                // of the active run()
 
   // Readers enqueue uploads; the thread of run() enqueues everything else, and the uploads if there
-  // are no readers. A thread holds the lock while it uses the upload stream or the upload track. The
-  // lock also guards the members below, and `bytes` and `missing` of the buffers.
+  // are no readers. A thread holds the lock while it uses the upload stream or the upload track.
+  // The lock also guards the members below, and `bytes` and `missing` of the buffers.
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::uint64_t opened_ = 0;                ///< number of batches whose uploads have begun
