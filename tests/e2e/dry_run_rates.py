@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 
 from dry_runs import dry, expect, with_sizes
-from harness import HANGS, PROGRAM, check_complaints, each, environment, main, new_folder, run
+from harness import (HANGS, PROGRAM, check_complaints, each, environment, expect_complaint, main,
+                     new_folder, run)
 from products import FLOATS
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
@@ -137,6 +138,22 @@ def test_rates_of_other_readers():
     assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
     dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[
         ["--rates", "  not used: panel_read, ", "to be centred or scaled"]])
+
+
+def test_rates_without_readers():
+    """A result from pinned memory has no rates of readers, and needs none."""
+    folder = new_folder()
+    sizes = ["--gemm.m", 300, "--gemm.n", 300, "--gemm.k", 300]
+    pinned = ["--pipeline.mode", "pinned"]
+    for name, mode in (("stream", []), ("pinned", pinned)):
+        run("run", "gemm", *sizes, *mode, "-o", folder / f"{name}.h5", env=ON_HOST).expect(0)
+        text = dry("gemm", *sizes, *pinned, "--rates", folder / f"{name}.h5", env=ON_HOST)
+        assert "panel_" not in text and "readers" not in text, text
+    dry("gemm", *sizes, "--rates", folder / "pinned.h5", env=ON_HOST,
+        warnings=[["--rates", "  missing: panel_feed or panel_read\n"]])
+    for mode in ("mapped", "resident"):
+        expect_complaint(run("run", "gemm", *sizes, "--pipeline.mode", mode, "--dry-run"), 2,
+                         ["pipeline.mode", mode, "pinned"])
 
 
 def test_rates_without_sizes():

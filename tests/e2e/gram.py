@@ -363,7 +363,7 @@ def test_other_options():
          ["--gram.scale", "reduce", "gram"]),
         ([*gram, "--gram.rows", 5], 2, ["gram.rows", "input.data"]),
         ([*gram, "--gram.columns", 6], 2, ["gram.columns", "input.data"]),
-        ([*gram, "--pipeline.mode", "resident"], 2, ["gram", "--pipeline.mode stream"]),
+        ([*gram, "--pipeline.mode", "resident"], 2, ["--pipeline.mode stream"]),
     ])
     run(*gram, "-o", folder / "c.h5", env={"SHARDSTREAM_GRAM_ROWS": "9",
                                            "SHARDSTREAM_GEMM_ALPHA": "2"}).expect(0)

@@ -209,6 +209,7 @@ UploadRates upload_rates(measure::Machine& machine, const Options& options, cons
       "link_up", measured == nullptr ? std::nullopt : std::optional(measured->link_up));
   if (!has_readers(options)) return {up};
   const bool knows_feed = machine.knows("panel_feed"), knows_read = machine.knows("panel_read");
+  if (!knows_feed && !knows_read) machine.add_missing({"panel_feed", "panel_read"});
   const double other_feed = measured == nullptr ? up : std::min(up, measured->link_up);
   const double other_read = measured == nullptr ? up / beside_uploads : measured->read;
   const double read = knows_read ? machine.use_rate("panel_read", other_read, "GB/s") : other_read;

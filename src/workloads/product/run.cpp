@@ -24,19 +24,13 @@
 namespace shardstream::workloads::product {
 namespace {
 
-void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
+/// Throws UsageError if products run on CPUs and the program has no library for them.
+void require_library(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.backend == Backend::host && !gemm::host_multiply_exists()) {
     throw UsageError(
         fmt::format("{} on CPUs needs a CBLAS, and this program was built without one: install "
                     "OpenBLAS and build again, or pass --device.backend cuda",
                     name));
-  }
-  const auto mode = pipeline::mode(runtime.options);
-  if (mode == pipeline::Mode::mapped || mode == pipeline::Mode::resident) {
-    throw UsageError(
-        fmt::format("{} cannot run with pipeline.mode {}: pass --pipeline.mode stream, pageable, "
-                    "pinned or write-combined",
-                    name, runtime.options.text("pipeline.mode")));
   }
 }
 
@@ -65,7 +59,7 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
   const Backend backend = runtime.resources.backend;
   const int compute_capability = runtime.device->info().compute_capability;
   session.collectively([&] {
-    reject_modes(runtime, name);
+    require_library(runtime, name);
     check_units(operands.precision, compute_capability);
   });
   const DeviceMemory memory = device_memory_of(operands, runtime.options, runtime.resources);
