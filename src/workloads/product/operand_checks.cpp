@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "pipeline/options.hpp"
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads::product {
@@ -97,6 +98,15 @@ void check_units(gemm::Precision precision, int compute_capability) {
       "{:.1f}: pass --product.precision {}",
       row.name, row.compute_capability / 10.0, compute_capability / 10.0,
       row.accumulator == ElementType::f64 ? "fp64" : "fp32"));
+}
+
+void check_mode(const Options& options) {
+  const pipeline::Mode mode = pipeline::mode(options);
+  if (mode != pipeline::Mode::mapped && mode != pipeline::Mode::resident) return;
+  throw UsageError(
+      fmt::format("a matrix product cannot run with pipeline.mode {}, since its panels are "
+                  "uploaded: pass --pipeline.mode stream, pageable, pinned or write-combined",
+                  options.text("pipeline.mode")));
 }
 
 }  // namespace shardstream::workloads::product

@@ -71,16 +71,6 @@ std::string weights_text(const Weights& weights) {
 /// it. Checkpoints of earlier versions are then rejected.
 constexpr int arithmetic_version = 3;
 
-/// Throws UsageError if a matrix product cannot run with pipeline.mode.
-void check_mode(const Options& options) {
-  const pipeline::Mode mode = pipeline::mode(options);
-  if (mode != pipeline::Mode::mapped && mode != pipeline::Mode::resident) return;
-  throw UsageError(
-      fmt::format("a matrix product cannot run with pipeline.mode {}, since its panels are "
-                  "uploaded: pass --pipeline.mode stream, pageable, pinned or write-combined",
-                  options.text("pipeline.mode")));
-}
-
 /// The value of product.box; nothing if it is not set.
 std::optional<Box> box_of(const Options& options) {
   const std::string& text = options.text("product.box");

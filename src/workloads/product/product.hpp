@@ -56,6 +56,9 @@ std::string extents(const io::Matrix& matrix);
 /// The files of all operands, with warnings and notes.
 io::Origin inputs_of(const Operands& operands);
 
+/// Throws UsageError if a matrix product cannot run with pipeline.mode.
+void check_mode(const Options& options);
+
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
 void check_operands(const Operands& operands);
 
