@@ -64,6 +64,7 @@ std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& r
           {"the unit of work", run.work_unit},
           {"the precision", run.option("product.precision")},
           {"the page cache", run.text("page_cache")},
+          {"pipeline.mode", run.option("pipeline.mode")},
           {"an option", options_text(run)}};
 }
 

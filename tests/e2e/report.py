@@ -157,6 +157,10 @@ def test_reports_of_any_files():
     damaged(source, mixed / "p1-r2.h5", other_commit)
     (excluded,) = only_study(mixed)["excluded"]
     expect_words(excluded["reason"], ["commit", "other"])
+    damaged(source, mixed / "p1-r2.h5", lambda file: file["config"].attrs.modify(
+        "pipeline.mode", "pinned"))
+    (excluded,) = only_study(mixed)["excluded"]
+    expect_words(excluded["reason"], ["pipeline.mode", "pinned", "stream"])
     # What most launches have counts, not what the first one has.
     damaged(source, mixed / "p1-r2.h5", lambda file: (
         other_commit(file), file.attrs.modify("created_utc", "2001-01-01T00:00:00Z")))
