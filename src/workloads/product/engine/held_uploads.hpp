@@ -46,7 +46,7 @@ class HeldUploads {
   static std::uint64_t room(std::span<const Rectangle> rectangles);
 
  private:
-  /// What distinguishes rectangles: the matrix, the rows and columns, and the bytes of an element.
+  /// The matrix, the rows and columns, and the bytes of an element.
   using Key = std::tuple<const io::Matrix*, std::uint64_t, std::uint64_t, std::uint64_t,
                          std::uint64_t, std::size_t>;
   struct Held {
