@@ -108,6 +108,10 @@ bool is_staged(Mode mode) {
   return mode == Mode::stream || mode == Mode::pageable || mode == Mode::resident;
 }
 
+bool is_staged(const Options& options) {
+  return is_staged(mode(options));
+}
+
 StagingSizes staging_sizes(const RingOptions& options, const runtime::Resources& resources,
                            ReaderWork work) {
   StagingSizes sizes{};

@@ -34,6 +34,7 @@ Mode mode_named(std::string_view name);
 std::optional<device::Memory> host_memory(Mode mode);
 /// Whether the data goes through slots.
 bool is_staged(Mode mode);
+bool is_staged(const Options& options);  ///< in pipeline.mode
 
 /// The values of [pipeline]. Nothing stands for auto; a size is in bytes.
 struct RingOptions {

@@ -29,12 +29,12 @@ def library():
 
 
 class Whole:
-    """The checksum of the uninterrupted product on all GPUs."""
+    """The number of GPUs, and the checksum of the uninterrupted product on all of them."""
 
     def __enter__(self):
         folder = new_folder()
-        ranks = count_gpus()
-        self.checksum = product("gemm", folder / "c.h5", *GEMM, ranks=ranks,
+        self.ranks = count_gpus()
+        self.checksum = product("gemm", folder / "c.h5", *GEMM, ranks=self.ranks,
                                 env=ON_GPUS).values["c_checksum"]
         shutil.rmtree(folder)
         return self
@@ -45,12 +45,11 @@ class Whole:
     def check(self, how, ranks_after, env=None):
         """Interrupts the product on all GPUs with how(process) and resumes it on `ranks_after`.
         Returns how it was interrupted."""
-        ranks, folder = count_gpus(), new_folder()
-        env = {**ON_GPUS, **(env or {})}
-        stopped = interrupt("gemm", GEMM, folder, ranks, ranks + 1, how, env)
+        folder, env = new_folder(), {**ON_GPUS, **(env or {})}
+        stopped = interrupt("gemm", GEMM, folder, self.ranks, self.ranks + 1, how, env)
         resumed = product("gemm", folder / "c.h5", *GEMM, *cap("gemm", GEMM, ranks_after, ON_GPUS),
                           ranks=ranks_after, env=ON_GPUS)
-        print(f"  ended after {stopped.seconds:.1f} s on {ranks}; on {ranks_after}, "
+        print(f"  ended after {stopped.seconds:.1f} s on {self.ranks}; on {ranks_after}, "
               f"{resumed.values['resumed_tiles']} tiles were taken over")
         assert int(resumed.values["resumed_tiles"]) > 0, resumed
         assert resumed.values["c_checksum"] == self.checksum, resumed
@@ -60,19 +59,18 @@ class Whole:
 
 
 def test_a_killed_rank(whole):
-    ranks = count_gpus()
-    whole.check(kill(ranks - 1), ranks)
-    if ranks > 1:
-        whole.check(kill(0), ranks - 1)
+    whole.check(kill(whole.ranks - 1), whole.ranks)
+    if whole.ranks > 1:
+        whole.check(kill(0), whole.ranks - 1)
 
 
 def test_a_terminated_run(whole):
-    whole.check(terminate, count_gpus())
+    whole.check(terminate, whole.ranks)
 
 
 def test_a_lost_gpu(whole):
     """The error names the GPU and says where to look."""
-    ranks, trigger = count_gpus(), new_folder() / "lose"
+    ranks, trigger = whole.ranks, new_folder() / "lose"
     env = {"LD_PRELOAD": str(library()), "LOSE_GPU_OF": str(ranks - 1),
            "LOSE_GPU_WHEN": str(trigger)}
     stopped = whole.check(lambda _: trigger.touch(), max(1, ranks - 1), env).expect(1)

@@ -162,17 +162,12 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
                            effort, work);
 }
 
-/// Whether readers bring A and B. Otherwise they are uploaded from where they are.
-bool has_readers(const Options& options) {
-  return pipeline::is_staged(pipeline::mode(options));
-}
-
-/// The rates of readers. Collective.
+/// The rates of readers, if there are any. Collective.
 Limits reader_limits(runtime::Runtime& runtime, const Operands& operands,
                      const pipeline::StagingSizes& staging, std::uint64_t sample,
                      measure::Effort effort) {
   Limits limits;
-  if (!has_readers(runtime.options)) return limits;
+  if (!pipeline::is_staged(runtime.options)) return limits;
   const PanelReaders readers(runtime, operands, staging, std::min(sample, effort.host_bytes));
   limits.read = readers.read(std::max(0.01, effort.seconds / 2));
   limits.feed = readers.feed(effort.seconds / 2, limits.read->min, effort.device_bytes);
@@ -207,7 +202,7 @@ UploadRates upload_rates(measure::Machine& machine, const Options& options, cons
   constexpr double beside_uploads = 0.6;
   const double up = machine.use_rate(
       "link_up", measured == nullptr ? std::nullopt : std::optional(measured->link_up));
-  if (!has_readers(options)) return {up};
+  if (!pipeline::is_staged(options)) return {up};
   const bool knows_feed = machine.knows("panel_feed"), knows_read = machine.knows("panel_read");
   if (!knows_feed && !knows_read) machine.add_missing({"panel_feed", "panel_read"});
   const double other_feed = measured == nullptr ? up : std::min(up, measured->link_up);
@@ -277,7 +272,7 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
   std::set<std::string> ceilings = {"link_up", "link_down", "device_copy", "all_gather", multiply};
-  if (has_readers(options)) {
+  if (pipeline::is_staged(options)) {
     for (const char* const readers : {"panel_read", "panel_feed"}) {
       ceilings.insert(readers);
       machine.compare(readers, panel_read_conditions(operands, options));

@@ -326,9 +326,8 @@ pipeline::StagingSizes stage(Problem& problem, const Options& options,
         staging.drain_slot_bytes,
         saturating_product({max_rows, problem.tile.n, gemm::accumulator_bytes(problem.precision)}));
   }
-  const bool has_readers = pipeline::is_staged(pipeline::mode(options));
   problem.ranks.read_bytes =
-      has_readers ? saturating_product(staging.readers, staging.slot_bytes) : 0;
+      pipeline::is_staged(options) ? saturating_product(staging.readers, staging.slot_bytes) : 0;
   problem.ranks.writers = staging.readers;
   problem.ranks.written_bytes = saturating_product(staging.readers, staging.drain_slot_bytes);
   return staging;

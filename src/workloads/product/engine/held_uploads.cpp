@@ -47,15 +47,19 @@ std::uint64_t HeldUploads::room(std::span<const Rectangle> rectangles) {
   return bytes;
 }
 
-std::uint64_t HeldUploads::bytes(std::span<const Rectangle> rectangles) {
+std::uint64_t HeldUploads::bytes(const Index& index) {
   std::uint64_t bytes = 0;
-  for (const auto& [key, held] : index_of(rectangles)) bytes += aligned(held.rectangle.bytes());
+  for (const auto& [key, held] : index) bytes += aligned(held.rectangle.bytes());
   return bytes;
+}
+
+std::uint64_t HeldUploads::bytes(std::span<const Rectangle> rectangles) {
+  return bytes(index_of(rectangles));
 }
 
 HeldUploads::HeldUploads(device::Device& device, device::Memory kind,
                          std::span<const Rectangle> rectangles)
-    : index_(index_of(rectangles)), memory_(device, kind, bytes(rectangles)) {}
+    : index_(index_of(rectangles)), memory_(device, kind, bytes(index_)) {}
 
 void HeldUploads::load(unsigned threads, ranks::Heartbeat& heartbeat, Progress& progress,
                        const Copy& copy) {

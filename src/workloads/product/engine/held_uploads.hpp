@@ -58,6 +58,7 @@ class HeldUploads {
 
   static Key key(const Rectangle& of);
   static Index index_of(std::span<const Rectangle> rectangles);
+  static std::uint64_t bytes(const Index& index);
 
   Index index_;
   device::Buffer<std::byte> memory_;

@@ -92,7 +92,7 @@ std::size_t PanelUploads::min_slot_bytes() const {
 /// one thread enqueues all pieces, so they are large.
 void PanelUploads::compute_sizes() {
   constexpr std::size_t large = std::size_t{16} << 20;
-  const bool staged = pipeline::is_staged(pipeline::mode(runtime_.options));
+  const bool staged = pipeline::is_staged(runtime_.options);
   slot_bytes_ = std::max(plan_.part.idle ? 0 : staging_.slot_bytes, min_slot_bytes());
   piece_bytes_ = staged ? slot_bytes_ : std::max(large, slot_bytes_);
   sizes_ = {.slot_bytes = staged ? slot_bytes_ : 0,
