@@ -111,7 +111,8 @@ template <class T, Set S, bool Skips, class Elements>
       const std::size_t j = elements.at(i - begin, r);
       const T x = elements.row(r).elements[j];
       Accumulator<T, S> next = item;
-      next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0);
+      next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0,
+               Skips ? counted(x) : 1);
       if (!skipped.has(x)) item = next;
     }
     items.set(i, item);
@@ -305,7 +306,8 @@ class Tile {
   }
   void add_element(Accumulator<T, S>& item, const Neighbours<T>& row, std::uint64_t j) const {
     if (skipped().has(row.elements[j])) return;
-    item.add(row.elements[j], row.number_of(j), is_weighted(S) ? row.weight_of(j) : 0);
+    const T x = row.elements[j];
+    item.add(x, row.number_of(j), is_weighted(S) ? row.weight_of(j) : 0, Skips ? counted(x) : 1);
   }
 
   const AccumulateArgs<T>& args_;

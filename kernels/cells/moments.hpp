@@ -65,7 +65,7 @@ inline constexpr unsigned sum_words = sizeof(SumOf<T, S>) / sizeof(std::uint64_t
 template <class T, Set S>
 inline constexpr unsigned words_of = 1 + sum_words<T, S> + (has_squares(S) ? 3 : 0) +
                                      (has_extremes(S) ? 2 : 0) + (has_indices(S) ? 2 : 0) +
-                                     (has_powers(S) ? 3 : 0) + (is_weighted(S) ? 2 : 0);
+                                     (has_powers(S) ? 3 : 0) + (is_weighted(S) ? 3 : 0);
 
 /// Reads and writes values as words whose addresses are `pitch` words apart. Smaller integers are
 /// widened.
@@ -109,9 +109,17 @@ class Words {
   std::uint64_t pitch_;
 };
 
-/// The extremes of values as order keys. NaNs with the sign bit are below all other values, and all
-/// other NaNs above them, so one of the two extremes is NaN if a value is. Without values, `min` is
-/// the highest key, and `max` the lowest one.
+/// The number of values that x adds to the count if some values do not count: a NaN makes results
+/// NaN, but is no value.
+template <class T>
+constexpr std::int64_t counted(T x) {
+  if constexpr (std::floating_point<T>) return x == x;
+  return 1;
+}
+
+/// The extremes of values as extreme keys. NaNs with the sign bit are below all other values, and
+/// all other NaNs above them, so one of the two extremes is NaN if a value is. Without values,
+/// `min` is the highest key, and `max` the lowest one.
 template <class T>
 struct KeyRange {
   using Key = reduce::OrderKey<T>;
@@ -182,6 +190,7 @@ struct Moments {
   double magnitude = 0;            ///< sum of absolute values
   KeyRange<T> range;               ///< of values
   double weight = 0, weight2 = 0;  ///< sums of the weights and of their squares
+  double largest_weight = 0;
 
   static constexpr Moments load(std::uint64_t* first, std::uint64_t pitch) {
     Moments m;
@@ -209,14 +218,15 @@ struct Moments {
     if constexpr (has_extremes(S)) use(self.range.min), use(self.range.max);
     if constexpr (has_indices(S)) use(self.range.min_index), use(self.range.max_index);
     if constexpr (has_powers(S)) use(self.m3), use(self.m4), use(self.magnitude);
-    if constexpr (is_weighted(S)) use(self.weight), use(self.weight2);
+    if constexpr (is_weighted(S)) use(self.weight), use(self.weight2), use(self.largest_weight);
   }
 };
 
 /// The statistics of the values of both. The moments follow Chan, Golub and LeVeque, "Updating
 /// formulae and a pairwise algorithm for computing sample variances" (1979), and Pébay, "Formulas
 /// for robust, one-pass parallel computation of covariances and arbitrary-order statistical
-/// moments" (2008), equations 2.1 and those after it.
+/// moments" (2008), equations 2.1 and those after it. The shift is that of the first value; with
+/// weights, of the first one of the largest weight, as in Accumulator.
 template <class T, Set S>
 constexpr Moments<T, S> join(const Moments<T, S>& left, const Moments<T, S>& right) {
   Moments<T, S> both = left;
@@ -226,6 +236,8 @@ constexpr Moments<T, S> join(const Moments<T, S>& left, const Moments<T, S>& rig
   both.magnitude += right.magnitude;
   both.weight += right.weight;
   both.weight2 += right.weight2;
+  const bool right_weighs_more = left.largest_weight < right.largest_weight;
+  if (right_weighs_more) both.largest_weight = right.largest_weight;
   if constexpr (has_squares(S)) {
     const double l = left.total_weight(), r = right.total_weight(), n = l + r;
     if (r == 0) return both;
@@ -236,8 +248,12 @@ constexpr Moments<T, S> join(const Moments<T, S>& left, const Moments<T, S>& rig
     both.m4 = right.m4;
     if (l == 0) return both;
     const double delta = right.mean_difference(left), square = delta * delta, lr = l * (r / n);
-    both.shift = left.shift;
-    both.offset = left.offset + delta * (r / n);
+    if (is_weighted(S) && right_weighs_more) {
+      both.offset = right.offset - delta * (l / n);
+    } else {
+      both.shift = left.shift;
+      both.offset = left.offset + delta * (r / n);
+    }
     both.m2 = (left.m2 + right.m2) + square * lr;
     if constexpr (has_powers(S)) {
       both.m3 = (left.m3 + right.m3) + square * delta * (lr * ((l - r) / n)) +
@@ -251,15 +267,17 @@ constexpr Moments<T, S> join(const Moments<T, S>& left, const Moments<T, S>& rig
   return both;
 }
 
-/// Adds values one after another. Powers are those of the deviations from the first value, the
-/// shift, so that they do not lose the digits of a variance that is small beside the mean.
+/// Adds values one after another. Powers are those of the deviations from a value, the shift, so
+/// that they do not lose the digits of a variance that is small beside the mean. It is the first
+/// value; with weights, the first one of the largest weight, since a value that hardly counts can
+/// be as far away from the mean as it likes.
 template <class T, Set S>
 struct Accumulator {
   std::int64_t count = 0;
   SumOf<T, S> sum = 0;
   Extreme<T> shift = 0;
   double s1 = 0, s2 = 0, s3 = 0, s4 = 0;  ///< powers of deviations, times the weights
-  double magnitude = 0, weight = 0, weight2 = 0;
+  double magnitude = 0, weight = 0, weight2 = 0, largest_weight = 0;
   KeyRange<T> range;
 
   static constexpr Accumulator load(std::uint64_t* first, std::uint64_t pitch) {
@@ -271,23 +289,28 @@ struct Accumulator {
     visit(*this, [words = Words(first, pitch)](const auto& value) mutable { words.store(value); });
   }
 
-  /// Adds a value. `index` and `w` are used only by sets that have them.
-  constexpr void add(T x, std::int64_t index, double w) {
-    begin(x, 1);
+  /// Adds an element, which counts as `values` values, 1 or 0. `index` and `w` are used only by
+  /// sets that have them.
+  constexpr void add(T x, std::int64_t index, double w, std::int64_t values = 1) {
+    begin(x, values);
     add_begun(x, index, w);
   }
   /// Counts `values` values, the first of which is `x`. They are to be added with add_begun().
   constexpr void begin(T x, std::int64_t values) {
-    if constexpr (has_squares(S)) {
+    if constexpr (has_squares(S) && !is_weighted(S)) {
       if (count == 0) shift = x;
     }
     count += values;
   }
   constexpr void add_begun(T x, std::int64_t index, double w) {
     if constexpr (has_extremes(S)) {
-      range.template add<has_indices(S)>(reduce::order_key(x), index);
+      range.template add<has_indices(S)>(reduce::extreme_key(x), index);
     }
     if constexpr (is_weighted(S)) {
+      if (w > largest_weight) {
+        move_shift(x);
+        largest_weight = w;
+      }
       sum += w * static_cast<double>(x);
       weight += w;
       weight2 += w * w;
@@ -306,6 +329,16 @@ struct Accumulator {
     }
   }
 
+  /// Makes `x` the shift.
+  constexpr void move_shift(T x) {
+    if (weight > 0) {  // else the powers are 0, or NaN
+      const double d = shifted(x, shift);
+      s2 += d * (weight * d - 2 * s1);
+      s1 -= weight * d;
+    }
+    shift = x;
+  }
+
   /// The powers about the mean, from those about the shift.
   constexpr Moments<T, S> moments() const {
     Moments<T, S> m;
@@ -315,6 +348,7 @@ struct Accumulator {
     m.magnitude = magnitude;
     m.weight = weight;
     m.weight2 = weight2;
+    m.largest_weight = largest_weight;
     if constexpr (has_squares(S)) {
       const double n = m.total_weight();
       if (n == 0) return m;
@@ -340,7 +374,7 @@ struct Accumulator {
     if constexpr (has_extremes(S)) use(self.range.min), use(self.range.max);
     if constexpr (has_indices(S)) use(self.range.min_index), use(self.range.max_index);
     if constexpr (has_powers(S)) use(self.s3), use(self.s4), use(self.magnitude);
-    if constexpr (is_weighted(S)) use(self.weight), use(self.weight2);
+    if constexpr (is_weighted(S)) use(self.weight), use(self.weight2), use(self.largest_weight);
   }
 };
 

@@ -44,7 +44,7 @@ class ThreadAccumulator {
 
   __device__ void add(T x, std::uint64_t value, std::uint64_t weight) {
     if (Skips && is_skipped(x, args_->choice.skip, marker_)) return;
-    sums_.add(x, static_cast<std::int64_t>(value), weight_at(weight));
+    sums_.add(x, static_cast<std::int64_t>(value), weight_at(weight), Skips ? counted(x) : 1);
   }
   /// Adds the first `count` values of `x`, or all of them. The places of value i and its weight are
   /// those of place(i).

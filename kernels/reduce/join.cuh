@@ -12,7 +12,7 @@ namespace shardstream::reduce::cuda {
 template <class T, bool Extremes, bool Variance, bool Missing>
 struct Packed {
   static constexpr unsigned words =
-      sizeof(Sum<T>) / 8 + 1 + (Missing ? 2 : 0) + (Variance ? 1 : 0) + (Extremes ? 4 : 0);
+      sizeof(Sum<T>) / 8 + 1 + (Missing ? 2 : 0) + (Variance ? 2 : 0) + (Extremes ? 4 : 0);
   std::uint64_t word[words];
 
   Packed() = default;
@@ -46,7 +46,10 @@ struct Packed {
       use(partial.missing);
       use(partial.first_missing);
     }
-    if constexpr (Variance) use(partial.m2);
+    if constexpr (Variance) {
+      use(partial.m2);
+      use(partial.residual);
+    }
     if constexpr (Extremes) {
       use(partial.min);
       use(partial.max);

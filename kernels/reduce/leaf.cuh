@@ -182,7 +182,7 @@ struct ThreadLanes {
     }
     sum[c] += static_cast<LaneSum<T>>(value);
     if constexpr (Extremes) {
-      const Key key = order_key(value);
+      const Key key = extreme_key(value);
       // <= for the first value of a lane, which may be the initial key itself.
       if (key < min[c].key || min[c].place == Extremum<Key>::none) min[c] = {key, place};
       if (max[c].key < key || max[c].place == Extremum<Key>::none) max[c] = {key, place};
@@ -267,16 +267,22 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
     const bool is_empty = Marked && leaf.count == 0;
     if (threadIdx.x == 0 && !is_empty) mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
     __syncthreads();
-    double squares[vector] = {};
+    double squares[vector] = {}, deviations[vector] = {};
     for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned) {
       double delta = deviation(value, mean);
       if constexpr (Marked || std::is_floating_point_v<T>) {
         if (masked && is_missing(value, marker)) delta = 0;
       }
       squares[c] += delta * delta;
+      deviations[c] += delta;
     });
-    const double m2 = fold_sums(squares);
-    if (leaf.count > 0) leaf.m2 = m2;
+    Squares about;
+    about.squares = fold_sums(squares);
+    about.deviations = fold_sums(deviations);
+    if (leaf.count > 0) {
+      leaf.m2 = about.about_mean(leaf.count);
+      leaf.residual = about.deviations;
+    }
   }
   return leaf;
 }

@@ -40,38 +40,35 @@ struct LaneExtremes {
 template <class V>
 using Pack [[gnu::vector_size(32)]] = V;
 
-/// Adds term(element) to lanes [0, width), row after row. `term` changes its argument, a V or a
-/// Pack, in place. The packs are explicit: compilers would vectorise the plain loop by the narrower
-/// elements, whose conversion then takes shuffles. That halves the rate for floats.
-template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
-[[gnu::always_inline]] inline void add_rows(const T* __restrict x, unsigned width, V* sums,
-                                            Term&& term) {
+/// Adds elements to the lanes [0, width) of each array of `sums`, row after row: calls
+/// add(element, sum), where `sum` is an array of N. Both have the type V or Pack<V>. The packs are
+/// explicit: compilers would vectorise the plain loop by the narrower elements, whose conversion
+/// then takes shuffles. That halves the rate for floats.
+template <unsigned Rows, unsigned Lanes, class T, class V, std::size_t N, class Add>
+[[gnu::always_inline]] inline void add_rows(const T* __restrict x, unsigned width,
+                                            const std::array<V*, N> sums, Add&& add) {
   unsigned lane = 0;
   if constexpr (sizeof(V) <= 8) {
     constexpr unsigned pack = sizeof(Pack<V>) / sizeof(V);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       for (; lane + pack <= width; lane += pack) {
-        Pack<V> sum;
-        std::memcpy(&sum, sums + lane, sizeof sum);
+        Pack<V> sum[N];
+        for (std::size_t n = 0; n < N; ++n) std::memcpy(&sum[n], sums[n] + lane, sizeof sum[n]);
         for (unsigned row = 0; row < Rows; ++row) {
           const T* from = x + row * Lanes + lane;
           Pack<V> value = {static_cast<V>(+from[I])...};  // + converts a byte to int
-          term(value);
-          sum += value;
+          add(value, sum);
         }
-        std::memcpy(sums + lane, &sum, sizeof sum);
+        for (std::size_t n = 0; n < N; ++n) std::memcpy(sums[n] + lane, &sum[n], sizeof sum[n]);
       }
     }
     (std::make_index_sequence<pack>{});
   }
   for (; lane < width; ++lane) {
-    V sum = sums[lane];
-    for (unsigned row = 0; row < Rows; ++row) {
-      auto value = static_cast<V>(x[row * Lanes + lane]);
-      term(value);
-      sum += value;
-    }
-    sums[lane] = sum;
+    V sum[N];
+    for (std::size_t n = 0; n < N; ++n) sum[n] = sums[n][lane];
+    for (unsigned row = 0; row < Rows; ++row) add(static_cast<V>(x[row * Lanes + lane]), sum);
+    for (std::size_t n = 0; n < N; ++n) sums[n][lane] = sum[n];
   }
 }
 
@@ -102,7 +99,7 @@ template <unsigned Rows, bool Masked, class T, unsigned Lanes>
       const T value = x[row * Lanes + i];
       const bool skipped = Masked && is_missing(value, marker);
       const auto here = static_cast<Row>(first + row);
-      const auto key = order_key(value);
+      const auto key = extreme_key(value);
       const auto low = skipped ? std::numeric_limits<Key>::max() : key;
       const auto high = skipped ? std::numeric_limits<Key>::min() : key;
       min_row = low < min ? here : min_row;
@@ -185,15 +182,17 @@ template <bool Masked, class T, unsigned Lanes>
       __attribute__((always_inline)) {
     const T* from = x + row * Lanes + lane;
     // A lane's sum is never -0, so adding +0 instead of a missing value does not change it.
-    add_rows<rows, Lanes>(from, width, sums.data() + lane, [&](auto& value) {
+    add_rows<rows, Lanes>(from, width, std::array{sums.data() + lane}, [&](auto value, auto& sum) {
       if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
       if constexpr (halved) value &= 0xffffffff;
+      sum[0] += value;
     });
     if constexpr (halved) {
-      add_rows<rows, Lanes>(from, width, high.data() + lane, [&](auto& value) {
-        if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
-        value >>= 32;
-      });
+      add_rows<rows, Lanes>(from, width, std::array{high.data() + lane},
+                            [&](auto value, auto& sum) {
+                              if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
+                              sum[0] += value >> 32;
+                            });
     }
     if (want_extremes) take_rows<rows, Masked>(from, row, lane, width, marker, extremes);
   };
@@ -202,43 +201,50 @@ template <bool Masked, class T, unsigned Lanes>
   return fold_lanes(sums);
 }
 
-/// Adds the squared deviations of integers that must be compared with the marker, or subtracted,
-/// before they become doubles. The rows are `pitch` elements apart.
+/// Adds the deviations, and their squares, of integers that must be compared with the marker, or
+/// subtracted, before they become doubles. The rows are `pitch` elements apart.
 template <bool Masked, class T>
 [[gnu::always_inline]] inline void add_squares(const T* __restrict x, unsigned rows, unsigned width,
                                                unsigned pitch, T marker, Mean<Extreme<T>> mean,
-                                               double* __restrict squares) {
+                                               double* __restrict squares,
+                                               double* __restrict deviations) {
   for (unsigned row = 0; row < rows; ++row) {
     for (unsigned lane = 0; lane < width; ++lane) {
       const T value = x[row * pitch + lane];
       const double delta = Masked && is_missing(value, marker) ? 0 : deviation(value, mean);
       squares[lane] += delta * delta;
+      deviations[lane] += delta;
     }
   }
 }
 
-/// The sum of the squared deviations from the mean; without missing values if Masked.
+/// The sums of the deviations from the mean and of their squares; without missing values if Masked.
 template <bool Masked, unsigned Lanes, class T>
-[[gnu::always_inline]] inline double squares_about(const T* x, unsigned count, T marker,
-                                                   Mean<Extreme<T>> mean) {
-  alignas(64) std::array<double, Lanes> squares{};
+[[gnu::always_inline]] inline Squares squares_about(const T* x, unsigned count, T marker,
+                                                    Mean<Extreme<T>> mean) {
+  alignas(64) std::array<double, Lanes> squares{}, deviations{};
   const auto step = [&](auto rows, unsigned row, unsigned lane, unsigned width)
       __attribute__((always_inline)) {
     const T* from = x + row * Lanes + lane;
     if constexpr (exceeds_double<T>) {
       if (Masked || mean.whole != 0) {
-        return add_squares<Masked>(from, rows, width, Lanes, marker, mean, squares.data() + lane);
+        return add_squares<Masked>(from, rows, width, Lanes, marker, mean, squares.data() + lane,
+                                   deviations.data() + lane);
       }
     }
-    add_rows<rows, Lanes>(from, width, squares.data() + lane, [&](auto& value) {
-      if constexpr (Masked)
-        replace_missing<T, double>(value, static_cast<double>(marker), mean.rest);
-      value -= mean.rest;
-      value *= value;
-    });
+    add_rows<rows, Lanes>(from, width, std::array{squares.data() + lane, deviations.data() + lane},
+                          [&](auto value, auto& sum) {
+                            if constexpr (Masked) {
+                              replace_missing<T, double>(value, static_cast<double>(marker),
+                                                         mean.rest);
+                            }
+                            value -= mean.rest;
+                            sum[0] += value * value;
+                            sum[1] += value;
+                          });
   };
   for_rows<Lanes>(x, count, step);
-  return fold_lanes(squares);
+  return {fold_lanes(squares), fold_lanes(deviations)};
 }
 
 /// Counts the missing values of a leaf, and finds the first one. Returns whether there are any.
@@ -300,8 +306,10 @@ template <class T, unsigned Lanes>
   if (want.extremes) set_extremes(extremes, x, count, first, marker, leaf);
   if (want.variance) {
     const auto mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
-    leaf.m2 = masked ? squares_about<true, Lanes>(x, count, marker, mean)
-                     : squares_about<false, Lanes>(x, count, marker, mean);
+    const Squares about = masked ? squares_about<true, Lanes>(x, count, marker, mean)
+                                 : squares_about<false, Lanes>(x, count, marker, mean);
+    leaf.m2 = about.about_mean(leaf.count);
+    leaf.residual = about.deviations;
   }
   return leaf;
 }

@@ -97,6 +97,13 @@ template <std::integral T>
 constexpr T order_key(T x) {
   return x;
 }
+/// As order_key, but -0 is equal to 0, so that the first zero of several is an extreme.
+template <class T>
+constexpr auto extreme_key(T x) {
+  const auto key = order_key(x);
+  if constexpr (std::floating_point<T>) return key == -1 ? 0 : key;
+  return key;
+}
 /// The value whose order_key is `key`.
 template <class T, class Key>
 constexpr T from_order_key(Key key) {
@@ -117,8 +124,10 @@ inline constexpr double no_m2 = -1;
 /// global element indices, or no_index.
 template <class T>
 struct Partial {
-  Sum<T> sum = 0;          ///< of the counted values
-  double m2 = 0;           ///< sum of squared deviations from their mean; no_m2 if not requested
+  Sum<T> sum = 0;  ///< of the counted values
+  double m2 = 0;   ///< sum of squared deviations from their mean; no_m2 if not requested
+  /// Sum of deviations from mean_of(sum, count), which is rounded. Only set with m2.
+  double residual = 0;
   std::int64_t count = 0;  ///< counted values: all, or with Want::skip_missing all valid ones
   /// Number of NaNs, counted or not; or, with Want::skip_missing, of integers that are missing.
   std::int64_t missing = 0;
@@ -130,9 +139,40 @@ struct Partial {
 template <class T>
 using PartialOf = Partial<Extreme<T>>;
 
+/// Squared deviations of values from about their mean, and the deviations.
+struct Squares {
+  double squares = 0, deviations = 0;
+
+  /// The sum of squared deviations from the mean of `count` values.
+  constexpr double about_mean(std::int64_t count) const {
+    const double m2 = squares - deviations * (deviations / static_cast<double>(count));
+    return m2 < 0 ? 0 : m2;  // by rounding; NaN stays
+  }
+};
+
+/// Sets m2 and the residual of two ranges, the counts and sums of which are set. m2 follows Chan,
+/// Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
+/// (1979). The residuals correct the rounded means: without them, m2 would be wrong if deviations
+/// are as small as these roundings.
+template <class T>
+constexpr void combine_squares(const Partial<T>& left, const Partial<T>& right, Partial<T>& both) {
+  const auto n_left = static_cast<double>(left.count);
+  const auto n_right = static_cast<double>(right.count);
+  const Mean<T> left_mean = mean_of<T>(left.sum, left.count);
+  const Mean<T> right_mean = mean_of<T>(right.sum, right.count);
+  const Mean<T> mean = mean_of<T>(both.sum, both.count);
+  const double delta = difference(right_mean, left_mean);
+  const double correction = right.residual / n_right - left.residual / n_left;
+  const double weight = n_left * (n_right / (n_left + n_right));
+  both.m2 = ((left.m2 + right.m2) + (delta * delta) * weight) +
+            (2 * delta + correction) * correction * weight;
+  if (both.m2 < 0) both.m2 = 0;  // by rounding
+  both.residual = (n_left * difference(left_mean, mean) + left.residual) +
+                  (n_right * difference(right_mean, mean) + right.residual);
+}
+
 /// The statistics of two neighbouring ranges, `left` before `right`. Equal extremes keep the lowest
-/// index. m2 follows Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
-/// computing sample variances" (1979).
+/// index.
 template <class T>
 constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   Partial<T> both;
@@ -142,16 +182,14 @@ constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   both.sum = left.sum + right.sum;
   if (left.count == 0) {
     both.m2 = right.m2;
+    both.residual = right.residual;
   } else if (right.count == 0) {
     both.m2 = left.m2;
+    both.residual = left.residual;
   } else if (left.m2 == no_m2 || right.m2 == no_m2) {
     both.m2 = no_m2;  // avoids the divisions
   } else {
-    const auto n_left = static_cast<double>(left.count);
-    const auto n_right = static_cast<double>(right.count);
-    const double delta =
-        difference(mean_of<T>(right.sum, right.count), mean_of<T>(left.sum, left.count));
-    both.m2 = (left.m2 + right.m2) + (delta * delta) * (n_left * (n_right / (n_left + n_right)));
+    combine_squares(left, right, both);
   }
   const bool right_min = right.min_index != no_index &&
                          (left.min_index == no_index || order_key(right.min) < order_key(left.min));

@@ -33,15 +33,6 @@ bool missing(T x, Want want) {
   return want.skip_missing && x == static_cast<T>(want.marker);
 }
 
-/// Whether a < b in the order of min and max, in which -0 is below +0.
-template <class T>
-bool below(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a == b) return std::signbit(a) && !std::signbit(b);
-  }
-  return a < b;
-}
-
 template <class T>
 PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Want want) {
   PartialOf<T> exact;
@@ -56,10 +47,10 @@ PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Wan
     exact.count += 1;
     if constexpr (std::integral<T>) exact.sum += x[i];
     const auto value = static_cast<Extreme<T>>(x[i]);
-    if (exact.min_index == no_index || below(value, exact.min)) {
+    if (exact.min_index == no_index || value < exact.min) {
       exact.min = value, exact.min_index = index;
     }
-    if (exact.max_index == no_index || below(exact.max, value)) {
+    if (exact.max_index == no_index || exact.max < value) {
       exact.max = value, exact.max_index = index;
     }
   }
@@ -133,9 +124,10 @@ Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, cons
 }
 
 /// The deviation of m2, which may be infinite if its reference is near the end of double's range.
-/// The error of the mean adds n * error^2. It is the error of the sum; for integers, whose sum is
-/// exact, it is that of the division. Rounding changes the deviation of an integer beyond 2^53 by
-/// at most two units.
+/// Deviations are taken from a rounded mean, and their sum corrects that, so that the error of the
+/// mean only adds to the squares that are rounded. It is the error of the sum; for integers, whose
+/// sum is exact, it is that of the division. Squares that are subnormal are rounded to a multiple
+/// of the smallest number.
 template <class T>
 Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::int64_t count,
                    long double additions) {
@@ -148,8 +140,10 @@ Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::in
   const long double mean_error = std::integral<T>
                                      ? 3 * unit_roundoff * (mean < whole_from ? mean : 1)
                                      : (additions + 1) * unit_roundoff * wanted.magnitude / n;
+  const long double squares = wanted.m2 + n * mean_error * mean_error;
+  constexpr long double smallest = std::numeric_limits<double>::denorm_min();
   return deviation(partial.m2, wanted.m2,
-                   (additions + 8) * unit_roundoff * wanted.m2 + n * mean_error * mean_error);
+                   4 * (additions + 8) * unit_roundoff * squares + (n + 4) * smallest);
 }
 
 Deviation scaled(const Deviation& deviation, double factor) {

@@ -209,6 +209,7 @@ class Pass {
         if (choice_.skip != cells::Skip::none && cells::is_skipped(value, choice_.skip, marker)) {
           return;
         }
+        cell.count += choice_.skip == cells::Skip::none ? 1 : cells::counted(value);
         cell.values.push_back(value);
         cell.numbers.push_back(static_cast<std::int64_t>(element.value));
         if (!weights_.empty()) cell.weights.push_back(weights_[element.weight]);
@@ -316,7 +317,7 @@ void expect_sums(const Problem& problem, cells::Set set, cells::Skip skip) {
       const auto m = cells::Moments<T, chosen()>::load(
           const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
       worst.add(check_cell<T, chosen()>(sample, m));
-      expected += sample.values.size();
+      expected += static_cast<std::uint64_t>(sample.count);
     }
     for (std::uint64_t o = 0; o < pass.plan().outputs(); ++o) counted += found[o];
     EXPECT_EQ(counted, expected);

@@ -50,23 +50,25 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
     sums[i % lanes] += static_cast<Sum<T>>(x[i]);
     if (!want.extremes || absent) continue;
     const auto value = static_cast<Extreme<T>>(x[i]);
-    if (leaf.min_index == no_index || order_key(value) < order_key(leaf.min)) {
+    if (leaf.min_index == no_index || extreme_key(value) < extreme_key(leaf.min)) {
       leaf.min = value, leaf.min_index = index;
     }
-    if (leaf.max_index == no_index || order_key(leaf.max) < order_key(value)) {
+    if (leaf.max_index == no_index || extreme_key(leaf.max) < extreme_key(value)) {
       leaf.max = value, leaf.max_index = index;
     }
   }
   leaf.sum = tree(sums);
   if (!want.variance || leaf.count == 0) return leaf;
   const auto mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
-  std::vector<double> squares(lanes);
+  std::vector<double> squares(lanes), deviations(lanes);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (want.skip_missing && is_missing(x[i], static_cast<T>(want.marker))) continue;
     const double delta = deviation(x[i], mean);
     squares[i % lanes] += delta * delta;
+    deviations[i % lanes] += delta;
   }
-  leaf.m2 = tree(squares);
+  leaf.residual = tree(deviations);
+  leaf.m2 = Squares{tree(squares), leaf.residual}.about_mean(leaf.count);
   return leaf;
 }
 
@@ -88,6 +90,7 @@ template <class T>
 void expect_same(const Partial<T>& got, const Partial<T>& wanted, const std::string& what) {
   EXPECT_TRUE(same(got.sum, wanted.sum)) << what;
   EXPECT_TRUE(same(got.m2, wanted.m2)) << what << ": " << got.m2 << " and " << wanted.m2;
+  EXPECT_TRUE(same(got.residual, wanted.residual)) << what;
   EXPECT_EQ(got.count, wanted.count) << what;
   EXPECT_EQ(got.missing, wanted.missing) << what;
   EXPECT_EQ(got.first_missing, wanted.first_missing) << what;

@@ -32,10 +32,10 @@ bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
   const auto same = [](auto x, auto y) {
     return (x != x && y != y) || std::memcmp(&x, &y, sizeof(x)) == 0;
   };
-  return same(a.sum, b.sum) && same(a.m2, b.m2) && same(a.count, b.count) &&
-         same(a.missing, b.missing) && same(a.first_missing, b.first_missing) &&
-         same(a.min, b.min) && same(a.max, b.max) && same(a.min_index, b.min_index) &&
-         same(a.max_index, b.max_index);
+  return same(a.sum, b.sum) && same(a.m2, b.m2) && same(a.residual, b.residual) &&
+         same(a.count, b.count) && same(a.missing, b.missing) &&
+         same(a.first_missing, b.first_missing) && same(a.min, b.min) && same(a.max, b.max) &&
+         same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
 }
 
 /// One rank's passes over its shard. Each batch is reduced to a few nodes of the tree, which are

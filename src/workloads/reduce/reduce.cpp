@@ -101,7 +101,7 @@ class Reduction : public stream::Computation {
 
   void conclude(const stream::ExtraPass& extra_pass) override {
     reject_missing();
-    find_overflow(extra_pass);
+    find_range(extra_pass);
   }
 
   void report(const stream::Checks& checks, Outcome& outcome) override {
@@ -120,7 +120,8 @@ class Reduction : public stream::Computation {
     std::vector<std::string> warnings;
     report_values<T>(source_, request_, total_, invalid, check,
                      {.whole = checks.repeatable && check.exact.passes() && fault.empty(),
-                      .overflows = overflows_ && !invalid.makes_nan},
+                      .overflows = overflows_ && !invalid.makes_nan,
+                      .underflows = underflows_ && !invalid.makes_nan},
                      session_->rank() == 0, warnings, outcome);
     for (const std::string& warning : warnings) log_->warn(warning);
     outcome.attributes = {{"missing_policy", request_.missing},
@@ -154,11 +155,15 @@ class Reduction : public stream::Computation {
                        invalid.missing);
   }
 
-  /// If sums are not finite, determines whether they have overflowed or an element is not finite.
-  /// Only sums of f64 can overflow. This takes another pass if the extremes were not requested.
-  void find_overflow([[maybe_unused]] const stream::ExtraPass& extra_pass) {
+  /// If sums are not finite, determines whether they have overflowed or an element is not finite;
+  /// and if squares are very small, whether they have lost digits or all elements are equal. Only
+  /// f64 has such values. This takes another pass if the extremes were not requested.
+  void find_range([[maybe_unused]] const stream::ExtraPass& extra_pass) {
     if constexpr (std::is_same_v<T, double>) {
-      if (std::isfinite(total_.sum) && std::isfinite(total_.m2)) return;
+      const bool is_finite = std::isfinite(total_.sum) && std::isfinite(total_.m2);
+      const bool is_small = want_.variance && total_.count > 0 &&
+                            total_.m2 < smallest_sum(static_cast<double>(total_.count));
+      if (is_finite && !is_small) return;
       const bool is_nan = !want_.skip_missing || request_.missing == "propagate";
       if (total_.missing > 0 && is_nan) return;
       const Partial<Wide> total = total_;
@@ -168,7 +173,8 @@ class Reduction : public stream::Computation {
       }
       // Infinities of one sign alone do not make a sum NaN.
       const bool low = std::isinf(total_.min), high = std::isinf(total_.max);
-      overflows_ = (!low && !high) || (std::isnan(total.sum) && low != high);
+      overflows_ = !is_finite && ((!low && !high) || (std::isnan(total.sum) && low != high));
+      underflows_ = is_small && total_.min != total_.max;
       total_ = total;
     }
   }
@@ -181,7 +187,7 @@ class Reduction : public stream::Computation {
   std::optional<ShardReduction<T>> shard_reduction_;
   std::optional<RootFold<Wide>> root_fold_;
   Partial<Wide> total_;
-  bool overflows_ = false;
+  bool overflows_ = false, underflows_ = false;
 };
 
 std::size_t dimension_named(const io::Source& source, const std::string& text) {

@@ -14,6 +14,7 @@
 #include "io/source/labels.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
+#include "workloads/reduce/double_range.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
@@ -167,8 +168,9 @@ inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& chec
 
 /// The checks of the whole result.
 struct Checks {
-  bool whole;      ///< all elements were counted, and exact statistics of sampled leaves are right
-  bool overflows;  ///< sums of finite elements have exceeded the range of double
+  bool whole;       ///< all elements were counted, and exact statistics of sampled leaves are right
+  bool overflows;   ///< sums of finite elements have exceeded the range of double
+  bool underflows;  ///< squares of deviations that are not 0 have lost digits
 };
 
 /// The table of the results, which is created on first use.
@@ -198,7 +200,7 @@ inline Table& statistics_table(Outcome& outcome) {
 }
 
 /// Fills in the table and the printed lines. The result is verified if it is `whole` and no
-/// operation deviates by more than its bound. A value that overflows is named and not verified.
+/// operation deviates by more than its bound. A value out of range is named and not verified.
 /// Only the root, whose results count, reads coordinates. `warnings`: as for io::labels_of().
 template <class T>
 void report_values(const io::Source& source, const StatisticsRequest& request,
@@ -207,7 +209,8 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
                    std::vector<std::string>& warnings, Outcome& outcome) {
   Table& table = statistics_table(outcome);
   const Values<T> values(total, invalid, request.ddof);
-  std::vector<std::string> overflows, coordinates(request.ops.size());
+  std::vector<std::string> coordinates(request.ops.size());
+  OutOfRange out_of_range;
   if (is_root) {
     std::vector<std::int64_t> indices;
     for (const std::string& op : request.ops) indices.push_back(values[op].index);
@@ -220,11 +223,13 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     const std::string position = place(source, value.index);
     const bool is_sum = value.index == reduce::no_index;  // extremes are elements
     const bool overflow = checks.overflows && is_sum && !std::isfinite(value.real);
-    if (overflow) overflows.push_back(op);
+    const bool underflow = checks.underflows && (op == "variance" || op == "stddev");
+    if (overflow) out_of_range.overflow.push_back(op);
+    if (underflow) out_of_range.underflow.push_back(op);
     const std::string& where = *next++;
     table.add({op, value.real, value.exact, value.index, position, where,
-               std::int64_t{checks.whole && deviation.passes() && !overflow}, deviation.error,
-               deviation.bound});
+               std::int64_t{checks.whole && deviation.passes() && !overflow && !underflow},
+               deviation.error, deviation.bound});
     outcome.metrics.push_back({.key = op, .value = value.exact, .number = value.real});
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
     if (!where.empty()) outcome.metrics.push_back({op + "_coordinates", where});
@@ -235,13 +240,7 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     }
   }
   if (invalid.nans > 0) outcome.metrics.push_back({"nans", invalid.nans});
-  if (!overflows.empty()) outcome.metrics.push_back({"overflow", join(overflows, ", ")});
-  if (!checks.whole || !outcome.verdict.empty()) return;
-  outcome.verified = overflows.empty() ? Verification::passed : Verification::partly;
-  if (overflows.empty()) return;
-  outcome.verdict = fmt::format(
-      "{}: sums of finite elements exceed the range of double: divide the data by a constant",
-      join(overflows, ", "));
+  out_of_range.describe(checks.whole && outcome.verdict.empty(), outcome);
 }
 
 }  // namespace shardstream::workloads

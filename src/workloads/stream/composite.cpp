@@ -40,6 +40,20 @@ void append_new(const std::vector<T>& from, std::vector<T>& to, const Name& name
   }
 }
 
+/// Appends the lines with new names. Other texts are joined: each part lists its own operations.
+void append_lines(const std::vector<Metric>& from, std::vector<Metric>& to) {
+  for (const Metric& each : from) {
+    const auto known = std::ranges::find(to, each.key, &Metric::key);
+    if (known == to.end()) {
+      to.push_back(each);
+    } else if (known->value != each.value) {
+      const auto* const text = std::get_if<std::string>(&each.value);
+      auto* const all = std::get_if<std::string>(&known->value);
+      if (text != nullptr && all != nullptr) *all += ", " + *text;
+    }
+  }
+}
+
 class Composite final : public Computation {
  public:
   explicit Composite(std::vector<std::unique_ptr<Computation>> parts)
@@ -154,7 +168,7 @@ class Composite final : public Computation {
       append_new(own.attributes, outcome.attributes, [](const auto& each) { return each.first; });
       append(std::move(own.labelled), outcome.labelled);
       append(std::move(own.input), outcome.input);
-      append_new(own.metrics, outcome.metrics, [](const Metric& each) { return each.key; });
+      append_lines(own.metrics, outcome.metrics);
     }
     outcome.verdict = join(verdicts, "; ");
   }

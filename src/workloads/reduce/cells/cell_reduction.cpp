@@ -81,9 +81,10 @@ class CellReduction final : public stream::Computation {
         weights_(open_weights(options, source, request.reduced, request.ops)),
         rules_{.ddof = options.count("reduce.ddof"),
                .is_weighted = weights_.has_value(),
-               .propagates = missing_ == "propagate"},
+               .propagates = missing_ == "propagate",
+               .weight_exponent = weights_ ? weights_->exponent : 0},
         plan_(source, dimensions_of(request, groups_, weights_), request.unit),
-        choice_(choice_of<T>(missing_, source, set_of(request.ops, weights_.has_value()))) {
+        choice_(choice_of<T>(missing_, source, set_of<T>(request.ops, weights_.has_value()))) {
     reject_operations();
   }
 

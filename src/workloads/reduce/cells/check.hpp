@@ -19,14 +19,12 @@ namespace shardstream::workloads {
 struct CellCheck {
   reduce::Deviation exact;  ///< of counts and extremes: 0, or 1 if one is wrong
   reduce::Deviation sum, m2, m3, m4, magnitude, weight;
-  bool overflows = false;  ///< whether sums of finite values exceed the range of double
 
   void add(const CellCheck& other) {
     for (const auto member : {&CellCheck::exact, &CellCheck::sum, &CellCheck::m2, &CellCheck::m3,
                               &CellCheck::m4, &CellCheck::magnitude, &CellCheck::weight}) {
       this->*member = reduce::Deviation::worse(this->*member, other.*member);
     }
-    overflows = overflows || other.overflows;
   }
 };
 
@@ -36,30 +34,73 @@ struct CellSample {
   std::vector<T> values;
   std::vector<std::int64_t> numbers;  ///< of the values within the cell
   std::vector<double> weights;        ///< empty without weights
+  std::int64_t count = 0;             ///< of the values that count
+
+  double weight(std::size_t i) const { return weights.empty() ? 1 : weights[i]; }
+};
+
+/// The deviation of a sum from its reference. `size` is at least the sum of the magnitudes of its
+/// terms: if that exceeds the range of double, only a finite sum can be checked.
+inline reduce::Deviation sum_deviation(double value, long double reference, long double bound,
+                                       long double size) {
+  if (!std::isfinite(value) && !std::isfinite(static_cast<double>(size))) return {};
+  return {static_cast<double>(std::fabs(value - reference)), static_cast<double>(bound)};
+}
+
+/// The moments of a sample about its mean, in extended precision.
+struct SampleMoments {
+  long double weight = 0, m2 = 0, m3 = 0, m4 = 0;
+  long double largest = 0;      ///< deviation from the mean of a value with a weight
+  long double largest_any = 0;  ///< of any value
+
+  template <class T>
+  explicit SampleMoments(const CellSample<T>& sample) {
+    // Deviations from a value of the largest weight have the digits of those from the mean.
+    std::size_t center = 0;
+    for (std::size_t i = 0; i < sample.values.size(); ++i) {
+      weight += sample.weight(i);
+      if (sample.weight(center) < sample.weight(i)) center = i;
+    }
+    if (weight == 0) return;
+    const long double first = sample.values[center];
+    long double offset = 0;  // of the mean
+    for (std::size_t i = 0; i < sample.values.size(); ++i) {
+      offset += sample.weight(i) / weight * (sample.values[i] - first);
+    }
+    for (std::size_t i = 0; i < sample.values.size(); ++i) {
+      const long double w = sample.weight(i), d = (sample.values[i] - first) - offset;
+      m2 += w * d * d;
+      m3 += w * d * d * d;
+      m4 += w * d * d * d * d;
+      largest_any = std::max(largest_any, std::fabs(d));
+      if (w > 0) largest = std::max(largest, std::fabs(d));
+    }
+  }
 };
 
 /// Compares the moments of a cell with sums in extended precision. The bounds follow from the
 /// number of additions n and the unit roundoff u: an addition changes a sum by at most u times the
 /// sum of magnitudes, so n + 64 of them, which includes the trees, change it by (n + 64) u times
-/// that. A deviation from the shift, a value of the cell, is at most twice the largest deviation D
-/// from the mean.
+/// that. Powers are those of deviations from the shift, a value of the cell, which are at most
+/// twice the largest deviation D from the mean. The value of the largest weight w is the shift, and
+/// w D^2 <= m2, so that the squares of its deviation, times all weights, are at most n m2. So
+/// values that hardly count do not make the bound of m2 larger.
 template <class T, cells::Set S>
 CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m) {
   using Real = long double;
   CellCheck check;
   const std::size_t n = sample.values.size();
-  bool is_exact = m.count == static_cast<std::int64_t>(n);
-  Real sum = 0, size = 0, weight = 0, weight2 = 0;
+  bool is_exact = m.count == sample.count;
+  Real sum = 0, size = 0, weight2 = 0;
   bool is_finite = true;
   cells::KeyRange<T> range;
   for (std::size_t i = 0; i < n; ++i) {
-    const Real x = sample.values[i], w = sample.weights.empty() ? 1 : sample.weights[i];
+    const Real x = sample.values[i], w = sample.weight(i);
     is_finite = is_finite && std::isfinite(static_cast<double>(x));
     sum += w * x;
     size += w * std::fabs(x);
-    weight += w;
     weight2 += w * w;
-    range.template add<true>(reduce::order_key(sample.values[i]), sample.numbers[i]);
+    range.template add<true>(reduce::extreme_key(sample.values[i]), sample.numbers[i]);
   }
   if constexpr (cells::has_extremes(S)) {
     is_exact = is_exact && range.min == m.range.min && range.max == m.range.max;
@@ -70,51 +111,36 @@ CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m)
   }
   check.exact = {is_exact ? 0.0 : 1.0, 0};
   if (!is_finite || n == 0) return check;
-  constexpr double unit = 0x1p-53;
-  const double steps = static_cast<double>(n + 64) * unit;
-  const auto deviation = [&](Real value, Real reference, Real bound) {
-    if (!std::isfinite(static_cast<double>(reference + bound))) {
-      check.overflows = true;
-      return reduce::Deviation{};
-    }
-    return reduce::Deviation{static_cast<double>(std::fabs(value - reference)),
-                             static_cast<double>(bound)};
-  };
+  const auto count = static_cast<Real>(n);
+  const Real steps = (count + 64) * 0x1p-53L;
+  // Products that are subnormal are rounded to multiples of 2^-1074.
+  const Real rounding = 16 * (count + 64) * (count + 1) * 0x1p-1074L;
   if constexpr (std::integral<T> && !cells::is_weighted(S)) {
     reduce::Int128 exact = 0;
     for (const T x : sample.values) exact += x;
     check.sum = {exact == m.sum ? 0.0 : 1.0, 0};
   } else {
-    check.sum = deviation(m.sum, sum, 2 * steps * size);
-  }
-  if constexpr (cells::is_weighted(S)) {
-    check.weight = deviation(m.weight, weight, 2 * steps * weight);
-    check.weight =
-        reduce::Deviation::worse(check.weight, deviation(m.weight2, weight2, 2 * steps * weight2));
+    const Real of_products = cells::is_weighted(S) ? rounding : 0;
+    check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
   }
   if constexpr (cells::has_squares(S)) {
-    if (weight == 0) return check;
-    const Real first = sample.values[0];
-    Real offset = 0;  // of the mean
-    for (std::size_t i = 0; i < n; ++i) {
-      offset +=
-          (sample.weights.empty() ? 1 : sample.weights[i]) / weight * (sample.values[i] - first);
+    const SampleMoments about(sample);
+    if constexpr (cells::is_weighted(S)) {
+      check.weight = reduce::Deviation::worse(
+          sum_deviation(m.weight, about.weight, 2 * steps * about.weight, about.weight),
+          sum_deviation(m.weight2, weight2, 2 * steps * weight2 + rounding, weight2));
     }
-    Real m2 = 0, m3 = 0, m4 = 0, largest = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const Real w = sample.weights.empty() ? 1 : sample.weights[i];
-      const Real d = (sample.values[i] - first) - offset;
-      m2 += w * d * d;
-      m3 += d * d * d;
-      m4 += d * d * d * d;
-      largest = std::max(largest, std::fabs(d));
-    }
-    const Real spread = 4 * weight * largest * largest;
-    check.m2 = deviation(m.m2, m2, 8 * steps * spread);
+    if (about.weight == 0) return check;
+    const Real any = about.largest_any;
+    const Real squares = 32 * about.weight * any * any;
+    const Real largest = std::min(about.weight * about.largest * about.largest, count * about.m2);
+    const Real of_squares = rounding * (1 + any);
+    check.m2 = sum_deviation(m.m2, about.m2, 32 * steps * largest + of_squares, squares);
     if constexpr (cells::has_powers(S)) {
-      check.m3 = deviation(m.m3, m3, 64 * steps * spread * largest);
-      check.m4 = deviation(m.m4, m4, 256 * steps * spread * largest * largest);
-      check.magnitude = deviation(m.magnitude, size, 2 * steps * size);
+      const Real cubes = 8 * squares * any, fourths = 32 * squares * any * any;
+      check.m3 = sum_deviation(m.m3, about.m3, steps * cubes + of_squares, cubes);
+      check.m4 = sum_deviation(m.m4, about.m4, steps * fourths + of_squares * (1 + any), fourths);
+      check.magnitude = sum_deviation(m.magnitude, size, 2 * steps * size, size);
     }
   }
   return check;

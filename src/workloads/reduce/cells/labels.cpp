@@ -42,7 +42,7 @@ std::string names_of(const io::Source& source, const std::vector<std::size_t>& d
 
 io::Attributes attributes_of(const CellColumn& column, const io::Source& source,
                              const CellPlan& plan, const std::optional<CellWeights>& weights,
-                             bool has_undefined) {
+                             std::optional<std::int64_t> undefined) {
   io::Attributes attributes = column.attributes;
   const std::vector<std::size_t>& reduced = plan.dimensions().reduced;
   const std::string over = names_of(source, reduced, ", ");
@@ -66,12 +66,8 @@ io::Attributes attributes_of(const CellColumn& column, const io::Source& source,
   }
   if (column.type == ElementType::f64) {
     attributes.emplace_back("_FillValue", std::numeric_limits<double>::quiet_NaN());
-  } else if (has_undefined) {
-    using Limits = std::numeric_limits<std::int64_t>;
-    const std::int64_t undefined =
-        column.type == ElementType::u64 ? Limits::max() : Limits::min();  // undefined_integer()
-    attributes.emplace_back("_FillValue",
-                            column.op.starts_with("arg") ? std::int64_t{-1} : undefined);
+  } else if (undefined) {
+    attributes.emplace_back("_FillValue", *undefined);
   }
   return attributes;
 }
@@ -84,10 +80,14 @@ std::string column_name(std::string_view op) {
   return name;
 }
 
-std::uint64_t CellColumn::word(const CellValue& value, const CellPlan& plan) const {
+std::uint64_t CellColumn::word(const CellValue& value, std::int64_t undefined,
+                               const CellPlan& plan) const {
+  if (value.real != value.real) {
+    return type == ElementType::f64
+               ? std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN())
+               : static_cast<std::uint64_t>(undefined);
+  }
   if (!dimension) return value.bits;
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  if (value.real != value.real) return std::bit_cast<std::uint64_t>(nan);
   return std::bit_cast<std::uint64_t>(coordinates[plan.reduced_indices(value.bits)[*dimension]]);
 }
 
@@ -143,7 +143,7 @@ io::LabelledData labelled_cells(const io::Source& source, const CellPlan& plan,
                                 const std::optional<CellGroups>& groups,
                                 const std::optional<CellWeights>& weights,
                                 const std::vector<CellColumn>& columns,
-                                const std::vector<bool>& has_undefined,
+                                const std::vector<std::optional<std::int64_t>>& undefined,
                                 std::vector<std::string>& warnings) {
   std::set<std::string> taken{"cells"};  // the table
   for (const CellColumn& column : columns) taken.insert(column.name);
@@ -156,8 +156,8 @@ io::LabelledData labelled_cells(const io::Source& source, const CellPlan& plan,
   if (groups) add(groups->result_dimension(taken));
   for (const auto& each : io::result_dimensions(source, plan.kept(), taken, warnings)) add(each);
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    made.existing.push_back({columns[i].name, names,
-                             attributes_of(columns[i], source, plan, weights, has_undefined[i])});
+    made.existing.push_back(
+        {columns[i].name, names, attributes_of(columns[i], source, plan, weights, undefined[i])});
   }
   return made;
 }

@@ -31,8 +31,8 @@ struct CellColumn {
   std::vector<double> coordinates = {};
   io::Attributes attributes = {};
 
-  /// The bits of an element.
-  std::uint64_t word(const CellValue& value, const CellPlan& plan) const;
+  /// The bits of an element. `undefined` stands for an integer that is undefined.
+  std::uint64_t word(const CellValue& value, std::int64_t undefined, const CellPlan& plan) const;
 };
 
 /// The arrays of all operations, in their order. Reads coordinates if positions of extremes are
@@ -45,14 +45,14 @@ std::vector<OutputArray> output_arrays(const io::Source& source, const CellPlan&
                                        const std::optional<CellGroups>& groups,
                                        const std::vector<CellColumn>& columns);
 
-/// Dimensions, coordinates and attributes of the arrays. `has_undefined` has the columns with
-/// undefined elements. Coordinates that cannot be read are left out, with a sentence in `warnings`.
-/// Takes the lock of HDF5.
+/// Dimensions, coordinates and attributes of the arrays. `undefined` has the integer that stands
+/// for undefined elements of a column, if it has some. Coordinates that cannot be read are left
+/// out, with a sentence in `warnings`. Takes the lock of HDF5.
 io::LabelledData labelled_cells(const io::Source& source, const CellPlan& plan,
                                 const std::optional<CellGroups>& groups,
                                 const std::optional<CellWeights>& weights,
                                 const std::vector<CellColumn>& columns,
-                                const std::vector<bool>& has_undefined,
+                                const std::vector<std::optional<std::int64_t>>& undefined,
                                 std::vector<std::string>& warnings);
 
 }  // namespace shardstream::workloads

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -23,6 +24,7 @@
 #include "workloads/reduce/cells/groups.hpp"
 #include "workloads/reduce/cells/labels.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
+#include "workloads/reduce/cells/summary.hpp"
 #include "workloads/reduce/cells/values.hpp"
 #include "workloads/reduce/cells/weights.hpp"
 #include "workloads/reduce/report.hpp"
@@ -51,36 +53,6 @@ struct CellInputs {
   std::vector<Pass> passes;
 };
 
-/// The values of one operation over all cells.
-struct CellSummary {
-  CellValue min{0, std::numeric_limits<double>::infinity()}, max{0, -min.real};
-  std::uint64_t defined = 0, undefined = 0, unfit = 0;
-
-  void add(const CellValue& value) {
-    unfit += value.fits ? 0 : 1;
-    if (value.real != value.real) {
-      ++undefined;
-      return;
-    }
-    ++defined;
-    min = std::min(min, value, is_less);
-    max = std::max(max, value, is_less);
-  }
-  void add(const CellSummary& other) {
-    min = std::min(min, other.min, is_less);
-    max = std::max(max, other.max, is_less);
-    defined += other.defined;
-    undefined += other.undefined;
-    unfit += other.unfit;
-  }
-
- private:
-  /// Integers that are equal as doubles have the same sign, so their bits have their order.
-  static bool is_less(const CellValue& a, const CellValue& b) {
-    return a.real < b.real || (a.real == b.real && a.bits < b.bits);
-  }
-};
-
 template <class T, cells::Set S>
 class CellReport {
  public:
@@ -100,42 +72,38 @@ class CellReport {
     return missing;
   }
 
-  /// Writes the values of this rank's outputs to the result, if it has arrays.
-  void write() const {
+  /// Writes the values of this rank's outputs to the result, if it has arrays. Collective.
+  void write() {
+    summaries_ = summarize();
     if (in_.context.outputs.empty()) return;
     for (std::size_t i = 0; i < in_.columns.size(); ++i) {
-      write(in_.columns[i], in_.context.outputs[i]);
+      write(in_.columns[i], undefined_integer(i), in_.context.outputs[i]);
     }
   }
 
-  /// Collective.
+  /// Called after write(). Collective.
   void describe(const stream::Checks& checks, Outcome& outcome) {
     const CellCheck check = worst_check();
     const std::uint64_t missing = in_.context.runtime.session.sum(this->missing());
     const std::string fault = fault_of(checks, check, missing);
     if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
-    const std::vector<CellSummary> summaries = summarize();
     const bool is_whole = checks.repeatable && fault.empty();
     add_attributes(outcome);
     if (in_.weights) outcome.metrics.push_back({"weights", in_.weights->name});
     if (in_.groups) {
       outcome.metrics.push_back({"groups", static_cast<std::int64_t>(in_.groups->count())});
     }
-    // Other policies let NaNs count, and elements without a group may be missing, too.
-    if (in_.choice.skip == cells::Skip::nans && all_have_groups() && missing > checks.missing) {
+    // Without a convention, NaNs count; and elements without a group may be missing, too.
+    if (in_.choice.skip != cells::Skip::none && all_have_groups() && missing > checks.missing) {
       outcome.metrics.push_back({"nans", static_cast<std::int64_t>(missing - checks.missing)});
     }
     if (in_.request.makes_arrays) {
-      add_table(summaries, check, is_whole, outcome);
-      if (in_.context.runtime.session.rank() == 0) label(summaries, outcome);
+      add_table(check, is_whole, outcome);
+      if (in_.context.runtime.session.rank() == 0) label(outcome);
     } else {
       add_rows(check, is_whole, outcome);
     }
-    if (!is_whole || !outcome.verdict.empty()) return;
-    outcome.verified = check.overflows ? Verification::partly : Verification::passed;
-    if (!check.overflows) return;
-    outcome.verdict =
-        "sums of finite elements exceed the range of double: divide the data by a constant";
+    out_of_range().describe(is_whole && outcome.verdict.empty(), outcome);
   }
 
  private:
@@ -166,7 +134,15 @@ class CellReport {
     return {m, in_.rules, expected_[group]};
   }
 
-  void write(const CellColumn& column, const io::RangeWriter& writer) const {
+  /// The integer that stands for an undefined value of a column.
+  std::int64_t undefined_integer(std::size_t column) const {
+    if (in_.columns[column].op.starts_with("arg")) return reduce::no_index;
+    const std::array<bool, 2>& is_value = summaries_[column].is_value;
+    return undefined_integers<T>()[is_value[0] && !is_value[1] ? 1 : 0];
+  }
+
+  void write(const CellColumn& column, std::int64_t undefined,
+             const io::RangeWriter& writer) const {
     constexpr std::size_t piece = std::size_t{1} << 20;
     std::vector<std::uint64_t> words;
     std::uint64_t first = 0;
@@ -178,7 +154,7 @@ class CellReport {
       const std::uint64_t output = group * in_.plan.cells() + cell;
       if (words.size() == piece || output != first + words.size()) flush();
       if (words.empty()) first = output;
-      words.push_back(column.word(values(group, m)[column.op], in_.plan));
+      words.push_back(column.word(values(group, m)[column.op], undefined, in_.plan));
     });
     flush();
   }
@@ -187,7 +163,9 @@ class CellReport {
     std::vector<CellSummary> own(in_.request.ops.size());
     for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
       const CellValues<T, S> of = values(group, m);
-      for (std::size_t i = 0; i < own.size(); ++i) own[i].add(of[in_.request.ops[i]]);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        own[i].add(of[in_.request.ops[i]], undefined_integers<T>());
+      }
     });
     const auto all = in_.context.runtime.session.gather(own);
     for (CellSummary& each : own) each = {};
@@ -223,6 +201,7 @@ class CellReport {
           cells::is_skipped(value, in_.choice.skip, marker)) {
         return;
       }
+      cell.count += in_.choice.skip == cells::Skip::none ? 1 : cells::counted(value);
       cell.values.push_back(value);
       cell.numbers.push_back(static_cast<std::int64_t>(element.value));
       if (in_.weights) cell.weights.push_back(in_.weights->values[element.weight]);
@@ -251,7 +230,10 @@ class CellReport {
     const ranks::Session& session = in_.context.runtime.session;
     wrong = session.sum(wrong);
     if (wrong > 0) return fmt::format("{} cells have a wrong number of values", wrong);
-    if (all_have_groups() && in_.choice.skip == cells::Skip::missing && missing != checks.missing) {
+    // NaNs that no attribute declares are additional; integers have none.
+    const bool is_wrong =
+        std::floating_point<T> ? missing < checks.missing : missing != checks.missing;
+    if (all_have_groups() && in_.choice.skip == cells::Skip::missing && is_wrong) {
       return fmt::format("{} values are left out, but the conversion has found {} missing", missing,
                          checks.missing);
     }
@@ -288,8 +270,20 @@ class CellReport {
     if (in_.weights) outcome.attributes.emplace_back("weights", in_.weights->name);
   }
 
-  void add_table(const std::vector<CellSummary>& summaries, const CellCheck& check, bool is_whole,
-                 Outcome& outcome) const {
+  /// The operations whose values are out of range in some cells.
+  OutOfRange out_of_range() const {
+    OutOfRange found;
+    for (std::size_t i = 0; i < summaries_.size(); ++i) {
+      const std::string& op = in_.request.ops[i];
+      const bool is_integer = type_of<T>(op, in_.rules.is_weighted) != ElementType::f64;
+      if (summaries_[i].overflows > 0) (is_integer ? found.wide : found.overflow).push_back(op);
+      if (summaries_[i].underflows > 0) found.underflow.push_back(op);
+    }
+    return found;
+  }
+  static bool is_in_range(const CellSummary& all) { return all.overflows + all.underflows == 0; }
+
+  void add_table(const CellCheck& check, bool is_whole, Outcome& outcome) const {
     Table table("cells", {{"op", ColumnType::text},
                           {"min", ColumnType::real},
                           {"max", ColumnType::real},
@@ -301,16 +295,15 @@ class CellReport {
     if (in_.passes.size() > 1) {
       outcome.metrics.push_back({"cell_passes", static_cast<std::int64_t>(in_.passes.size())});
     }
-    std::vector<std::string> unfit;
     for (std::size_t i = 0; i < in_.request.ops.size(); ++i) {
       const std::string& op = in_.request.ops[i];
-      const CellSummary& all = summaries[i];
+      const CellSummary& all = summaries_[i];
       constexpr double nan = std::numeric_limits<double>::quiet_NaN();
       const double min = all.defined > 0 ? all.min.real : nan;
       const double max = all.defined > 0 ? all.max.real : nan;
       const reduce::Deviation deviation = deviation_of(op, check);
       table.add({op, min, max, static_cast<std::int64_t>(all.undefined),
-                 std::int64_t{is_whole && all.unfit == 0}, deviation.error, deviation.bound});
+                 std::int64_t{is_whole && is_in_range(all)}, deviation.error, deviation.bound});
       const std::string key = column_name(op);
       if (all.defined > 0) {
         outcome.metrics.push_back(
@@ -321,12 +314,8 @@ class CellReport {
       if (all.undefined > 0) {
         outcome.metrics.push_back({key + "_undefined", static_cast<std::int64_t>(all.undefined)});
       }
-      if (all.unfit > 0) unfit.push_back(op);
     }
     outcome.results.push_back(std::move(table));
-    if (unfit.empty()) return;
-    outcome.verdict =
-        fmt::format("{} of some cells exceeds 64 bits: pass --input.type f64", join(unfit, ", "));
   }
 
   static reduce::Deviation deviation_of(std::string_view op, const CellCheck& check) {
@@ -342,14 +331,16 @@ class CellReport {
   /// Rows of the table `reduce` for a single cell. Its rank sends the values to all others.
   void add_rows(const CellCheck& check, bool is_whole, Outcome& outcome) const {
     Table& table = statistics_table(outcome);
-    for (const std::string& op : in_.request.ops) {
+    for (std::size_t i = 0; i < in_.request.ops.size(); ++i) {
+      const std::string& op = in_.request.ops[i];
       const Single single = only_value(op);
       const bool is_index = op.starts_with("arg") && single.index != reduce::no_index;
       const reduce::Deviation deviation = deviation_of(op, check);
       const std::string position = is_index ? join(position_of(single.index), ",") : "";
       const std::string coordinates = is_index ? coordinates_of_value(single.index) : "";
       table.add({op, single.real, single.exact, is_index ? single.index : reduce::no_index,
-                 position, coordinates, std::int64_t{is_whole}, deviation.error, deviation.bound});
+                 position, coordinates, std::int64_t{is_whole && is_in_range(summaries_[i])},
+                 deviation.error, deviation.bound});
       const std::string key = column_name(op);
       outcome.metrics.push_back({.key = key, .value = single.exact, .number = single.real});
       if (!position.empty()) outcome.metrics.push_back({key + "_position", position});
@@ -398,7 +389,8 @@ class CellReport {
     for_outputs([&](std::uint64_t group, std::uint64_t, const cells::Moments<T, S>& m) {
       const CellValue value = values(group, m)[op];
       single.real = value.real;
-      single.index = static_cast<std::int64_t>(value.bits);
+      const bool is_undefined = value.real != value.real;
+      single.index = is_undefined ? reduce::no_index : static_cast<std::int64_t>(value.bits);
       single.exact = exact_text(op, value);
     });
     const ranks::Session& session = in_.context.runtime.session;
@@ -408,14 +400,21 @@ class CellReport {
     return single;
   }
 
-  void label(const std::vector<CellSummary>& summaries, Outcome& outcome) const {
-    std::vector<bool> has_undefined(in_.columns.size(), true);
-    for (std::size_t i = 0; i < summaries.size(); ++i) {
-      has_undefined[i] = summaries[i].undefined > 0;
-    }
+  void label(Outcome& outcome) const {
+    std::vector<std::optional<std::int64_t>> undefined(in_.columns.size());
     std::vector<std::string> warnings;
+    for (std::size_t i = 0; i < summaries_.size(); ++i) {
+      const CellSummary& all = summaries_[i];
+      if (all.undefined == 0 || in_.columns[i].type == ElementType::f64) continue;
+      undefined[i] = undefined_integer(i);
+      if (!all.is_value[0] || !all.is_value[1]) continue;
+      warnings.push_back(
+          fmt::format("{} has the value {}, which also stands for undefined ones: pass "
+                      "--input.type f64",
+                      in_.columns[i].name, *undefined[i]));
+    }
     outcome.labelled = labelled_cells(in_.source, in_.plan, in_.groups, in_.weights, in_.columns,
-                                      has_undefined, warnings);
+                                      undefined, warnings);
     if (in_.groups) {
       warnings.insert(warnings.end(), in_.groups->warnings.begin(), in_.groups->warnings.end());
     }
@@ -424,6 +423,7 @@ class CellReport {
 
   const CellInputs in_;
   std::vector<std::uint64_t> expected_;  // values of a cell, by group
+  std::vector<CellSummary> summaries_;   // of each operation
 };
 
 }  // namespace shardstream::workloads

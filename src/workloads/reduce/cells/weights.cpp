@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 
@@ -120,6 +122,22 @@ std::vector<double> UsedWeights::from(const std::vector<double>& all) const {
   return used;
 }
 
+/// Divides weights by a power of two, and returns its exponent: 0 unless the exponents of some are
+/// so small or large that squares would leave the range of double.
+int scale_exponents(std::vector<double>& weights) {
+  constexpr int most = 400;
+  int low = std::numeric_limits<int>::max(), high = std::numeric_limits<int>::min();
+  for (const double weight : weights) {
+    if (weight == 0) continue;
+    low = std::min(low, std::ilogb(weight));
+    high = std::max(high, std::ilogb(weight));
+  }
+  if (low >= -most && high <= most) return 0;
+  const int middle = (low + high) / 2;
+  for (double& weight : weights) weight = std::ldexp(weight, -middle);
+  return middle;
+}
+
 /// A warning if no dimension of the weights is reduced, so that all elements of a cell have the
 /// same weight, and an operation is then as without weights; else empty.
 std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
@@ -171,6 +189,7 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .units = io::attribute_of(*source, "units"),
                       .origin = source->origin()};
   expect_weights(key, *source, weights.values, [&](std::uint64_t i) { return used.index_of(i); });
+  weights.exponent = scale_exponents(weights.values);
   if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
     weights.origin.warnings.push_back(std::move(warning));
   }

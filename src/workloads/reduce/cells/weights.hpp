@@ -20,8 +20,9 @@ struct CellWeights {
   /// is removed by an index.
   std::vector<std::size_t> dimensions;
   /// The weights of the selected indices, row by row along `dimensions`: finite, not negative, and
-  /// not all 0.
+  /// not all 0. They are divided by 2^exponent, so that their squares are in the range of double.
   std::vector<double> values;
+  int exponent = 0;   ///< 0 unless some weights are very small or large
   std::string name;   ///< of their data set, "area.nc:/area"
   std::string units;  ///< the attribute of their data set; empty if it has none
   io::Origin origin;  ///< their files
