@@ -5,7 +5,7 @@ u is 2^-53. A sum of n doubles has an error of at most n u sum|x| in any order. 
 computed of x - s, where s is some value of the cell, so |x - s| <= 2 r, where r is the largest
 distance of a value from the mean. A central moment of order p is a sum of terms that are at most
 (4 r)^p, and each has an error of a few n u. Parts of a cell are joined with the difference of their
-means, which are rounded: that adds some u |mean| (4 r)^(p - 1).
+means, each of which is s and an offset, so that the size of the mean does not matter.
 """
 
 import h5py
@@ -32,18 +32,22 @@ def exact_sums(values, valid):
 class Rows:
     """The statistics of each row of a matrix of values, and the bounds of their errors: {op: array}
     in `values` and `errors`. `valid` says which values count, and `indices` are those of the
-    columns."""
+    columns. NaNs count unless `skips_nans`, for `count` also only with `counts_nans`. With
+    `propagates`, a row with values that are not valid has only a count."""
 
-    def __init__(self, matrix, valid, indices, ddof=0, skips_nans=False):
+    def __init__(self, matrix, valid, indices, ddof=0, skips_nans=False, counts_nans=True,
+                 propagates=False):
         self.values, self.errors = {}, {}
         floating = matrix.dtype.kind == "f"
         nans = np.isnan(matrix) if floating else np.zeros(matrix.shape, bool)
         self.counts = valid if not skips_nans else valid & ~nans
         self.unknown = (self.counts & nans).any(axis=1)
+        if propagates:
+            self.unknown |= ~valid.all(axis=1)
         self.used = self.counts & ~nans
         self.n = self.counts.sum(axis=1)
         self.empty = self.n == 0
-        self.add_count()
+        self.add_count(self.n if counts_nans else self.used.sum(axis=1))
         self.add_sums(matrix)
         self.add_moments(matrix, ddof)
         self.add_extremes(matrix, indices)
@@ -57,16 +61,17 @@ class Rows:
         else:
             value = np.where(self.unknown, np.nan, np.where(self.empty, empty, value))
         self.values[op] = value
-        self.errors[op] = np.broadcast_to(np.asarray(error, "f8"), value.shape)
+        self.errors[op] = np.broadcast_to(np.asarray(error, REAL), value.shape)
 
-    def add_count(self):
-        self.values["count"] = self.n
-        self.errors["count"] = np.zeros(self.n.shape)
+    def add_count(self, count):
+        self.values["count"] = count
+        self.errors["count"] = np.zeros(count.shape)
+        self.put("effective-count", self.n.astype("f8"))
 
     def add_sums(self, matrix):
         x = np.where(self.used, matrix, 0).astype(REAL)
         self.size = np.abs(x).sum(axis=1)
-        bound = 2 * (self.n + 2) * UNIT * self.size.astype("f8")
+        bound = 2 * (self.n + 2) * UNIT * self.size
         if matrix.dtype.kind == "f":
             self.total = x.sum(axis=1)
             self.put("sum", self.total, bound, empty=0)
@@ -77,12 +82,12 @@ class Rows:
             self.put("sum", sums, 0, empty=0)
         n = np.maximum(self.n, 1)
         self.mean = self.total / n
-        self.put("mean", self.mean, bound / n + 2 * UNIT * np.abs(self.mean).astype("f8"))
+        self.put("mean", self.mean, bound / n + 2 * UNIT * np.abs(self.mean))
         self.put("l1", self.size, bound)
         squares = (x * x).sum(axis=1)
-        distance = self.distance(x).astype("f8")
+        distance = self.distance(x)
         wrong = (8 * (self.n + 8) * UNIT * self.n * distance**2
-                 + 4 * (self.n + 8) * UNIT * squares.astype("f8"))
+                 + 4 * (self.n + 8) * UNIT * squares)
         self.put("l2", np.sqrt(squares), self.of_root(squares, wrong))
 
     def distance(self, x):
@@ -92,33 +97,32 @@ class Rows:
     @staticmethod
     def of_root(square, wrong):
         """The error of a root whose square has the error `wrong`."""
-        square = np.sqrt(square.astype("f8"))
         with np.errstate(all="ignore"):
+            square = np.sqrt(square)
             return np.where(wrong > 0, wrong / np.maximum(square, np.sqrt(wrong)), 0) \
                 + 4 * UNIT * square
 
     def add_moments(self, matrix, ddof):
-        x = np.where(self.used, matrix, 0).astype(REAL)
-        d = np.where(self.used, x - self.mean[:, None], 0)
         n = np.maximum(self.n, 1)
-        powers = {p: (d**p).sum(axis=1) / n for p in (1, 2, 3, 4)}
-        second = powers[2] - powers[1]**2
-        r = self.distance(x).astype("f8")
-        size = np.abs(self.mean).astype("f8")
-        wrong = {p: UNIT * (4 * r)**(p - 1) * (16 * (self.n + 16) * r + 32 * p * size)
-                 for p in (2, 3, 4)}
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # infinities
+            first = matrix[np.arange(len(matrix)), self.used.argmax(axis=1)].astype(REAL)
+            d = np.where(self.used, matrix.astype(REAL) - first[:, None], 0)
+            d = np.where(self.used, d - (d.sum(axis=1) / n)[:, None], 0)
+            powers = {p: (d**p).sum(axis=1) / n for p in (1, 2, 3, 4)}
+            second = powers[2] - powers[1]**2
+            r = self.radius = np.abs(d).max(axis=1, initial=0)
+            wrong = {p: UNIT * (4 * r)**(p - 1) * 16 * (self.n + 16) * r for p in (2, 3, 4)}
             scale = np.where(self.n > ddof, n / np.maximum(n - ddof, 1).astype(REAL), np.nan)
-            self.put("variance", second * scale, (wrong[2] * scale).astype("f8"))
+            self.put("variance", second * scale, wrong[2] * scale)
             self.put("stddev", np.sqrt(second * scale),
-                     self.of_root(second * scale, (wrong[2] * scale).astype("f8")))
-            spread = second.astype("f8")
+                     self.of_root(second * scale, wrong[2] * scale))
+            spread = second
             constant = r == 0
             for op, p, shift in (("skewness", 3, 0), ("kurtosis", 4, 3)):
                 ratio = np.where(constant, np.nan, powers[p] / second**(p / REAL(2)))
                 error = (wrong[p] / spread**(p / 2)
-                         + p / 2 * np.abs(ratio).astype("f8") * wrong[2] / spread
-                         + 8 * UNIT * np.abs(ratio).astype("f8"))
+                         + p / 2 * np.abs(ratio) * wrong[2] / spread
+                         + 8 * UNIT * np.abs(ratio))
                 # A larger error of the variance makes the ratio meaningless.
                 error = np.where(wrong[2] > spread / 4, np.inf, error)
                 self.put(op, ratio - shift, error)
@@ -138,8 +142,9 @@ class Rows:
             self.put(op, ends[op])
             self.put(f"arg{op}", indices[at].astype(object))
         if floating:
-            size = ends["max"].astype(REAL) - ends["min"]
-            self.put("range", size, 2 * UNIT * size.astype("f8"))
+            with np.errstate(all="ignore"):
+                size = ends["max"].astype(REAL) - ends["min"]
+            self.put("range", size, 2 * UNIT * size)
         else:
             size = ends["max"] - ends["min"]
             self.put("range", size, UNIT * size.astype("f8"))

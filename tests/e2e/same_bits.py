@@ -116,6 +116,32 @@ def test_u8():
     check_file("u8", 8, 0)
 
 
+def test_operations_together():
+    """Operations of leaves, of cells and order statistics share the shards of a run. Each has the
+    same bits with any others, on any number of ranks."""
+    folder = new_folder()
+    sets = ["mean,skewness", "min,argmin", "count,median,l2", "variance,kurtosis,quantile(0.1)"]
+    shapes = [(300, 300), (31, 45, 90), (LEAF + 1,)]
+    for number, shape in enumerate(shapes):
+        results.write(RANDOM.normal(3, 10, shape), folder / f"{number}.h5")
+
+    def bits(number, ops, ranks):
+        out = new_folder() / "out.h5"
+        reduce(folder / f"{number}.h5", out, "--reduce.ops", ops, ranks=ranks)
+        return results.bits(out)
+
+    def check(number, ops, ranks):
+        found = bits(number, ops, ranks)
+        assert len(found) == len(ops.split(",")), found
+        assert set(found) <= alone[number], (found, alone[number])
+    alone = []
+    for number in range(len(shapes)):
+        kinds = ["count,mean,variance,min", "skewness,argmin,l2,kurtosis", "median,quantile(0.1)"]
+        alone.append({row for ops in kinds for row in bits(number, ops, 1)})
+    each([(number, ops, 2 + (number + position) % 2) for number in range(len(shapes))
+          for position, ops in enumerate(sets)], check)
+
+
 def test_generators_and_their_files():
     """`generate` and then `reduce` gives the same as `reduce` of the generator."""
     count = 4 * LEAF + 99

@@ -169,10 +169,11 @@ class ShardReduction {
 template <class Wide>
 class RootFold {
  public:
-  RootFold(runtime::Runtime& runtime, std::uint64_t elements) : runtime_(runtime) {
-    const auto ranks = static_cast<std::size_t>(runtime.session.size());
+  RootFold(runtime::Runtime& runtime, const stream::Shards& shards) : runtime_(runtime) {
+    expect(shards.unit % leaf_elements == 0, "shards have whole leaves");
+    const auto ranks = static_cast<std::size_t>(shards.ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const Range part = shard(elements, leaf_elements, rank, ranks);
+      const Range part = shards.of(rank);
       places_.push_back(reduce::subtrees({part.first / leaf_elements, leaves_in(part)}));
       each_ = std::max<std::size_t>(each_, places_.back().size());
     }

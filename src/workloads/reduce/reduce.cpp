@@ -77,7 +77,7 @@ class Reduction : public stream::Computation {
     session_ = &context.runtime.session;
     log_ = &context.runtime.log;
     shard_reduction_.emplace(context, want_);
-    root_fold_.emplace(context.runtime, elements());
+    root_fold_.emplace(context.runtime, context.shards);
   }
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) override {
     shard_reduction_->enqueue(compute, batch);

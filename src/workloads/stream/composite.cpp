@@ -59,9 +59,9 @@ class Composite final : public Computation {
   explicit Composite(std::vector<std::unique_ptr<Computation>> parts)
       : parts_(std::move(parts)), active_(parts_.size(), true) {}
 
-  void plan(const pipeline::BatchMemory& memory, std::uint64_t ranks) override {
+  void plan(const pipeline::BatchMemory& memory, const Shards& shards) override {
     const pipeline::BatchMemory share{memory.taken, memory.left / parts_.size(), memory.batch};
-    for (const auto& part : parts_) part->plan(share, ranks);
+    for (const auto& part : parts_) part->plan(share, shards);
   }
   pipeline::DeviceState device_state(Range shard) const override {
     pipeline::DeviceState all;

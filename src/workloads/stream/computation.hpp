@@ -48,9 +48,18 @@ class Digest {
   std::uint64_t state_ = 0;
 };
 
+/// The division of all elements into the shards of the ranks. It decides which elements a rank has:
+/// a computation that needs the shards of other ranks takes them from here.
+struct Shards {
+  std::uint64_t elements, unit, ranks;
+
+  Range of(std::uint64_t rank) const { return shard(elements, unit, rank, ranks); }
+};
+
 /// The part of one rank in a run. The kit owns everything, and it outlives the computation's use.
 struct ShardContext {
   runtime::Runtime& runtime;
+  Shards shards;                             ///< of all ranks
   Range shard;                               ///< the elements of this rank
   const pipeline::Sizes& sizes;              ///< of the batches
   pipeline::Feed& feed;                      ///< its batches, and the compute stream
@@ -80,14 +89,15 @@ class Computation {
  public:
   virtual ~Computation() = default;
 
-  /// Announces the number of ranks, the device memory that the batches of each of them leave at
+  /// Announces the shards of all ranks, the device memory that the batches of each of them leave at
   /// least, and the elements that a batch has at most. Called before the others, besides
   /// shard_unit() and device_state({}). Throws UsageError if the memory is too small for any plan.
-  virtual void plan(const pipeline::BatchMemory& /*memory*/, std::uint64_t /*ranks*/) {}
+  virtual void plan(const pipeline::BatchMemory& /*memory*/, const Shards& /*shards*/) {}
   /// The device memory that it needs for a shard besides the batches, and the unit in which the
   /// data is divided, which must not depend on the shard.
   virtual pipeline::DeviceState device_state(Range shard) const = 0;
-  /// Shards are multiples of this number of elements, which is a multiple of the unit.
+  /// Shards are multiples of this number of elements, which is a multiple of the unit. In a
+  /// composite, they may be multiples of a larger number.
   virtual std::uint64_t shard_unit() const { return device_state({}).unit; }
   /// The word for several units of shards: "leaves". Empty if any element may begin a shard.
   virtual std::string_view unit_word() const { return {}; }

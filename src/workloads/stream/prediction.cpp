@@ -132,12 +132,12 @@ std::vector<std::string> plan_of(const io::Source& source, const std::string& sh
 Prediction predict(const Options& options, const io::Source& source, Computation& computation,
                    measure::Machine& machine) {
   const std::uint64_t elements = source.count();
-  const std::uint64_t unit = computation.shard_unit();
-  const Range own = shard(elements, unit, 0, machine.ranks());
+  const Shards shards{elements, computation.shard_unit(), machine.ranks()};
+  const Range own = shards.of(0);
   const pipeline::ShardSize size = pipeline::size_of_shard(source, own, machine.backend());
   computation.plan(pipeline::batch_memory(options, planned_rank(options, machine), size,
                                           computation.device_state({})),
-                   machine.ranks());
+                   shards);
   const pipeline::Sizes pass{.mode = pipeline::mode(options), .of = size.of};
   const Path path = path_of(pass.mode, size.of, source, machine);
   const double bytes = static_cast<double>(computation.passes()) *
@@ -155,7 +155,7 @@ Prediction predict(const Options& options, const io::Source& source, Computation
   std::vector<PredictedLimit> limits;
   for (const KnownCeiling& each : path.ceilings) limits.push_back({each.name, bytes / each.rate});
   std::vector<std::string> plan =
-      plan_of(source, shard_line(computation.unit_word(), unit, elements, size), size);
+      plan_of(source, shard_line(computation.unit_word(), shards.unit, elements, size), size);
   std::ranges::move(computation.description(), std::back_inserter(plan));
   return {.answer = std::move(answer),
           .plan = std::move(plan),

@@ -111,8 +111,8 @@ class Run {
  private:
   /// The computation gets the memory that the batches leave.
   void plan() {
-    mine_ = shard(elements_, computation_->shard_unit(),
-                  static_cast<std::uint64_t>(session_.rank()), ranks());
+    shards_ = {elements_, computation_->shard_unit(), static_cast<std::uint64_t>(session_.size())};
+    mine_ = shards_.of(static_cast<std::uint64_t>(session_.rank()));
     pipeline::BatchMemory batches{};
     session_.collectively([&] {
       batches = pipeline::batch_memory(runtime_.options, runtime_.resources,
@@ -121,10 +121,8 @@ class Run {
     });
     batches.left = static_cast<std::uint64_t>(-session_.max(-static_cast<double>(batches.left)));
     batches.batch = static_cast<std::uint64_t>(session_.max(static_cast<double>(batches.batch)));
-    session_.collectively([&] { computation_->plan(batches, ranks()); });
+    session_.collectively([&] { computation_->plan(batches, shards_); });
   }
-
-  std::uint64_t ranks() const { return static_cast<std::uint64_t>(session_.size()); }
 
   void measure_memory() {
     const auto span = runtime_.recorder.phase("ceilings", PhaseKind::useful);
@@ -143,7 +141,7 @@ class Run {
       samples_.emplace(mine_, unit, sizes_.of.stored);
       feed_.emplace(*runtime_.device, runtime_.recorder, source_, mine_, sizes_,
                     &session_.heartbeat());
-      context_.emplace(ShardContext{runtime_, mine_, sizes_, *feed_, *samples_, outputs_});
+      context_.emplace(ShardContext{runtime_, shards_, mine_, sizes_, *feed_, *samples_, outputs_});
       computation_->allocate(*context_);
     });
     computation_->connect();
@@ -252,6 +250,7 @@ class Run {
   const std::unique_ptr<Computation> computation_;
   const std::span<const io::RangeWriter> outputs_;
   const std::uint64_t elements_;
+  Shards shards_{};
   Range mine_;
   pipeline::Sizes sizes_;
   std::optional<SampledRanges> samples_;

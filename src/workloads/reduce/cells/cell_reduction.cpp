@@ -90,13 +90,13 @@ class CellReduction final : public stream::Computation {
 
   /// Chooses as few passes as the memory allows, and then as many units at a time, up to those of a
   /// batch. If even the most passes need too much, sampled boxes get a single cell.
-  void plan(const pipeline::BatchMemory& batches, std::uint64_t ranks) override {
+  void plan(const pipeline::BatchMemory& batches, const stream::Shards& shards) override {
     const std::uint64_t device_memory = batches.left;
-    rank_nodes_.emplace(plan_, source_.count(), ranks);
+    rank_nodes_.emplace(plan_, shards);
     box_cells_ = box_cells(device_memory);
     const std::uint64_t most_passes = std::min(max_passes, plan_.cells());
     for (passes_ = 1;;) {
-      const CellMemory need = largest_memory();
+      const CellMemory need = largest_memory(shards);
       const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
       if (least <= device_memory) {
         const std::uint64_t enough = std::max(enough_for_units, device_memory / 8);
@@ -273,12 +273,10 @@ class CellReduction final : public stream::Computation {
                               (groups + weights) * sizeof(std::uint64_t));
   }
   /// That of the rank that needs most.
-  CellMemory largest_memory() const {
+  CellMemory largest_memory(const stream::Shards& shards) const {
     CellMemory largest{};
-    const auto ranks = static_cast<std::uint64_t>(rank_nodes_->of.size());
-    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      const CellMemory own =
-          memory(shard(source_.count(), plan_.unit_elements(), rank, ranks), passes_);
+    for (std::uint64_t rank = 0; rank < shards.ranks; ++rank) {
+      const CellMemory own = memory(shards.of(rank), passes_);
       largest = {std::max(largest.fixed, own.fixed), std::max(largest.per_unit, own.per_unit),
                  std::max(largest.units, own.units)};
     }

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/error.hpp"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/dispatch.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
+#include "workloads/stream/computation.hpp"
 
 namespace shardstream::workloads {
 
@@ -22,11 +24,12 @@ struct RankNodes {
   bool are_apart = true;                ///< no two ranks have a cell in common
   std::uint64_t max_depth;              ///< of the stack while the nodes of all ranks are appended
 
-  RankNodes(const CellPlan& plan, std::uint64_t elements, std::uint64_t ranks)
-      : max_depth(workloads::max_depth(plan, {0, elements}) + 1) {
+  RankNodes(const CellPlan& plan, const stream::Shards& shards)
+      : max_depth(workloads::max_depth(plan, {0, shards.elements}) + 1) {
+    expect(shards.unit % plan.unit_elements() == 0, "shards have whole units");
     std::uint64_t end = 0;
-    for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      const Range own = shard(elements, plan.unit_elements(), rank, ranks);
+    for (std::uint64_t rank = 0; rank < shards.ranks; ++rank) {
+      const Range own = shards.of(rank);
       of.push_back(nodes_of(plan, own));
       max = std::max<std::uint64_t>(max, of.back().size());
       cells.push_back(own.count > 0 ? plan.cells_of(own) : cells::CellRange{end, 0});

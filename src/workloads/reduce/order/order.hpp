@@ -35,7 +35,9 @@ class OrderStatistics : public stream::Computation {
     }
   }
 
-  void plan(const pipeline::BatchMemory& memory, std::uint64_t) override { memory_ = memory.left; }
+  void plan(const pipeline::BatchMemory& memory, const stream::Shards&) override {
+    memory_ = memory.left;
+  }
   pipeline::DeviceState device_state(Range shard) const override {
     return {.unit = 16,
             .per_unit = 0,
