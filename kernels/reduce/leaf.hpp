@@ -41,7 +41,8 @@ template <class V>
 using Pack [[gnu::vector_size(32)]] = V;
 
 /// Adds elements to the lanes [0, width) of each array of `sums`, row after row: calls
-/// add(element, sum), where `sum` is an array of N. Both have the type V or Pack<V>. The packs are
+/// add(element, sum), which may change the element; `sum` is an array of N. Both have the type V or
+/// Pack<V>. The packs are
 /// explicit: compilers would vectorise the plain loop by the narrower elements, whose conversion
 /// then takes shuffles. That halves the rate for floats.
 template <unsigned Rows, unsigned Lanes, class T, class V, std::size_t N, class Add>
@@ -67,7 +68,10 @@ template <unsigned Rows, unsigned Lanes, class T, class V, std::size_t N, class 
   for (; lane < width; ++lane) {
     V sum[N];
     for (std::size_t n = 0; n < N; ++n) sum[n] = sums[n][lane];
-    for (unsigned row = 0; row < Rows; ++row) add(static_cast<V>(x[row * Lanes + lane]), sum);
+    for (unsigned row = 0; row < Rows; ++row) {
+      auto value = static_cast<V>(x[row * Lanes + lane]);
+      add(value, sum);
+    }
     for (std::size_t n = 0; n < N; ++n) sums[n][lane] = sum[n];
   }
 }
@@ -182,14 +186,14 @@ template <bool Masked, class T, unsigned Lanes>
       __attribute__((always_inline)) {
     const T* from = x + row * Lanes + lane;
     // A lane's sum is never -0, so adding +0 instead of a missing value does not change it.
-    add_rows<rows, Lanes>(from, width, std::array{sums.data() + lane}, [&](auto value, auto& sum) {
+    add_rows<rows, Lanes>(from, width, std::array{sums.data() + lane}, [&](auto& value, auto& sum) {
       if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
       if constexpr (halved) value &= 0xffffffff;
       sum[0] += value;
     });
     if constexpr (halved) {
       add_rows<rows, Lanes>(from, width, std::array{high.data() + lane},
-                            [&](auto value, auto& sum) {
+                            [&](auto& value, auto& sum) {
                               if constexpr (Masked) replace_missing<T, V>(value, marker, 0);
                               sum[0] += value >> 32;
                             });
@@ -233,7 +237,7 @@ template <bool Masked, unsigned Lanes, class T>
       }
     }
     add_rows<rows, Lanes>(from, width, std::array{squares.data() + lane, deviations.data() + lane},
-                          [&](auto value, auto& sum) {
+                          [&](auto& value, auto& sum) {
                             if constexpr (Masked) {
                               replace_missing<T, double>(value, static_cast<double>(marker),
                                                          mean.rest);

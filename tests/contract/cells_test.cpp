@@ -107,11 +107,13 @@ std::int64_t group_of(std::uint64_t index) {
 template <class T>
 class Pass {
  public:
-  Pass(const Problem& problem, const cells::Choice& choice, std::vector<T> elements)
+  Pass(const Problem& problem, const cells::Choice& choice, std::vector<T> elements,
+       std::vector<double> own_weights = {})
       : source_(problem.shape, problem.box, problem.second_box),
         plan_(source_, dimensions_of(problem)),
         choice_(choice),
-        elements_(std::move(elements)) {
+        elements_(std::move(elements)),
+        weights_(std::move(own_weights)) {
     layout_ = plan_.layout();
     if (problem.grouped) {
       first_ = {0};
@@ -122,6 +124,7 @@ class Pass {
         first_.push_back(steps_.size());
       }
     }
+    if (!weights_.empty()) return;
     std::uint64_t weights = problem.weighted.empty() ? 0 : 1;
     for (const std::size_t d : problem.weighted) weights *= problem.shape[d];
     for (std::uint64_t i = 0; i < weights; ++i) {
@@ -380,6 +383,43 @@ TYPED_TEST(Cells, AgreeForEverySet) {
     expect_sums<TypeParam>(weighted_columns, Set::weighted, skip);
     expect_sums<TypeParam>(weighted_rows, Set::weighted, skip);
   }
+}
+
+/// Along one axis, values of weight 0 or a tiny one come first in each lane, and lie so far from
+/// the others that deviations from them would have no digits of the variance.
+void expect_variance_of_far_values(const Problem& problem) {
+  SCOPED_TRACE(problem.text());
+  const std::size_t axis = problem.weighted.front();
+  const std::uint64_t extent = problem.shape[axis];
+  const std::uint64_t inner = axis == 0 ? problem.shape[1] : 1;
+  std::vector<double> weights(extent), elements(saturating_product(problem.shape));
+  const auto is_far = [&](std::uint64_t i) { return i < extent / 2; };
+  for (std::uint64_t i = 0; i < extent; ++i) {
+    weights[i] = !is_far(i) ? 1 + static_cast<double>(i % 3) : i % 2 == 0 ? 0 : 1e-60;
+  }
+  for (std::uint64_t e = 0; e < elements.size(); ++e) {
+    const std::uint64_t i = e / inner % extent;
+    elements[e] = is_far(i) ? 9.96921e26 : static_cast<double>(mix(e) % 1000) / 100;
+  }
+  Pass<double> pass(problem, {.set = cells::Set::weighted}, elements, weights);
+  const auto device = test::make_backend();
+  const std::vector<std::uint64_t> found = pass.run(*device, elements.size(), 4, 1);
+  EXPECT_EQ(pass.run(*device, 701, 1, 3), found);
+  for (const auto& [output, sample] : pass.samples()) {
+    const auto m = cells::Moments<double, cells::Set::weighted>::load(
+        const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
+    const double wanted = static_cast<double>(SampleMoments(sample).m2);
+    EXPECT_NEAR(m.m2, wanted, wanted * 1e-12) << output;
+    const CellCheck check = check_cell<double, cells::Set::weighted>(sample, m);
+    EXPECT_TRUE(check.m2.passes()) << check.m2.error << " > " << check.m2.bound;
+    EXPECT_LT(check.m2.bound, wanted * 1e-6);
+  }
+}
+
+TEST(WeightedCells, ValuesThatHardlyCountDoNotChangeTheVariance) {
+  expect_variance_of_far_values({{40, 300}, {40, 300}, {1}, {}, {1}});
+  expect_variance_of_far_values({{300, 40}, {300, 40}, {0}, {}, {0}});
+  expect_variance_of_far_values({{30, 3000}, {30, 170}, {0, 1}, {}, {1}});
 }
 
 }  // namespace

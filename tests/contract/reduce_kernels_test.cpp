@@ -49,7 +49,8 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
     leaf.count += 1;
     sums[i % lanes] += static_cast<Sum<T>>(x[i]);
     if (!want.extremes || absent) continue;
-    const auto value = static_cast<Extreme<T>>(x[i]);
+    const auto value =
+        from_order_key<Extreme<T>>(extreme_key(static_cast<Extreme<T>>(x[i])));  // -0 is 0
     if (leaf.min_index == no_index || extreme_key(value) < extreme_key(leaf.min)) {
       leaf.min = value, leaf.min_index = index;
     }
@@ -249,6 +250,35 @@ TYPED_TEST(ReduceKernels, LimitsOfTheType) {
   this->expect_leaves(values, "all lowest");
   for (std::size_t i = 0; i < values.size(); i += 2) values[i] = Limits::max();
   this->expect_leaves(values, "both");
+}
+
+/// The first zero is an extreme, whatever its sign.
+using ReduceDoubles = ReduceKernels<double>;
+TEST_F(ReduceDoubles, ZerosOfBothSignsAreEqual) {
+  std::vector<double> zeros(leaf_elements + 100, -0.0);
+  for (std::size_t i = 0; i < zeros.size(); i += 3) zeros[i] = 0;
+  zeros[0] = -1;
+  expect_leaves(zeros, "zeros");
+  const auto leaf = leaves(zeros, 0, {.extremes = true}).front();
+  EXPECT_EQ(leaf.max_index, 1);
+  EXPECT_FALSE(std::signbit(leaf.max));
+}
+
+/// Means are rounded by as much as these deviations, in leaves and in the nodes above them.
+TEST_F(ReduceDoubles, DeviationsAsSmallAsTheRoundingOfTheMean) {
+  constexpr std::uint64_t count = 3 * leaf_elements + 7;
+  std::vector<double> values(count);
+  long double sum = 0, squares = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t units = mix(i) % 4;
+    values[i] = 1 + static_cast<double>(units) * 0x1p-52;
+    sum += units;
+    squares += units * units;
+  }
+  const auto parts = leaves(values, 0, {.variance = true});
+  const auto node = combine(combine(parts[0], parts[1]), combine(parts[2], parts[3]));
+  const long double exact = squares - sum * sum / count;
+  EXPECT_NEAR(node.m2 * 0x1p104, static_cast<double>(exact), static_cast<double>(exact) * 1e-12);
 }
 
 /// Doubles would round these integers by more than their deviations.

@@ -54,19 +54,21 @@ class Statistics:
         return self.sum_error() / self.count + 4 * UNIT * abs(self.mean) + TINY
 
     def variance_error(self):
-        """Squared deviations from a leaf's mean m + e add up to those from m and n e^2. Two nodes
-        are joined with w delta^2, w being at most half of their elements: e changes that by
-        w (2 |delta| e + e^2), and the sum of w delta^2 over a level is at most that of the squared
-        deviations. A mean of whole numbers is a whole number and a rest if it is 2^32 or more,
-        so that its error depends on their range and not on their size."""
+        """Squared deviations are those from a rounded mean m + e, whose effect their sum corrects:
+        e only adds to the squares that are rounded, on each level. A mean of whole numbers is a
+        whole number and a rest if it is 2^32 or more, so that its error depends on their range and
+        not on their size."""
         size = max(abs(self.minimum), abs(self.maximum))
         if self.is_whole:
             size = self.maximum - self.minimum + min(size, 2**32)
         e = Fraction(101, 100) * (self.depth + 4) * UNIT * size
-        deviation = fraction(root_above(self.variance))
-        joined = self.levels * (2 * e * deviation + e * e)
-        return ((self.depth + 8) * UNIT * self.variance + joined + e * e + 4 * e * UNIT * deviation
-                + 8 * TINY)
+        additions = 4 * (self.depth + 8) * (self.levels + 1)
+        return additions * UNIT * (self.variance + e * e) + 8 * TINY
+
+    def underflows(self):
+        """Whether squares of deviations that are not 0 have lost digits."""
+        smallest = Fraction(self.count**2, 2**1022)
+        return self.minimum != self.maximum and self.count * self.variance < smallest
 
     def overflows(self):
         """Whether an intermediate double of a result may be infinite."""
@@ -86,14 +88,9 @@ def root_above(value):
 
 
 def extreme(values, op):
-    """(value, first index) of the minimum or maximum; -0 is less than +0; there is no NaN."""
+    """(value, first index) of the minimum or maximum; -0 is 0; there is no NaN."""
     best = values.min() if op == "min" else values.max()
-    places = np.flatnonzero(values == best)
-    if best == 0 and values.dtype.kind == "f":
-        signs = np.signbit(values[places])
-        wanted = signs.any() if op == "min" else signs.all()
-        places = places[signs == wanted]
-    return values[places[0]], int(places[0])
+    return best if best != 0 else abs(best), int(np.flatnonzero(values == best)[0])
 
 
 def products(matrix, center):

@@ -42,7 +42,8 @@ class Expected:
         self.check_verdict(rows, finished)
 
     def check_verdict(self, rows, finished):
-        """A value that overflows although all numbers are finite is named, and is not verified."""
+        """A value that overflows although all numbers are finite is named, and is not verified; as
+        is one whose squares are too small."""
         numbers = self.numbers
         counted = self.nan == "ignore" or not self.is_nan.any()
         overflow = [op for op, row in rows.items() if not math.isfinite(float(row["exact"]))]
@@ -50,12 +51,19 @@ class Expected:
             return  # infinities hide the overflow, or make it NaN
         if not counted or len(numbers) == 0 or not np.isfinite(numbers).all():
             overflow = []
-        named = finished.out.partition("overflow=")[2].split("\n")[0]
-        assert named == ", ".join(overflow), f"{overflow} overflow:\n{finished}"
-        assert finished.values["verified"] == ("partly" if overflow else "true"), finished
+        underflow = []
+        if counted and len(numbers) > 0 and not overflow and np.isfinite(numbers).all():
+            self.known = self.known or Statistics(numbers)
+            if self.known.underflows():
+                underflow = [op for op in rows if op in ("variance", "stddev")]
+        for word, ops in (("overflow", overflow), ("underflow", underflow)):
+            named = finished.out.partition(f"\n{word}=")[2].split("\n")[0]
+            assert named == ", ".join(ops), f"{ops} {word}:\n{finished}"
+        wrong = overflow + underflow
+        assert finished.values["verified"] == ("partly" if wrong else "true"), finished
         for op, row in rows.items():
-            assert row["validated"] == (op not in overflow), f"{op}\n{finished}"
-        assert not overflow or overflow[0] in finished.err, finished
+            assert row["validated"] == (op not in wrong), f"{op}\n{finished}"
+        assert not wrong or wrong[0] in finished.err, finished
 
     def huge_beside_infinities(self):
         """Whether sums of finite numbers may exceed the range of double, beside infinities."""

@@ -2,9 +2,9 @@
 code.
 
 Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
-numbers exactly); lane i adds lane i + width for width = 256, 128, ..., 1. Squared deviations from
-the leaf's mean are added in the same way; large integers are subtracted before they are rounded.
-Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
+numbers exactly); lane i adds lane i + width for width = 256, 128, ..., 1. Deviations from the
+leaf's mean and their squares are added in the same way; large integers are subtracted before they
+are rounded. The sum of the deviations, the residual, corrects for the rounding of the mean. Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
 every value must be equal in every bit.
 """
 
@@ -61,11 +61,22 @@ def mean_of(total, count):
     return whole, to_double(total - whole * count) / float(count)
 
 
-class Node:
-    """The count, the sum and the squared deviations of a range of elements."""
+def difference(mean, other):
+    return to_double(mean[0] - other[0]) + (mean[1] - other[1])
 
-    def __init__(self, count, total, squares):
-        self.count, self.total, self.squares = count, total, squares
+
+def not_below_zero(squares):
+    return 0.0 if squares < 0 else squares
+
+
+class Node:
+    """The count, the sum, the squared deviations and the residual of a range of elements."""
+
+    def __init__(self, count, total, squares, residual=0.0):
+        self.count, self.total, self.squares, self.residual = count, total, squares, residual
+
+    def mean(self):
+        return mean_of(self.total, self.count)
 
     @classmethod
     def leaf(cls, values, left_out):
@@ -86,19 +97,25 @@ class Node:
         else:
             apart = values.astype(np.float64) - rest
         apart = np.where(left_out, 0.0, apart)
-        return cls(count, total, float(in_lanes(apart * apart)))
+        squares, residual = float(in_lanes(apart * apart)), float(in_lanes(apart))
+        return cls(count, total, not_below_zero(squares - residual * (residual / float(count))),
+                   residual)
 
     def joined(self, right):
         """Joins two nodes by the formula of Chan, Golub and LeVeque (1979)."""
         both = Node(self.count + right.count, self.total + right.total, 0.0)
         if self.count == 0 or right.count == 0:
-            both.squares = right.squares if self.count == 0 else self.squares
+            known = right if self.count == 0 else self
+            both.squares, both.residual = known.squares, known.residual
             return both
         n, m = float(self.count), float(right.count)
-        (whole, rest), (from_whole, from_rest) = (mean_of(node.total, node.count)
-                                                  for node in (right, self))
-        delta = to_double(whole - from_whole) + (rest - from_rest)
-        both.squares = (self.squares + right.squares) + (delta * delta) * (n * (m / (n + m)))
+        delta = difference(right.mean(), self.mean())
+        correction = right.residual / m - self.residual / n
+        weight = n * (m / (n + m))
+        both.squares = not_below_zero(((self.squares + right.squares) + (delta * delta) * weight)
+                                      + (2 * delta + correction) * correction * weight)
+        both.residual = ((n * difference(self.mean(), both.mean()) + self.residual)
+                         + (m * difference(right.mean(), both.mean()) + right.residual))
         return both
 
 
@@ -112,14 +129,9 @@ def fold(values, left_out):
 
 
 def extreme(values, pick):
-    """The minimum or maximum and its first index; -0 is less than +0; there is no NaN."""
+    """The minimum or maximum and its first index; -0 is 0; there is no NaN."""
     best = pick(values)
-    places = np.flatnonzero(values == best)
-    if best == 0 and values.dtype.kind == "f":
-        signs = np.signbit(values[places])
-        wanted = signs.any() if pick is np.min else signs.all()
-        places = places[signs == wanted]
-    return values[places[0]], int(places[0])
+    return best if best != 0 else abs(best), int(np.flatnonzero(values == best)[0])
 
 
 def reduce(array, chunks=None, policy="auto", fill=None):
