@@ -331,11 +331,9 @@ struct Accumulator {
 
   /// Makes `x` the shift.
   constexpr void move_shift(T x) {
-    if (weight > 0) {  // else the powers are 0, or NaN
-      const double d = shifted(x, shift);
-      s2 += d * (weight * d - 2 * s1);
-      s1 -= weight * d;
-    }
+    const double d = shifted(x, shift);
+    s2 += d * (weight * d - 2 * s1);
+    s1 -= weight * d;
     shift = x;
   }
 
