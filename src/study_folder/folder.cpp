@@ -114,7 +114,7 @@ void StudyFolder::write_options(const OptionList& chosen, const std::string& nam
                                  path.string(), remedy));
   }
   const fs::path part = path_ / fmt::format("{}{}{}", part_start, random_uuid(), part_end);
-  Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   const std::string text = ini_text(chosen, name);
   const bool is_written =
       file.valid() && file.write_at(0, std::as_bytes(std::span(text))) && file.close();
@@ -141,7 +141,7 @@ void StudyFolder::remove_attempts() const {
 }
 
 fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) const {
-  constexpr unsigned mode = 0644;
+  constexpr unsigned mode = 0666;
   for (std::uint64_t number = attempt; true; ++number) {
     const fs::path path = path_ / logs_name / fmt::format("{}-a{}.log", launch, number);
     const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
