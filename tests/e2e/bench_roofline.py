@@ -200,7 +200,7 @@ def test_a_table_without_a_needed_column():
     with h5py.File(whole) as file:
         group = file["bench/reduction"]
         names = group["rows"].dtype.names
-        figure = {group.attrs[name].decode() for name in ("x", "y")}
+        figure = {str(group.attrs[name]) for name in ("x", "y")}
     needed = {"rank", "ci_lo", "ci_hi", "share", "remark", *figure}
 
     def check_column(name):
