@@ -189,9 +189,14 @@ def test_other_files_of_the_folder():
         before = contents(folder)
         finished = run(*MODEL, "-o", folder)
         expect_complaint(finished, code, [folder, *words])
+        if name != ".scale.lock":  # which a list does not need
+            expect_complaint(run(*MODEL, "--list", "-o", folder), code, [folder, *words])
         assert contents(folder) == before
     check("study.ini", "[run]\nworkload = reduce\n")
+    check("study.ini", "my notes\n")
     check("attempts.jsonl", "my notes\n")
+    check("notes.txt", "my notes\n")
+    check("result.h5", "my notes\n")
     check(".scale.lock", "my notes\n", [".scale.lock"])
 
     # No result yet, and other options: only what scale has written is replaced.
@@ -208,6 +213,21 @@ def test_other_files_of_the_folder():
     assert [path.read_text() for path in (folder / "logs").glob("calibration-a[12].log")] == [
         "my notes\n"] * 2
     assert attempts(folder)[0]["log"] == "calibration-a3.log", attempts(folder)
+
+
+def test_all_files_follow_the_umask():
+    """So a group can work in one folder."""
+    for umask in (0o002, 0o027, 0o077):
+        folder = new_folder() / "study"
+        run(*MODEL, "-o", folder, prefix=["bash", "-c", f'umask {umask:o}; exec "$@"', "bash"]
+            ).expect(0)
+        modes = {path.relative_to(folder): path.stat().st_mode & 0o7777
+                 for path in [folder, *folder.rglob("*")]}
+        assert {path.name for path in modes} >= {"study.ini", "attempts.jsonl", ".scale.lock",
+                                                 "p1-r1.h5", "logs"}, modes
+        for path, mode in modes.items():
+            whole = 0o777 if (folder / path).is_dir() else 0o666
+            assert mode == whole & ~umask, (path, oct(mode), oct(umask))
 
 
 # ---------------------------------------------------------------- one scale at a time
