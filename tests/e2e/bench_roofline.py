@@ -218,8 +218,9 @@ def test_a_table_without_a_needed_column():
         for outputs in (["--json"], ["-o", new_folder() / "page.html"]):
             expect_complaint(run("report", path, *outputs), 2, [path, "reduction", word])
     each([(relabelled(look="matrix", series=""), "''"),
-          (relabelled(look="matrix", series="gone"), "'gone'"), (relabelled(panel="gone"), "'gone'"),
-          (relabelled(x=""), "''"), (relabelled(beside="gone"), "'gone'"), (turned, "'rank'")],
+          (relabelled(look="matrix", series="gone"), "'gone'"),
+          (relabelled(panel="gone"), "'gone'"), (relabelled(x=""), "''"),
+          (relabelled(beside="gone"), "'gone'"), (turned, "'rank'")],
          check_figure)
 
 

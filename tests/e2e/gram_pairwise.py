@@ -12,8 +12,8 @@ import numpy as np
 import pandas
 
 from checkpoints import expect_only_result, finished_tiles, hidden, journals
-from harness import (check_complaints, each, expect_complaint, expect_words, finish, main, new_folder, run, start,
-                     wait_until)
+from harness import (check_complaints, each, expect_complaint, expect_words, finish, main,
+                     new_folder, run, start, wait_until)
 from products import (FIRST_SAMPLES, ON_HOST, UNITS, inputs, min_memory, normal, product,
                       skip_without_blas, stored)
 

@@ -220,8 +220,8 @@ def test_gram():
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
 
 
-# OpenBLAS, but its product of a panel whose first elements are 1234.5 and 777.25 has a wrong element.
-# The program finds its functions with dlsym().
+# OpenBLAS, but its product of panels whose first elements are 1234.5 and 777.25 has a wrong
+# element. The program finds its functions with dlsym().
 WRONG_PRODUCT = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
