@@ -68,7 +68,7 @@ end_job() {
   local state
   if (($1 != 75)); then exit "$1"; fi
   if ! state=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p'); then
-    printf 'scontrol failed, so the job is not requeued. Finished work is kept; submit it again.\n' \
+    printf 'scontrol failed: the job is not requeued. Finished work is kept; submit it again.\n' \
       >&2
   elif [[ $state == RUNNING ]]; then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
