@@ -142,15 +142,14 @@ std::string words_on_expected(const StudyReport& study) {
                         launch_of_bounds(study.table, next.ranks));
   }
   if (!next.max_speedup) return text;
-  if (*next.max_speedup > study.table.anchor) {
-    text += fmt::format(
-        " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
-        *next.max_speedup);
-  } else {
-    text += fmt::format(" The serial share counts as 1: more than {} bring no speed-up.",
-                        counted(study.table.anchor, "rank"));
+  if (study.amdahl->serial_share.value > 1) {
+    return text + fmt::format(" The serial share counts as 1: more than {} bring no speed-up.",
+                              counted(study.table.anchor, "rank"));
   }
-  return text;
+  return text +
+         fmt::format(
+             " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
+             *next.max_speedup);
 }
 
 const char* word_of_fit(const StudyReport& study) {
