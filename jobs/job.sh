@@ -66,10 +66,14 @@ run_on_all_tasks() {
 # next start continues the work. A job that is canceled stays so.
 end_job() {
   local state
-  state=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p')
-  if (($1 == 75)) && [[ $state == RUNNING ]]; then
+  if (($1 != 75)); then exit "$1"; fi
+  if ! state=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p'); then
+    printf 'scontrol failed: the job is not requeued. Finished work is kept; submit it again.\n' \
+      >&2
+  elif [[ $state == RUNNING ]]; then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
-      scontrol requeue "$SLURM_JOB_ID"
+      scontrol requeue "$SLURM_JOB_ID" ||
+        printf 'The job cannot be requeued. Finished work is kept; submit it again.\n' >&2
     else
       printf 'This was restart %s: the job ends. Finished work is kept; submit it again.\n' \
         "${SLURM_RESTART_COUNT:-0}" >&2

@@ -12,10 +12,13 @@
 #include "io/hdf5/crash.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "ranks/signals.hpp"
+#include "watchdog/start_guard.hpp"
 #include "watchdog/watchdog.hpp"
 
 namespace shardstream::cli {
 namespace {
+
+using watchdog::StartGuard;
 
 /// Throws UsageError with the first option in which a rank differs from rank 0. Environments and
 /// INI files may differ between hosts.
@@ -38,9 +41,18 @@ void expect_same_options(const ranks::Session& session, const Options& options) 
   }
 }
 
-/// Runs `body`, or throws `mistake` on every rank if any rank has one.
+/// comm.timeout; its default if the options have a mistake.
+double timeout_of(const Options& options, bool has_mistake) {
+  if (!has_mistake) return options.seconds("comm.timeout");
+  const char* const no_environment = nullptr;
+  return all_options().resolve({}, &no_environment, std::nullopt).seconds("comm.timeout");
+}
+
+/// Runs `body`, or throws `mistake` on every rank if any rank has one. Removes `start`, the guard
+/// of the start, when the watchdog takes over.
 ExitCode guarded(const ranks::Session& session, const std::optional<UsageError>& mistake,
-                 const Options& options, Log& log, const Body& body) {
+                 const Options& options, Log& log, const Body& body,
+                 std::optional<StartGuard>& start) {
   std::optional<watchdog::Watchdog> watchdog;
   try {
     if (session.rank() == 0) {
@@ -51,6 +63,7 @@ ExitCode guarded(const ranks::Session& session, const std::optional<UsageError>&
     });
     session.collectively([&] { expect_same_options(session, options); });
     watchdog.emplace(session, options.seconds("comm.timeout"), log);
+    start.reset();
     const ExitCode code = body(session, options, log);
     session.barrier();  // the watchdog runs until the last rank is done
     return code;
@@ -85,6 +98,8 @@ int in_session(const std::function<Options()>& parse, const Body& body,
   // HDF5 must start before MPI. Otherwise, it closes all its files when MPI ends, and crashes on a
   // file that it could not write.
   (void)io::hdf5_version();
+  const double timeout = timeout_of(options, mistake.has_value());
+  std::optional<StartGuard> guard(std::in_place, StartGuard::Stage::start, timeout);
   const ranks::Session session(memory_remedy);
   const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";
   Log log(prefix);
@@ -92,7 +107,10 @@ int in_session(const std::function<Options()>& parse, const Body& body,
                            .wait = std::chrono::seconds(session.rank() == 0 ? 0 : 1),
                            .announce = session.size() > 1 ? ranks::announce_end : nullptr,
                            .end = ranks::end_at_once});
-  return static_cast<int>(guarded(session, mistake, options, log, body));
+  const ExitCode code = guarded(session, mistake, options, log, body, guard);
+  guard.reset();
+  guard.emplace(StartGuard::Stage::end, timeout);  // until ~Session() has ended MPI
+  return static_cast<int>(code);
 }
 
 Printing printing_of(const CommandLine& line) {

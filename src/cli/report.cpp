@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -111,7 +112,7 @@ const std::string* setting(const CommandLine& line, std::string_view name) {
 
 /// Adds the files that the command line asks for. Returns the reason why the page has no pictures,
 /// or "".
-std::string add_outputs(const CommandLine& line, const std::string& page_path,
+std::string add_outputs(const CommandLine& line, const std::optional<fs::path>& page_path,
                         const report::Report& report, Outputs& outputs) {
   if (const std::string* const folder = setting(line, "csv")) {
     outputs.add_folder("--csv", *folder, io::Contents::table, report::csv_files(report));
@@ -124,9 +125,9 @@ std::string add_outputs(const CommandLine& line, const std::string& page_path,
   if (const std::string* const folder = setting(line, "svg")) {
     outputs.add_folder("--svg", *folder, io::Contents::figure, report::figure_files(report));
   }
-  if (page_path.empty()) return {};
+  if (!page_path) return {};
   report::Page page = report::to_page(report);
-  outputs.add("output.file", page_path, io::Contents::page, std::move(page.html));
+  outputs.add("output.file", *page_path, io::Contents::page, std::move(page.html));
   return page.why_no_pictures;
 }
 
@@ -154,8 +155,9 @@ int report(const Arguments& arguments, const char* const*) {
     throw UsageError("--json, --markdown and --latex write to standard output: give one of them");
   }
   const Options options = table.resolve(line, &no_environment, std::nullopt);
-  const std::string& page = options.text("output.file");
-  const bool prints_text = page.empty() && printing == Printing::text && !as_markdown && !as_latex;
+  std::optional<fs::path> page;
+  if (!options.is_default("output.file")) page = options.text("output.file");
+  const bool prints_text = !page && printing == Printing::text && !as_markdown && !as_latex;
   if (detail == report::Detail::brief && !prints_text) {
     throw UsageError("--short shortens the text: leave out --short, or the other form of output");
   }
@@ -165,7 +167,7 @@ int report(const Arguments& arguments, const char* const*) {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const std::vector<fs::path> files = report::result_files(line.words);
   Outputs outputs(options, inputs_of(files));
-  if (!page.empty()) outputs.expect_destination("output.file", page, io::Contents::page);
+  if (page) outputs.expect_destination("output.file", *page, io::Contents::page);
   if (const std::string* const path = setting(line, "extra-p")) {
     outputs.expect_destination("--extra-p", *path, io::Contents::extra_p);
   }
@@ -185,11 +187,11 @@ int report(const Arguments& arguments, const char* const*) {
     for (const std::string& problem : report::problems_of(report)) log.error(problem);
   }
   if (printing == Printing::none) return report::exit_code(report);
-  print_output(as_json         ? report::to_json(report)
-               : as_markdown   ? report::to_markdown(report)
-               : as_latex      ? report::to_latex(report)
-               : !page.empty() ? fmt::format("page={}\n", printable(page))
-                               : report::to_text(report, detail));
+  print_output(as_json       ? report::to_json(report)
+               : as_markdown ? report::to_markdown(report)
+               : as_latex    ? report::to_latex(report)
+               : page        ? fmt::format("page={}\n", printable(page->string()))
+                             : report::to_text(report, detail));
   return report::exit_code(report);
 }
 

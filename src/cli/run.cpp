@@ -163,7 +163,7 @@ int run(const Arguments& arguments, const char* const* environment) {
   Request request;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
     // All processes of a launcher would print the same text and errors: only the first one does.
-    if (!ranks::first_of_launcher()) return static_cast<int>(ExitCode::done);
+    if (ranks::launched_rank().value_or(0) != 0) return static_cast<int>(ExitCode::done);
     plan(parse(arguments, environment, request), request);
     return static_cast<int>(ExitCode::done);
   }

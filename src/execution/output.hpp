@@ -48,6 +48,10 @@ class Output {
   /// replaces this.
   void keep_earlier(const std::filesystem::path& earlier);
 
+  /// From now on, an unpublished result leaves no files, also after keep(): the command or its data
+  /// cannot succeed, so that no later run can resume.
+  void discard() { keeps_ = false; }
+
   /// The reason why a result has failed its verification. With wrong tiles, the checkpoint is kept:
   /// wrong tiles are in no journal, so that the next run can resume from the correct ones.
   enum class Failure { none, of_tiles, of_input };

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "execution/output.hpp"
@@ -177,6 +178,18 @@ void warn_of_outcome(const runtime::Runtime& runtime, const workloads::Outcome& 
   }
 }
 
+/// Runs the task. If the command or its data turn out to be wrong, the finished part is of no use.
+/// Collective.
+workloads::Outcome run_task(workloads::Task& task, runtime::Runtime& runtime,
+                            const workloads::RunFiles& files, Output& output) {
+  try {
+    return task.run(runtime, files);
+  } catch (const std::exception& error) {
+    if (code_of(error) == ExitCode::usage) output.discard();
+    throw;
+  }
+}
+
 /// Stores and publishes the result and then the trace, and prints the metrics. Only rank 0 has
 /// files. Collective.
 void publish(const runtime::Runtime& runtime, Output& output, Resumption* resumption,
@@ -233,7 +246,8 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = task->run(runtime, {outputs, resume ? &*resume : nullptr});
+  workloads::Outcome outcome =
+      run_task(*task, runtime, {outputs, resume ? &*resume : nullptr}, *output);
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
   outcome.add_validated();

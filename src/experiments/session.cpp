@@ -104,7 +104,7 @@ class Run {
   ExitCode run_all();
 
  private:
-  bool writes_file() const { return !file_.path().empty(); }
+  bool writes_file() const { return !options_.is_default("output.file"); }
   bool prints(Printing printing) const {
     return session_.rank() == 0 && request_.printing == printing;
   }

@@ -126,13 +126,13 @@ bool under_launcher() {
   return false;
 }
 
-bool first_of_launcher() {
+std::optional<std::uint64_t> launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID"}) {
-    if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
+    if (const char* const rank = std::getenv(name)) return std::strtoull(rank, nullptr, 10);
   }
   const char* const task = std::getenv("SLURM_PROCID");
-  return std::getenv("SLURM_STEP_NUM_TASKS") == nullptr || task == nullptr ||
-         std::string_view(task) == "0";
+  if (std::getenv("SLURM_STEP_NUM_TASKS") == nullptr || task == nullptr) return std::nullopt;
+  return std::strtoull(task, nullptr, 10);
 }
 
 std::optional<Launched> launched() {

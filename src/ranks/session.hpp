@@ -28,8 +28,9 @@ void check_mpi(int status, const char* call,
 
 /// Whether a launcher (mpirun, srun) has started this process as one of its ranks.
 bool under_launcher();
-/// Whether this process is the only one or the first one that a launcher has started.
-bool first_of_launcher();
+/// The number of this process among those of its launcher, from the launcher's environment
+/// variables; nothing without a launcher.
+std::optional<std::uint64_t> launched_rank();
 
 /// The ranks that the innermost launcher has started, from its environment variables.
 struct Launched {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <variant>
 
@@ -60,30 +60,46 @@ std::size_t ranks_of(const Table& table) {
   return std::max<std::size_t>(1, ranks.size());
 }
 
-/// Throws UsageError unless the table has the columns that the figure names.
+/// A column that the reader of an experiment's table needs; without a type, any type will do.
+struct NeededColumn {
+  std::string name;
+  std::optional<ColumnType> type = {};
+};
+
+std::vector<NeededColumn> needed_columns(const ExperimentResult& experiment) {
+  std::vector<NeededColumn> columns = {{"rank", ColumnType::integer},
+                                       {experiment.y, ColumnType::real},
+                                       {"ci_lo", ColumnType::real},
+                                       {"ci_hi", ColumnType::real},
+                                       {"share", ColumnType::real},
+                                       {"remark", ColumnType::text},
+                                       {experiment.x}};
+  if (!experiment.series.empty() || experiment.look == "matrix") {
+    columns.push_back({experiment.series});
+  }
+  if (!experiment.panel.empty()) columns.push_back({experiment.panel});
+  for (const std::string& name : experiment.reference_lines) {
+    columns.push_back({name, ColumnType::real});
+  }
+  return columns;
+}
+
+/// Throws UsageError unless the table has the columns that the figure names, and begins with the
+/// ranks. All readers of the table rely on that.
 void expect_columns(const ExperimentResult& experiment, const std::filesystem::path& path) {
   const auto& columns = experiment.table.columns();
-  const auto is = [&](const std::string& name, ColumnType type) {
+  const auto fail = [&](const std::string& fault) {
+    throw UsageError(fmt::format("'{}' is damaged: the table {}/rows {}: name another result",
+                                 path.string(), excerpt(group_of(experiment.name)), fault));
+  };
+  for (const auto& [name, type] : needed_columns(experiment)) {
     const auto found = std::ranges::find(columns, name, &Column::name);
-    return found != columns.end() && found->type == type;
-  };
-  const std::array<std::string, 3> named = {experiment.x, experiment.series, experiment.panel};
-  const auto is_there = [&](const std::string& name) {
-    return (name.empty() && &name != &named[0]) ||
-           std::ranges::find(columns, name, &Column::name) != columns.end();
-  };
-  if (is("rank", ColumnType::integer) && is(experiment.y, ColumnType::real) &&
-      is("ci_lo", ColumnType::real) && is("ci_hi", ColumnType::real) &&
-      is("share", ColumnType::real) && is("remark", ColumnType::text) &&
-      std::ranges::all_of(named, is_there) &&
-      std::ranges::all_of(experiment.reference_lines,
-                          [&](const std::string& name) { return is(name, ColumnType::real); })) {
-    return;
+    if (found == columns.end()) fail(fmt::format("lacks the column {}", excerpt(name)));
+    if (type && found->type != *type) {
+      fail(fmt::format("has a column {} of another type", excerpt(name)));
+    }
   }
-  throw UsageError(
-      fmt::format("'{}' is damaged: the table of the experiment {} lacks columns: "
-                  "name another result",
-                  path.string(), excerpt(experiment.name)));
+  if (columns.front().name != "rank") fail("does not begin with the column 'rank'");
 }
 
 }  // namespace

@@ -141,12 +141,15 @@ std::string words_on_expected(const StudyReport& study) {
     text += fmt::format(" {} for {}.", next.seconds ? "These intervals are" : "This interval is",
                         launch_of_bounds(study.table, next.ranks));
   }
-  if (next.max_speedup) {
-    text += fmt::format(
-        " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
-        *next.max_speedup);
+  if (!next.max_speedup) return text;
+  if (study.amdahl->serial_share.value > 1) {
+    return text + fmt::format(" The serial share counts as 1: more than {} bring no speed-up.",
+                              counted(study.table.anchor, "rank"));
   }
-  return text;
+  return text +
+         fmt::format(
+             " With the best fit, the speed-up stays below 1/s = {:.3g} on any number of ranks.",
+             *next.max_speedup);
 }
 
 const char* word_of_fit(const StudyReport& study) {
@@ -237,11 +240,15 @@ std::vector<std::string> words_on_attempts(const StudyReport& study) {
   return sentences;
 }
 
-std::string words_on_shares(const std::vector<SizeFacts>& sizes) {
+bool exceeds_bound(const SizeFacts& facts) {
   constexpr double shown_as_more = 1.005;
-  const bool is_exceeded = std::ranges::any_of(
-      sizes, [](const SizeFacts& facts) { return facts.bound_share >= shown_as_more; });
-  return is_exceeded ? "A share above 1 means that the limit was measured too low." : "";
+  return facts.bound_share >= shown_as_more;
+}
+
+std::string words_on_shares(const std::vector<SizeFacts>& sizes) {
+  return std::ranges::any_of(sizes, exceeds_bound)
+             ? "A share above 1 means that the limit was measured too low."
+             : "";
 }
 
 }  // namespace shardstream::report

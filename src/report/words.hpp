@@ -51,6 +51,10 @@ std::string words_of(const Cost& cost);
 /// characters.
 std::vector<std::string> words_on_attempts(const StudyReport& study);
 
+/// Whether the runs are so much faster than their measured limit that the share is shown as more
+/// than 1.
+bool exceeds_bound(const SizeFacts& facts);
+
 /// A sentence on shares of a limit above 1; empty if no size has one.
 std::string words_on_shares(const std::vector<SizeFacts>& sizes);
 

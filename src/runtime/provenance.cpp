@@ -68,6 +68,7 @@ std::vector<std::pair<std::string, std::string>> provenance(
           {"network", communicator != nullptr ? communicator->network() : ""},
           {"openblas", openblas.version},
           {"openblas_core", openblas.core},
+          {"openblas_core_chosen_by", openblas.core_chosen_by},
           {"openblas_threads", openblas.threads},
           {"hdf5", io::hdf5_version()},
           {"hwloc", ranks::hwloc_version()},

@@ -97,6 +97,7 @@ StudyList list_study(const Order& order) {
   Progress progress(order);
   const StudyPlan& plan = progress.plan();
   progress.folder().check();
+  progress.folder().expect_only_study();
   if (progress.folder().has_results()) progress.expect_same_study();
   const std::filesystem::path& folder = progress.folder().path();
   StudyList list{.folder = folder.string(),

@@ -73,7 +73,7 @@ std::vector<LaunchAttempt> read_attempts(const std::filesystem::path& folder) {
 
 AttemptTable::AttemptTable(const std::filesystem::path& folder)
     : path_(folder / attempts_name),
-      file_(path_, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0644) {
+      file_(path_, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0666) {
   const auto fail = [this](const std::string& why) {
     throw UsageError(fmt::format(
         "output.file: cannot append to '{}' ({}): move it away, or name another folder with -o",

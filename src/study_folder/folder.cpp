@@ -78,8 +78,21 @@ void StudyFolder::check() const {
   }
 }
 
+/// Throws UsageError unless there is no study.ini, or `scale` has written it.
+void StudyFolder::expect_own_options() const {
+  const fs::path path = path_ / ini_name;
+  const Kind kind = kind_of(path);
+  if (kind == Kind::none || (kind == Kind::regular && is_own_ini(path_))) return;
+  throw UsageError(fmt::format("output.file: '{}' is not a file that scale has written: {}",
+                               path.string(), remedy));
+}
+
 void StudyFolder::expect_only_study() const {
-  if (has_study() || kind_of(path_) == Kind::none) return;
+  if (has_study()) {
+    if (!has_results()) expect_own_options();
+    return;
+  }
+  if (kind_of(path_) == Kind::none) return;
   if (std::ranges::all_of(names_in(path_), may_precede_study)) return;
   throw UsageError(
       fmt::format("output.file: '{}' is a folder with other files but no study: name a new folder",
@@ -106,15 +119,10 @@ void StudyFolder::create() const {
 }
 
 void StudyFolder::write_options(const OptionList& chosen, const std::string& name) const {
+  expect_own_options();
   const fs::path path = path_ / ini_name;
-  const Kind kind = kind_of(path);
-  const bool is_own = is_own_ini(path_);
-  if (kind == Kind::other || (kind == Kind::regular && !is_own)) {
-    throw UsageError(fmt::format("output.file: '{}' is not a file that scale has written: {}",
-                                 path.string(), remedy));
-  }
   const fs::path part = path_ / fmt::format("{}{}{}", part_start, random_uuid(), part_end);
-  Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  Descriptor file(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   const std::string text = ini_text(chosen, name);
   const bool is_written =
       file.valid() && file.write_at(0, std::as_bytes(std::span(text))) && file.close();
@@ -141,7 +149,7 @@ void StudyFolder::remove_attempts() const {
 }
 
 fs::path StudyFolder::new_log(const std::string& launch, std::uint64_t attempt) const {
-  constexpr unsigned mode = 0644;
+  constexpr unsigned mode = 0666;
   for (std::uint64_t number = attempt; true; ++number) {
     const fs::path path = path_ / logs_name / fmt::format("{}-a{}.log", launch, number);
     const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);

@@ -20,7 +20,8 @@ class StudyFolder {
 
   /// Throws UsageError if the path exists and is not a folder, or cannot be reached.
   void check() const;
-  /// Throws UsageError if the folder has other files but no study.
+  /// Throws UsageError if the folder has other files but no study, or has a study.ini that `scale`
+  /// has not written and no result.
   void expect_only_study() const;
   bool has_study() const;
   /// Whether the folder contains a study with at least one file *.h5.
@@ -40,6 +41,8 @@ class StudyFolder {
   std::filesystem::path new_log(const std::string& launch, std::uint64_t attempt) const;
 
  private:
+  void expect_own_options() const;
+
   std::filesystem::path path_;
 };
 

@@ -71,7 +71,7 @@ FolderLock::FolderLock(const fs::path& folder, std::uint64_t launch, Log& log)
 
 /// Returns false if another process creates the file at this moment.
 bool FolderLock::open_file() {
-  constexpr unsigned mode = 0644;
+  constexpr unsigned mode = 0666;
   const auto fail = [this](const std::string& why) {
     throw UsageError(fmt::format(
         "output.file: cannot use '{}' to lock the folder ({}): change its permissions, move it "

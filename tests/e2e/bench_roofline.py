@@ -9,8 +9,9 @@ import shutil
 
 import h5py
 import numpy as np
+from numpy.lib import recfunctions as rfn
 
-from harness import expect_complaint, expect_words, main, new_folder, run
+from harness import each, expect_complaint, expect_words, main, new_folder, run
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
 PRODUCTS, SUMS, RESIDENT = (EXAMPLES / name / "p1-r1.h5" for name in (
@@ -169,6 +170,58 @@ def test_bad_options():
     for size in ("1MiB", "0"):
         expect_complaint(run("bench", "roofline", "--roofline.size", size), 2,
                          ["roofline.size", size])
+
+
+def test_a_table_without_a_needed_column():
+    """The error names the file, the table and the column, for every output. All other columns may
+    be missing."""
+    def change(make):
+        path = example_with("reduction")
+        with h5py.File(path, "r+") as file:
+            group = file["bench/reduction"]
+            table = make(group, group["rows"][...])
+            del group["rows"]
+            group["rows"] = table
+        return path
+
+    def without(name):
+        return lambda _, table: rfn.drop_fields(table, name, usemask=False)
+
+    def relabelled(**attributes):
+        def make(group, table):
+            for name, value in attributes.items():
+                group.attrs[name] = np.bytes_(value)
+            return table
+        return make
+
+    def turned(_, table):
+        return rfn.repack_fields(table[[*table.dtype.names[1:], table.dtype.names[0]]])
+    whole = change(lambda _, table: table)
+    with h5py.File(whole) as file:
+        group = file["bench/reduction"]
+        names = group["rows"].dtype.names
+        figure = {str(group.attrs[name]) for name in ("x", "y")}
+    needed = {"rank", "ci_lo", "ci_hi", "share", "remark", *figure}
+
+    def check_column(name):
+        path, page = change(without(name)), new_folder() / "page.html"
+        for outputs in ([], ["--json"], ["-o", page]):
+            finished = run("report", path, *outputs)
+            if name in needed:
+                expect_complaint(finished, 2, [path, "reduction", f"'{name}'"])
+            else:
+                finished.expect(0)
+    each([(name,) for name in names], check_column)
+
+    def check_figure(make, word):
+        path = change(make)
+        for outputs in (["--json"], ["-o", new_folder() / "page.html"]):
+            expect_complaint(run("report", path, *outputs), 2, [path, "reduction", word])
+    each([(relabelled(look="matrix", series=""), "''"),
+          (relabelled(look="matrix", series="gone"), "'gone'"),
+          (relabelled(panel="gone"), "'gone'"), (relabelled(x=""), "''"),
+          (relabelled(beside="gone"), "'gone'"), (turned, "'rank'")],
+         check_figure)
 
 
 if __name__ == "__main__":

@@ -378,31 +378,32 @@ def test_generate_onto_existing():
 
 
 def test_bad_targets():
-    folder = new_folder()
-    (folder / "folder.h5").mkdir()
-    (folder / "in.h5").write_bytes(b"")
-    with h5py.File(folder / "in.h5", "w") as file:
-        file["x"] = np.arange(10.0)
-
     def check(arguments, words, ranks):
+        """{} stands for the folder of the case."""
+        folder = new_folder()
+        (folder / "folder.h5").mkdir()
+        with h5py.File(folder / "in.h5", "w") as file:
+            file["x"] = np.arange(10.0)
+        arguments, words = ([str(word).replace("{}", str(folder)) for word in words_of]
+                            for words_of in (arguments, words))
         finished = run("generate", "--input.count", 1000, *arguments, ranks=ranks)
         expect_complaint(finished, 2, words)
         assert sorted(path.name for path in folder.iterdir()) == ["folder.h5", "in.h5"]
     sizes = ["--input.count", "--input.shape"]
     cases = [
         ([], ["-o FILE.h5:/PATH"]),
-        (["-o", folder / "a.h5"], ["-o FILE.h5:/PATH", folder / "a.h5"]),
+        (["-o", "{}/a.h5"], ["-o FILE.h5:/PATH", "{}/a.h5"]),
         (["-o", ":/x"], ["-o FILE.h5:/PATH"]),
-        (["-o", f"{folder}/a.h5:/"], ["'/'", "/GROUP/NAME"]),
-        (["-o", f"{folder}/a.h5:/x/"], ["'/x/'", "/GROUP/NAME"]),
-        (["-o", f"{folder}/none/a.h5:/x"], [folder / "none"]),
-        (["-o", f"{folder}/folder.h5:/x"], [folder / "folder.h5", "folder"]),
-        (["-o", f"{folder}/a.h5:/x", "--input.data", f"{folder}/in.h5:/x"],
-         ["input.data", f"{folder}/in.h5:/x", "uniform", "ramp"]),
-        (["-o", f"{folder}/a.h5:/x", "--input.count", "0"], ["input.count"]),
-        (["-o", f"{folder}/a.h5:/x", "uniform"], ["uniform", "--help"]),
-        (["-o", f"{folder}/a.h5:/x", "--input.sed", "4"], ["--input.sed", "--input.seed"]),
-        *((["-o", f"{folder}/a.h5:/x", option, value], [option, "run", "generate", *more])
+        (["-o", "{}/a.h5:/"], ["'/'", "/GROUP/NAME"]),
+        (["-o", "{}/a.h5:/x/"], ["'/x/'", "/GROUP/NAME"]),
+        (["-o", "{}/none/a.h5:/x"], ["{}/none"]),
+        (["-o", "{}/folder.h5:/x"], ["{}/folder.h5", "folder"]),
+        (["-o", "{}/a.h5:/x", "--input.data", "{}/in.h5:/x"],
+         ["input.data", "{}/in.h5:/x", "uniform", "ramp"]),
+        (["-o", "{}/a.h5:/x", "--input.count", "0"], ["input.count"]),
+        (["-o", "{}/a.h5:/x", "uniform"], ["uniform", "--help"]),
+        (["-o", "{}/a.h5:/x", "--input.sed", "4"], ["--input.sed", "--input.seed"]),
+        *((["-o", "{}/a.h5:/x", option, value], [option, "run", "generate", *more])
           for option, value, more in (
               ("--gram.rows", 5, ["gram", "covariance", "correlation", *sizes]),
               ("--gemm.m", 5, ["gemm", *sizes]), ("--input.a", "a.h5", ["gemm", "--input.data"]),

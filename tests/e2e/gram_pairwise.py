@@ -12,8 +12,8 @@ import numpy as np
 import pandas
 
 from checkpoints import expect_only_result, finished_tiles, hidden, journals
-from harness import (check_complaints, each, expect_words, finish, main, new_folder, run, start,
-                     wait_until)
+from harness import (check_complaints, each, expect_complaint, expect_words, finish, main,
+                     new_folder, run, start, wait_until)
 from products import (FIRST_SAMPLES, ON_HOST, UNITS, inputs, min_memory, normal, product,
                       skip_without_blas, stored)
 
@@ -331,6 +331,26 @@ def test_an_interrupted_run_resumes_with_both_matrices():
         assert finished.values[name] == whole.values[name], (name, finished, whole)
     has = ~np.isnan(x)
     assert np.array_equal(counts_in(folder / "c.h5"), has.T.astype("f4") @ has)
+
+
+def test_data_without_any_value_leaves_no_files():
+    """The error is found when the work is done. Nothing can be resumed, not even a run that was
+    interrupted before, and the next product may have the same output."""
+    files = inputs(new_folder(), data=np.full((600, 300), np.nan, "f4"),
+                   whole=np.ones((17, 3)))
+    data, whole = files[:2], ["--input.data", files[3]]
+
+    def check(ranks, *options):
+        folder = new_folder()
+        out = ["-o", folder / "c.h5"]
+        finished = run("run", "covariance", *data, *PAIRWISE, *options, *out, ranks=ranks,
+                       env=ON_HOST)
+        expect_complaint(finished, 2, [files[1], "missing"])
+        assert list(folder.iterdir()) == [], list(folder.iterdir())
+        product("covariance", folder / "c.h5", *whole, ranks=ranks, env=ON_HOST)
+        expect_only_result(folder)
+    memory = f"{min_memory('covariance', [*data, *PAIRWISE], 1, ON_HOST)}B"
+    each([(1,), (2,), (1, "--pipeline.gpu-memory", memory), (1, "--measure.repeat", 2)], check)
 
 
 # ---------------------------------------------------------------- options

@@ -16,6 +16,7 @@ from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, exp
 
 TIMEOUT = 2  # seconds without progress
 PHASE = r"(device|ceilings|allocate|load|stream|combine)\b"  # it may be in an early phase
+START = 15  # seconds in which ranks may start, if comm.timeout is less
 PATIENCE = 20  # seconds for the end of a job, on a busy machine
 
 
@@ -77,6 +78,45 @@ def test_stopped_rank():
                           [f"{TIMEOUT} s", "comm.timeout", "hangs"])
         assert finished.seconds >= TIMEOUT - 1, finished
     each([(0, 1), (1, 0), (2, 0)], check, workers=1)
+
+
+def test_rank_stopped_before_mpi():
+    """A rank that stops before MPI has started cannot be named. Another one prints the error."""
+    def check(victim, speaker):
+        out = new_folder()
+        program = [PROGRAM, "run", "reduce", "--input.count", "1000", "--comm.timeout",
+                   f"{TIMEOUT}s", "-o", str(out / "out.h5")]
+        stopped = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"]
+        words = [*LAUNCHER, "-q"]
+        for rank in range(2):
+            words += [*([":"] if rank > 0 else []), "-n", "1", *(stopped if rank == victim else []),
+                      *program]
+        process = subprocess.Popen(words, env=environment(ranks=2), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        finished = finish(process, START + PATIENCE).expect(1)
+        expect_named(finished, speaker, ["comm.timeout", f"{START} s", "started"])
+        assert finished.seconds >= START - 1, finished
+        assert not list(out.iterdir()), list(out.iterdir())
+    each([(0, 1), (1, 0)], check)
+
+
+def test_rank_stopped_in_mpi():
+    """The rank stops soon after it has started: in MPI_Init, or while the ranks connect. Each case
+    ends, whatever the rank has reached."""
+    def check(delay):
+        out = new_folder()
+        process = start("run", "reduce", "--input.count", "1000", "--comm.timeout", f"{TIMEOUT}s",
+                        "-o", out / "out.h5", ranks=2)
+        wait_until(lambda: len(ranks_below(process)) == 2, process)
+        pid = ranks_below(process)[1]
+        time.sleep(delay)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        finished = finish(process, START + PATIENCE)
+        assert finished.code in (0, 1, 137), finished
+        assert finished.code == 0 or "comm.timeout" in finished.err, finished
+        expect_gone([pid])
+    each([(0,), (0.02,), (0.05,), (0.1,)], check)
 
 
 def full_pipe():

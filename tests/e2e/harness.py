@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -189,6 +190,18 @@ def check_complaints(cases, ranks=(1, 2)):
     After an error, Open MPI's launcher sleeps for a second, so many cases run at a time."""
     each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
          check_complaint, workers=8)
+
+
+def preloaded(source):
+    """The value of LD_PRELOAD for a library of this C source, or nothing without a C compiler."""
+    if shutil.which("cc") is None:
+        skip_part("there is no C compiler")
+        return None
+    folder = new_folder()
+    (folder / "preloaded.c").write_text(source)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "preloaded.so",
+                    folder / "preloaded.c", "-ldl"], check=True)
+    return str(folder / "preloaded.so")
 
 
 def new_folder():

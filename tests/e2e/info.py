@@ -84,6 +84,7 @@ def test_text_and_json_agree():
         assert versions["network"] == "within one host", finished
         assert versions["openblas"] == "-" or versions["openblas"].startswith("OpenBLAS ")
         assert (versions["openblas"] == "-") == (versions["openblas_core"] == "-"), finished
+        assert versions["openblas_core_chosen_by"] in ("user", "program", "library", "-"), finished
         assert versions["openblas_threads"] in ("1", "-"), finished
         for finding in told["findings"]:
             assert finding["kind"] in ("note", "warning"), finding
@@ -111,15 +112,29 @@ def test_a_result_has_the_library_of_products():
     run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5").expect(0)
     with h5py.File(folder / "out.h5") as file:
         told = dict(file["provenance"].attrs)
-    names = ["openblas", "openblas_core", "openblas_threads"]
+    names = ["openblas", "openblas_core", "openblas_core_chosen_by", "openblas_threads"]
     assert [told[name] for name in names] == [versions[name] for name in names], told
     if versions["openblas"] == "-":
         return skip_part("this build has no OpenBLAS")
     core = "Haswell" if versions["openblas_core"] != "Haswell" else "Sandybridge"
     if "DYNAMIC_ARCH" not in versions["openblas"] or os.uname().machine != "x86_64":
         return skip_part("this OpenBLAS has kernels for one processor only")
-    other = tables_of(run("info", "--json", env={"OPENBLAS_CORETYPE": core}).expect(0))
-    assert {"name": "openblas_core", "version": core} in other["versions"], other
+    def core_with(variable):
+        table = tables_of(run("info", "--json", env={"OPENBLAS_CORETYPE": variable}).expect(0))
+        told = {row["name"]: row["version"] for row in table["versions"]}
+        return told["openblas_core"], told["openblas_core_chosen_by"]
+    assert core_with(core) == (core, "user")
+    assert core_with("nonsense")[1] == "library"
+    # Without a choice of the user, the kernels use the instructions that the processor has, also if
+    # OpenBLAS does not know its model.
+    core, chosen_by = core_with(None)
+    assert chosen_by in ("program", "library"), (core, chosen_by)
+    flags = set(re.search("^flags.*", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0]
+                .split())
+    if {"avx2", "fma"} <= flags:
+        assert core not in ("Prescott", "Core2", "Nehalem", "Sandybridge", "Barcelona"), core
+    if {"avx2", "fma", "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"} <= flags:
+        assert core != "Haswell", core
     return None
 
 

@@ -157,6 +157,21 @@ def test_the_data_of_an_experiment():
     assert contents_of(folder) == before
 
 
+def test_an_output_without_a_name():
+    """As in -o "$UNSET". Every command names the option, and writes nothing."""
+    folder, source = new_folder(), study()
+    model = ["scale", "model", "--model.work", "1ms", "--scale.ranks", 1, "-o", ""]
+    each([(["run", "reduce", "--input.count", 9, "-o", ""], "output.file"),
+          (["run", "reduce", "--input.count", 9, "--dry-run", "-o", ""], "output.file"),
+          (["bench", "bandwidth", "--bandwidth.clock", 877, "--bandwidth.width", 4096, "-o", ""],
+           "output.file"),
+          (["generate", "--input.count", 9, "-o", ""], "-o FILE.h5:/PATH"), (model, "output.file"),
+          ([*model, "--list"], "output.file"), (["report", source, "-o", ""], "output.file"),
+          *((["report", source, option, ""], option) for option in ("--csv", "--svg", "--extra-p"))
+          ], lambda arguments, option: expect_complaint(run(*arguments, cwd=folder), 2, [option]))
+    assert list(folder.iterdir()) == [], list(folder.iterdir())
+
+
 def test_one_command_writes_a_name_once():
     folder, out = study(), new_folder()
     expect_complaint(run("report", folder, "-o", out / "x", "--extra-p", f"{out}/./x", *ANYTHING),

@@ -73,7 +73,7 @@ def test_studies_have_the_order_of_the_command():
 
 
 def test_a_share_above_one():
-    """Text and page explain a share above 1."""
+    """Text and page explain a share above 1. The page shows no share of more than 100 %."""
     folder = new_folder()
     remark = "A share above 1 means"
     for number, share in enumerate((1.001, 1.2)):
@@ -86,7 +86,10 @@ def test_a_share_above_one():
             damaged(EXAMPLES / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
         assert (remark in run("report", *files).expect(0).out) == (share > 1.01)
         run("report", *files, "-o", folder / f"{number}.html").expect(0)
-        assert (remark in (folder / f"{number}.html").read_text()) == (share > 1.01)
+        page = (folder / f"{number}.html").read_text()
+        assert (remark in page) == (share > 1.01)
+        assert ("<b>100 %</b>" in page) == (share < 1.01) and "120 %" not in page, page
+        assert ("share 1.2" in page) == (share > 1.01), page
 
 
 def test_reports_of_any_files():

@@ -14,8 +14,8 @@ import numpy as np
 
 from checkpoints import (GEMM, cap, expect_only_result, finished_tiles, hidden, interrupt, journals,
                          kill, terminate)
-from harness import (each, expect_complaint, expect_words, finish, main, new_folder, run, start,
-                     wait_until)
+from harness import (each, expect_complaint, expect_words, finish, main, new_folder, preloaded,
+                     run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, normal, product, skip_without_blas, stored,
                       stored_arrays)
 
@@ -220,15 +220,38 @@ def test_gram():
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
 
 
+# OpenBLAS, but its product of panels whose first elements are 1234.5 and 777.25 has a wrong
+# element. The program finds its functions with dlsym().
+WRONG_PRODUCT = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#define ARGUMENTS int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, \\
+                  int lda, const float* b, int ldb, float beta, float* c, int ldc
+static void (*right)(ARGUMENTS);
+static void wrong(ARGUMENTS) {
+  right(order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (a[0] == 1234.5f && b[0] == 777.25f) c[0] += 1e9f;
+}
+void* dlsym(void* file, const char* name) {
+  void* (*own)(void*, const char*) = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+  if (own == NULL) own = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+  void* found = own(file, name);
+  if (found == NULL || strcmp(name, "cblas_sgemm") != 0) return found;
+  right = found;
+  return wrong;
+}
+"""
+
+
 def test_failed_verification():
     """The result is stored and marked, and the next run replaces it and takes over the right tiles.
-    In this test, a sum rises far and falls again, and its rounding errors exceed the bound of the
-    check (kernels/README.md), also in the next run."""
+    In this test, the library multiplies one tile wrongly, also in the next run."""
+    library = preloaded(WRONG_PRODUCT)
+    if library is None:
+        return
     a, b = normal(M, K), normal(N, K, seed=2)
-    rises = 7 * K // 10
-    a[0, :rises], a[0, rises:] = 1.1, -1.1 * rises / (K - rises)
-    b[:512] *= np.float32(1e-3)  # the bound is that of the tile
-    b[0] = 1
+    a[0, 0], b[0, 0] = 1234.5, 777.25
     files = new_folder()
     arguments = [*inputs(files, a=a, b=b), *GEMM]
     folder = new_folder()
@@ -236,7 +259,7 @@ def test_failed_verification():
     def fail(ranks, resumed):
         finished = run("run", "gemm", *arguments, *cap("gemm", arguments, 2), "-o",
                        folder / "c.h5", "--measure.timeline", "true", ranks=ranks,
-                       env=ON_HOST).expect(3)
+                       env={**ON_HOST, "LD_PRELOAD": library}).expect(3)
         assert finished.values["verified"] == "false", finished
         assert finished.values.get("resumed_tiles") == resumed, finished
         verdict = "1 row of C in columns 0 to"

@@ -242,6 +242,20 @@ def test_possible_efficiencies():
         assert expected.get("max_speedup") is None, found
 
 
+def test_a_serial_share_above_one():
+    """It counts as 1 if scatter explains it: the limit and the extrapolation are the speed-up of
+    the smallest size, and no output has a lower limit than a measured speed-up."""
+    folder = made_up({1: [1, 1.1], 2: [1.05, 1.16], 4: [1.08, 1.12]})
+    found = only_study(folder)
+    expected, points = found["expected"], found["points"]
+    assert found["serial"] > 1 and points[1]["speedup"] < 1, found
+    assert expected["max_speedup"] == expected["speedup"] == 1, expected
+    assert near(expected["time"], points[0]["time"], 1e-9), found
+    assert near(expected["efficiency"], 1 / expected["ranks"], 1e-9), expected
+    for text in texts_of(folder):
+        assert "stays below" not in text and "1/s = 0" not in text, text
+
+
 def test_an_interval_of_two_launches_squashes_no_figure():
     """The axes stay near the values, and triangles mark bars that are cut. The numbers below the
     figures have the whole interval."""

@@ -284,6 +284,46 @@ TEST(Extrapolation, AnImpossibleSerialShareHasNone) {
   EXPECT_FALSE(none.why_not.empty());
 }
 
+TEST(Extrapolation, AShareAboveOneCountsAsOne) {
+  // Two ranks are slower than one, which scatter explains: more ranks change nothing.
+  for (const int p0 : {1, 2}) {
+    const Study study =
+        tabulate(Mode::strong, {{p0, 1, 1}, {p0, 1.1, 1}, {2 * p0, 1.05, 1}, {2 * p0, 1.16, 1}});
+    const Amdahl law = *fit_amdahl(study);
+    ASSERT_GT(law.serial_share.value, 1);
+    const auto next = extrapolate(law, 4 * p0);
+    ASSERT_TRUE(next) << next.why_not;
+    EXPECT_EQ(next->speedup->value, p0);
+    EXPECT_EQ(next->efficiency.value, 0.25);
+    EXPECT_EQ(next->seconds->value, law.reference_seconds.value);
+    EXPECT_EQ(next->max_speedup, p0);
+    for (const Estimate& each : {*next->speedup, next->efficiency, *next->seconds}) {
+      EXPECT_LE(each.interval->lo, each.value);
+      EXPECT_GE(each.interval->hi, each.value);
+    }
+  }
+  const auto weak = extrapolate(
+      *fit_gustafson(tabulate(Mode::weak, {{1, 1, 1}, {1, 1.1, 1}, {2, 2.1, 2}, {2, 2.3, 2}})), 4);
+  ASSERT_TRUE(weak) << weak.why_not;
+  EXPECT_EQ(weak->efficiency.value, 0.25);
+}
+
+TEST(Extrapolation, NoMaximumIsBelowTheSmallestSize) {
+  for (const double serial : {0.9, 0.99, 1.0}) {
+    std::vector<MeasuredLaunch> launches;
+    for (const int p : {2, 4, 8}) {
+      // The measured time of the smallest size lies below the law.
+      for (const double noise : pair)
+        launches.push_back({p, noise * (serial + 2 * (1 - serial) / p) * (p == 2 ? 0.98 : 1), 1});
+    }
+    const auto next = extrapolate(*fit_amdahl(tabulate(Mode::strong, launches)), 16);
+    ASSERT_TRUE(next) << next.why_not;
+    ASSERT_TRUE(next->max_speedup);
+    EXPECT_GE(*next->max_speedup, 2) << serial;
+    EXPECT_GE(*next->max_speedup, next->speedup->value * (1 - 1e-12)) << serial;
+  }
+}
+
 TEST(Laws, AMeasuredTimeOfTheSmallestSizeIsTheReference) {
   // 5 % above the law on two ranks, which does not fit then.
   const Study study = tabulate(Mode::strong, {{2, 1.05, 1}, {4, 0.5, 1}, {8, 0.25, 1}});

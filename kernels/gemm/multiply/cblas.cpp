@@ -4,12 +4,11 @@
 #include "kernels/gemm/multiply/cblas.hpp"
 
 #include <cblas.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 #include <dlfcn.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <cstddef>
@@ -20,6 +19,10 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/gemm/multiply/core_type.hpp"
 
 namespace shardstream::gemm::cblas {
 namespace {
@@ -27,14 +30,18 @@ namespace {
 constexpr CBLAS_ORDER order = CblasRowMajor;
 constexpr CBLAS_TRANSPOSE as_stored = CblasNoTrans, transposed = CblasTrans;
 
+constexpr const char* core_variable = "OPENBLAS_CORETYPE";
+
 /// The functions that this program calls.
 struct Library {
+  void* file = nullptr;
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
   decltype(&openblas_get_config) config;
   decltype(&openblas_get_corename) core;
   decltype(&openblas_get_num_threads) threads;
   decltype(&openblas_set_num_threads) set_threads;
+  const char* core_chosen_by = "library";  ///< "user", "program" or "library"
 };
 
 [[noreturn]] void fail_to_load(const char* name, const char* why) {
@@ -55,11 +62,11 @@ void* open_library() {
   fail_to_load(name.c_str(), dlerror());
 }
 
-Library load() {
-  void* const file = open_library();  // never closed: calls may run until the process ends
+Library open_functions() {
   Library library{};
-  const auto find = [file](auto& function, const char* name) {
-    void* const symbol = dlsym(file, name);
+  library.file = open_library();
+  const auto find = [&library](auto& function, const char* name) {
+    void* const symbol = dlsym(library.file, name);
     if (symbol == nullptr) fail_to_load(name, dlerror());
     function = reinterpret_cast<std::decay_t<decltype(function)>>(symbol);
   };
@@ -69,6 +76,51 @@ Library load() {
   find(library.core, "openblas_get_corename");
   find(library.threads, "openblas_get_num_threads");
   find(library.set_threads, "openblas_set_num_threads");
+  return library;
+}
+
+/// Opens the library with kernels for `core`. The library reads the variable when it is opened.
+/// setenv() might move the variables while a thread of MPI reads them. So this function makes
+/// another array of them, which is never freed, for as long as the library is opened.
+Library open_with_core(std::string_view core) {
+  static std::string entry;
+  static std::vector<char*> variables;
+  entry = std::string(core_variable) + '=' + std::string(core);
+  variables.clear();
+  for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+  variables.insert(variables.end(), {entry.data(), nullptr});
+  struct Restore {
+    char** before;
+    ~Restore() { environ = before; }
+  } const restore{std::exchange(environ, variables.data())};
+  return open_functions();
+}
+
+/// Opens the library. If the user has not chosen a core type, and the library chooses one that uses
+/// less than this processor has, it is opened again with a better one. To open it takes some 3 ms.
+Library open_with_best_core() {
+  Library library = open_functions();
+  const std::string detected = library.core();
+  if (const char* const wanted = std::getenv(core_variable)) {
+    if (strcasecmp(wanted, detected.c_str()) == 0) library.core_chosen_by = "user";
+    return library;
+  }
+  const std::string better(better_core(this_processor(), detected));
+  const bool can_choose =
+      std::string_view(library.config()).find("DYNAMIC_ARCH") != std::string_view::npos;
+  if (better.empty() || !can_choose) return library;
+  dlclose(library.file);
+  library = open_with_core(better);
+  if (library.core() == better) {
+    library.core_chosen_by = "program";
+    return library;
+  }
+  dlclose(library.file);  // it has no such kernels
+  return open_functions();
+}
+
+Library load() {
+  Library library = open_with_best_core();  // never closed: calls may run until the process ends
   // Here, since the number must not change while several threads call the library.
   library.set_threads(1);
   return library;
@@ -85,20 +137,6 @@ blasint to_blas(std::uint64_t size) {
     throw std::logic_error("the width of a panel exceeds the integers of CBLAS");
   }
   return static_cast<blasint>(size);
-}
-
-/// Whether this processor is an AMD Zen 4, which executes AVX-512 in halves. OpenBLAS chooses its
-/// kernels for AVX-512 there, but those for AVX2 multiply floats faster (kernels/MEASUREMENTS.md).
-bool is_zen4() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx) return false;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
-  const unsigned family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
-  return family == 0x19 && __builtin_cpu_supports("avx512f");  // Zen 3 has no AVX-512
-#else
-  return false;
-#endif
 }
 
 /// Makes calls of this thread use one thread. OpenBLAS for OpenMP has a number of threads for each
@@ -181,12 +219,12 @@ bool exists() {
 
 void set_environment() {
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  if (is_zen4()) setenv("OPENBLAS_CORETYPE", "Zen", 0);
 }
 
 Description describe() {
   const Library& library = loaded();
-  return {library.config(), library.core(), std::to_string(library.threads())};
+  return {library.config(), library.core(), library.core_chosen_by,
+          std::to_string(library.threads())};
 }
 
 std::string prepare() {

@@ -13,21 +13,22 @@ namespace shardstream::gemm::cblas {
 bool exists();
 
 /// `version`: the library's name, version and options. `core`: the processor for which its kernels
-/// are. `threads`: the number of threads of a call.
+/// are. `core_chosen_by`: "user" if OPENBLAS_CORETYPE has named it, "program", or "library".
+/// `threads`: the number of threads of a call.
 struct Description {
-  std::string version, core, threads;
+  std::string version, core, core_chosen_by, threads;
 };
 /// Loads the library if needed. Throws std::runtime_error if there is none.
 Description describe();
 
-/// Sets the environment variables that the library reads when it is loaded: it starts no threads,
-/// and on an AMD Zen 4 it uses its kernels for AVX2, unless OPENBLAS_CORETYPE is set. Call it
+/// Sets the environment variable that makes the library start no threads when it is loaded. Call it
 /// before prepare(), while the process has one thread.
 void set_environment();
 
-/// Loads the library, and makes each call compute in the calling thread. Afterwards any number of
-/// threads may call multiply() at the same time. Returns the library's name and version. Throws
-/// std::runtime_error if there is no library.
+/// Loads the library with the core type that suits this processor (core_type.hpp), unless
+/// OPENBLAS_CORETYPE names one, and makes each call compute in the calling thread. Afterwards any
+/// number of threads may call multiply() at the same time. Returns the library's name and version.
+/// Throws std::runtime_error if there is no library.
 std::string prepare();
 
 /// Computes c = a b if `first`, else c += a b. a is tile.m x tile.k with leading dimension lda, b

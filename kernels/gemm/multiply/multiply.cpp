@@ -133,12 +133,12 @@ bool host_multiply_exists() {
 }
 
 HostLibrary host_library() {
-  if (!cblas::exists()) return {"-", "-", "-"};
+  if (!cblas::exists()) return {"-", "-", "-", "-"};
   try {
-    const auto [version, core, threads] = cblas::describe();
-    return {version, core, threads};
+    const auto [version, core, core_chosen_by, threads] = cblas::describe();
+    return {version, core, core_chosen_by, threads};
   } catch (const std::exception&) {  // the error of a product on this host has the reason
-    return {"unknown", "unknown", "unknown"};
+    return {"unknown", "unknown", "unknown", "unknown"};
   }
 }
 

@@ -128,13 +128,14 @@ bool host_multiply_exists();
 /// The CBLAS that determines the bits of products on hosts. All fields are "-" if this program was
 /// built without one, and "unknown" if it cannot be loaded here.
 struct HostLibrary {
-  std::string version;  ///< with its name and options
-  std::string core;     ///< the processor that its kernels are for: "Zen", "Haswell"
-  std::string threads;  ///< number of threads of one call
+  std::string version;         ///< with its name and options
+  std::string core;            ///< the processor that its kernels are for: "Zen", "Haswell"
+  std::string core_chosen_by;  ///< "user" (OPENBLAS_CORETYPE), "program" or "library"
+  std::string threads;         ///< number of threads of one call
 };
 HostLibrary host_library();
 
-/// Sets the environment variables that the CBLAS reads when it is loaded (cblas.hpp). Call it once,
+/// Sets the environment variable that the CBLAS reads when it is loaded (cblas.hpp). Call it once,
 /// while the process has one thread.
 void set_library_environment();
 

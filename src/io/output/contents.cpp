@@ -88,6 +88,9 @@ std::string promises_other_format(Contents contents, const std::filesystem::path
 }
 
 void expect_folder_name(const std::filesystem::path& path, const std::string& option) {
+  if (path.empty()) {
+    throw UsageError(fmt::format("{}: '' has no folder name: add one", option));
+  }
   if (format_of(path) == nullptr) return;
   std::filesystem::path other = path;
   throw UsageError(fmt::format(

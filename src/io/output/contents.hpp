@@ -20,7 +20,8 @@ std::string_view name_of(Contents contents);
 /// promises another format, with the remedy; empty if there is none.
 std::string promises_other_format(Contents contents, const std::filesystem::path& path);
 
-/// Throws UsageError if the folder `path`, which `option` names, has the extension of a file.
+/// Throws UsageError if the folder `path`, which `option` names, has no name or the extension of a
+/// file.
 void expect_folder_name(const std::filesystem::path& path, const std::string& option);
 
 /// The root attribute `schema` of results, and of files that `generate` writes.

@@ -30,8 +30,14 @@ std::string expected(const StudyReport& study) {
                      number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"));
 }
 
+/// "94 % of link_up"; "the limit link_up (share 1.15)" if the run was faster than the measured
+/// limit; empty without a limit.
 std::string bound_at(const SizeFacts& facts) {
   if (facts.bound_by.empty() || !std::isfinite(facts.bound_share)) return {};
+  if (exceeds_bound(facts)) {
+    return fmt::format("the limit {} (share {})", facts.bound_by,
+                       number_text(facts.bound_share, 3));
+  }
   return fmt::format("{} % of {}", std::lround(100 * facts.bound_share), facts.bound_by);
 }
 
@@ -153,8 +159,13 @@ std::string tiles(const StudyReport& study) {
                  fmt::format("{}/s, rate of all ranks", study.unit));
   }
   if (const std::string bound = bound_at(study.facts.back()); !bound.empty()) {
-    html += tile(fmt::format("{} %", std::lround(100 * study.facts.back().bound_share)),
-                 fmt::format("of the ceiling {}", study.facts.back().bound_by));
+    const SizeFacts& facts = study.facts.back();
+    html += exceeds_bound(facts)
+                ? tile("at the ceiling",
+                       fmt::format("{}, which was measured lower than the run (share {})",
+                                   facts.bound_by, number_text(facts.bound_share, 3)))
+                : tile(fmt::format("{} %", std::lround(100 * facts.bound_share)),
+                       fmt::format("of the ceiling {}", facts.bound_by));
   }
   if (study.expected) {
     const study::Extrapolation& next = *study.expected;

@@ -26,7 +26,7 @@ double utc_now() {
 LaunchEnd execute(const LaunchCommand& command, Interrupts::Deferral& signals) {
   const auto program = process::find_program(command.words.at(0));
   if (!program) throw Error(fmt::format("there is no program '{}'", command.words[0]));
-  const Descriptor log(command.log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const Descriptor log(command.log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (!log.valid()) {
     throw Error(fmt::format("cannot write '{}': {}", command.log.string(), errno_text(errno)));
   }

@@ -15,13 +15,14 @@ namespace {
 constexpr const char* rejected = "the law does not fit";
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-/// Moves the value and the ends of the interval to at most `max`, and the ends to at least zero.
-Estimate possible(Estimate estimate, double max) {
-  estimate.value = std::min(estimate.value, max);
+/// Moves the value to within `min` and `max`, and the ends of the interval to at most `max` and at
+/// least zero. The interval then contains the value.
+Estimate possible(Estimate estimate, double min, double max) {
+  estimate.value = std::clamp(estimate.value, std::min(min, max), max);
   if (!estimate.interval) return estimate;
   auto& [lo, hi] = *estimate.interval;
-  lo = std::clamp(lo, 0.0, max);
-  hi = std::min(hi, max);
+  lo = std::min(std::clamp(lo, 0.0, max), estimate.value);
+  hi = std::max(std::min(hi, max), estimate.value);
   return estimate;
 }
 
@@ -56,13 +57,19 @@ Result<Extrapolation> extrapolate(const Amdahl& law, int ranks) {
   }
   const auto next = law.predict(ranks);
   if (!next) return Found::none(next.why_not);
-  Extrapolation found{.ranks = ranks, .efficiency = possible(next->efficiency, 1)};
-  found.seconds = possible(next->seconds, unlimited);
-  found.seconds->value = std::max(found.seconds->value, law.ideal_seconds(ranks));
-  found.speedup = possible(next->speedup, ranks);
+  // A share above 1 counts as 1: more ranks change nothing, and the speed-up on p0 ranks is p0.
+  const double reference = law.reference;
+  Extrapolation found{.ranks = ranks, .efficiency = possible(next->efficiency, 0, 1)};
+  found.seconds = possible(next->seconds, law.ideal_seconds(ranks), unlimited);
+  found.speedup = possible(next->speedup, 0, ranks);
+  if (law.serial_share.value > 1) {
+    found.efficiency = possible(next->efficiency, reference / ranks, 1);
+    found.seconds = possible(next->seconds, 0, law.reference_seconds.value);
+    found.speedup = possible(next->speedup, reference, ranks);
+  }
   const Estimate& serial = law.serial_seconds;
   if (serial.interval.value_or(Interval{serial.value, serial.value}).lo > 0) {
-    found.max_speedup = law.reference * law.reference_seconds.value / serial.value;
+    found.max_speedup = std::max(reference, reference * law.reference_seconds.value / serial.value);
   }
   return Found::of(std::move(found));
 }
@@ -79,7 +86,8 @@ Result<Extrapolation> extrapolate(const Gustafson& law, int ranks) {
   if (!(efficiency.value > 0)) {
     return Found::none(fmt::format("the law gives no positive rate on {}", counted(ranks, "rank")));
   }
-  return Found::of({.ranks = ranks, .efficiency = possible(efficiency, 1)});
+  const double min = law.serial_share.value > 1 ? static_cast<double>(law.reference) / ranks : 0;
+  return Found::of({.ranks = ranks, .efficiency = possible(efficiency, min, 1)});
 }
 
 }  // namespace shardstream::study

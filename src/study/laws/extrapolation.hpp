@@ -10,13 +10,15 @@ namespace shardstream::study {
 
 /// One new launch, as a fitted law expects it. Intervals contain the uncertainty of the law and the
 /// noise of a launch. Impossible numbers are moved: ends below zero to zero, and values and ends
-/// above an efficiency of 1 to 1.
+/// above an efficiency of 1 to 1. If the serial share is above 1, the values are those of a share
+/// of 1: time and speed-up of the smallest size.
 struct Extrapolation {
   int ranks = 0;
   std::optional<Estimate> seconds = {}, speedup = {};  ///< of strong studies
   Estimate efficiency = {};
   /// In strong studies, the speed-up on infinitely many ranks: p0 T(p0) / a with the measured
-  /// T(p0), or 1/s if the law is exact on p0 = 1 rank. None if the serial part a may be zero.
+  /// T(p0), or 1/s if the law is exact on p0 = 1 rank. At least p0, the speed-up of the smallest
+  /// size. None if the serial part a may be zero.
   std::optional<double> max_speedup = {};
 };
 
