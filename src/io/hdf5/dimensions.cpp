@@ -187,6 +187,15 @@ std::string text_of(std::span<const Dimension> dimensions) {
   });
 }
 
+std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset) {
+  std::vector<hdf5::Dataset> scales;
+  const std::size_t rank = extents_of(dataset.get(), "cannot get the shape of a data set").size();
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (auto scale = scale_of(dataset, d, rank); scale.valid()) scales.push_back(std::move(scale));
+  }
+  return scales;
+}
+
 bool is_dimension_scale(hid_t dataset) {
   return hdf5::read_text_attribute(dataset, "CLASS") == "DIMENSION_SCALE";
 }

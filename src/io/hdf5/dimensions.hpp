@@ -62,6 +62,9 @@ bool are_same_coordinates(double a, double b, bool as_f32);
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,
                                             const std::string& name);
 
+/// The scales of its dimensions; dimensions without a scale are left out.
+std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset);
+
 /// Whether a data set is a dimension scale.
 bool is_dimension_scale(hid_t dataset);
 
