@@ -57,6 +57,30 @@ def test_weights_of_variables():
           ("covariance", lacking, "fp64", 2, COMPLETE)], check)
 
 
+def test_variables_without_weight_are_zero():
+    """Even beside a variable that is not finite, whose other elements are NaN, in each way to treat
+    missing values. C is in the order of samples x variables, or turned round."""
+    folder = new_folder()
+    x = normal(20, 5, "f8")
+    x[4, 0], x[:, 1], x[3, 3], x[5, 4] = np.nan, 7, np.inf, np.nan
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"], file["turned"], file["w"] = x, x.T, [1, 0, 1, 2, 0]
+
+    def check(workload, missing, data, precision):
+        out = new_folder() / "out.h5"
+        run("run", workload, "--input.data", f"{folder}/in.h5:/{data}", "--gram.of",
+            "columns" if data == "x" else "rows", "--gram.weights", f"{folder}/in.h5:/w",
+            "--gram.weight-of", "variables", "--gram.missing", missing, "--product.precision",
+            precision, "-o", out).expect(0)
+        c = stored(out)
+        assert (c[[1, 4]] == 0).all() and (c[:, [1, 4]] == 0).all(), c
+        assert np.isnan(c[3, [0, 2, 3]]).all() and np.isfinite(c[2, 2]), c
+        assert np.isnan(c[0, 0]) == (missing == "propagate"), c
+    each([("covariance", "propagate", "x", "fp64"), ("correlation", "propagate", "turned", "fp32"),
+          ("covariance", "complete", "x", "fp64"), ("covariance", "pairwise", "x", "fp64"),
+          ("gram", "pairwise", "turned", "fp32")], check)
+
+
 def test_weights_belong_to_dimensions():
     """By names, by their number, or as the request says. A field is weighted by its latitudes."""
     folder = new_folder()
