@@ -9,6 +9,8 @@
 #include "io/hdf5/catalogue.hpp"
 #include "io/hdf5/lzf.hpp"
 #include "io/hdf5/netcdf.hpp"
+#include "io/hdf5/object_header.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "io/hdf5/unreadable_file.hpp"
 
 namespace shardstream::io {
@@ -49,6 +51,12 @@ void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
     return;
   }
   const std::string before = path.substr(0, open), selection = path.substr(open);
+  if (name.selection && name.selection->find(']') != std::string::npos) {
+    throw UsageError(fmt::format(
+        "the selection {} after '{}' has a list of positions: write an index (5) or a range, with "
+        "a step if it has one (0:90, 0:90:2), or write the listed elements to another data set",
+        excerpt(fmt::format("{}[{}]", selection, *name.selection)), before));
+  }
   if (!path.ends_with(']')) {
     throw UsageError(
         fmt::format("the selection {} after '{}' does not end in ']': write {}[SELECTION]",
@@ -71,6 +79,12 @@ void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
   const hdf5::Reasons reasons;
   const auto newer = newer_format(reasons);
   if (link_exists(file.get(), path)) {
+    if (has_native_complex_numbers(file, name, path)) {
+      throw UsageError(fmt::format(
+          "'{}' in '{}' has complex numbers in the form of HDF5 2.0, which HDF5 {} cannot read: "
+          "write their real and imaginary parts as two data sets",
+          path, name, hdf5_version()));
+    }
     if (newer) {
       throw UsageError(fmt::format("'{}' in '{}' cannot be opened: {}", path, name, *newer));
     }
