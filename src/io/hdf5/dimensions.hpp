@@ -24,7 +24,8 @@ struct Dimension {
   /// empty, and several dimensions may have the same name.
   std::string name;
   std::uint64_t extent;
-  bool has_coordinates;  ///< whether read_coordinates() returns some
+  bool has_coordinates;    ///< whether read_coordinates() returns some
+  bool is_latin1 = false;  ///< whether the name is not UTF-8 in the file, so that as_utf8() made it
 
   bool operator==(const Dimension&) const = default;
 };

@@ -89,7 +89,7 @@ std::optional<Number> default_fill_value(StoredType type) {
       return std::uint64_t{18446744073709551614u};
     case StoredType::f32:
     case StoredType::f64:
-      return 0x1.ep+122;
+      return default_fill_value_of_floats;
     case StoredType::i8:
     case StoredType::u8:
     case StoredType::f16:

@@ -26,6 +26,9 @@ std::string netcdf_path(hid_t group, const std::string& path, hid_t access);
 /// Whether there is a link at `path`, even a broken one.
 bool link_exists(hid_t group, const std::string& path, hid_t access = H5P_DEFAULT);
 
+/// The default fill value of netCDF's types of floats, which f32 has exactly.
+inline constexpr double default_fill_value_of_floats = 0x1.ep+122;
+
 /// The value that netCDF gives to elements that were not written. Bytes have none, since each of
 /// their few values may be data; f16 has none, since netCDF has no such type.
 std::optional<Number> default_fill_value(StoredType type);

@@ -67,13 +67,16 @@ io::Attributes attributes_of(const CellColumn& column, const io::Source& source,
   if (column.type == ElementType::f64) {
     attributes.emplace_back("_FillValue", std::numeric_limits<double>::quiet_NaN());
   } else if (has_undefined) {
-    using Limits = std::numeric_limits<std::int64_t>;
-    const std::int64_t undefined =
-        column.type == ElementType::u64 ? Limits::max() : Limits::min();  // undefined_integer()
-    attributes.emplace_back("_FillValue",
-                            column.op.starts_with("arg") ? std::int64_t{-1} : undefined);
+    attributes.emplace_back("_FillValue", column.undefined);
   }
   return attributes;
+}
+
+/// An integer that hardly any value has. Positions are never negative.
+std::int64_t usual_undefined(std::string_view op, ElementType type) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  if (op.starts_with("arg")) return -1;
+  return type == ElementType::u64 ? Limits::max() : Limits::min();
 }
 
 }  // namespace
@@ -85,7 +88,10 @@ std::string column_name(std::string_view op) {
 }
 
 std::uint64_t CellColumn::word(const CellValue& value, const CellPlan& plan) const {
-  if (!dimension) return value.bits;
+  if (!dimension) {
+    const bool is_undefined = value.real != value.real && type != ElementType::f64;
+    return is_undefined ? static_cast<std::uint64_t>(undefined) : value.bits;
+  }
   const double nan = std::numeric_limits<double>::quiet_NaN();
   if (value.real != value.real) return std::bit_cast<std::uint64_t>(nan);
   return std::bit_cast<std::uint64_t>(coordinates[plan.reduced_indices(value.bits)[*dimension]]);
@@ -100,6 +106,7 @@ std::vector<CellColumn> columns_of(const io::Source& source, const CellPlan& pla
       return type_of<typename decltype(tag)::type>(op, is_weighted);
     });
     columns.push_back({column_name(op), op, type});
+    columns.back().undefined = usual_undefined(op, type);
     taken.insert(columns.back().name);
   }
   const std::vector<std::size_t>& reduced = plan.dimensions().reduced;

@@ -30,6 +30,9 @@ struct CellColumn {
   std::optional<std::size_t> dimension = {};
   std::vector<double> coordinates = {};
   io::Attributes attributes = {};
+  /// The integer that stands for an undefined element, if `type` is a type of integers. No defined
+  /// element has it after choose_undefined().
+  std::int64_t undefined = 0;
 
   /// The bits of an element.
   std::uint64_t word(const CellValue& value, const CellPlan& plan) const;
@@ -39,6 +42,17 @@ struct CellColumn {
 /// requested. Takes the lock of HDF5.
 std::vector<CellColumn> columns_of(const io::Source& source, const CellPlan& plan,
                                    const CellRequest& request, bool is_weighted);
+
+/// Chooses CellColumn::undefined of columns of integers, so that valid elements cannot look
+/// undefined. `count(column)` returns how many defined elements of all ranks equal it.
+template <class Count>
+void choose_undefined(std::vector<CellColumn>& columns, const Count& count) {
+  for (CellColumn& column : columns) {
+    if (column.type == ElementType::f64) continue;
+    const std::int64_t step = column.undefined > 0 ? -1 : 1;  // from one end of the range
+    while (count(column) > 0) column.undefined += step;
+  }
+}
 
 /// The arrays that ranks write.
 std::vector<OutputArray> output_arrays(const io::Source& source, const CellPlan& plan,
