@@ -2,6 +2,8 @@
 """`gram.weights` of samples and of variables, and `gram.center-over variables`, compared with numpy
 in double precision: every workload and precision, any ranks, dimensions, and bad input."""
 
+import re
+
 import h5py
 import numpy as np
 
@@ -246,6 +248,26 @@ def test_means_of_complete_samples():
 
 
 # ---------------------------------------------------------------- options
+
+def test_large_integers_of_matrices():
+    """The type in the message for u64 beyond 2^63 works. Weights take no input.type."""
+    path = new_folder() / "in.h5"
+    values = np.arange(60, dtype="u8").reshape(20, 3)
+    values[3, 1] = 2**63 + 5
+    with h5py.File(path, "w") as file:
+        file["x"], file["w"], file["y"] = values, values[:, 1], np.arange(60.0).reshape(20, 3)
+
+    def check(data, words, *arguments):
+        command = ["run", "covariance", "--input.data", f"{path}:/{data}", *arguments]
+        finished = run(*command, "-o", new_folder() / "out.h5").expect(1)
+        expect_words(finished.err, [*words, 2**63 + 5], finished)
+        advice = re.search(r"input\.type = (\w+)", finished.err)
+        assert bool(advice) == (data == "x"), finished
+        if advice:
+            run(*command, "--input.type", advice[1], "-o", new_folder() / "out.h5").expect(0)
+    each([("x", [f"{path}:/x", "[3, 1]"]),
+          ("y", [f"{path}:/w", "[3]"], "--gram.weights", f"{path}:/w")], check)
+
 
 def test_bad_input():
     folder = new_folder()

@@ -11,6 +11,7 @@ import numpy as np
 import xarray
 
 from harness import check_complaints, each, expect_warning, main, new_folder, reduce, run
+from products import why_no_products
 
 
 def of(source, *arguments):
@@ -39,7 +40,7 @@ def test_variables_have_the_names_of_netcdf():
 
     def check(place, selection, total):
         source, out = f"{path}:{place}{selection}", new_folder() / "out.h5"
-        finished = reduce(source, out, "--reduce.ops", "sum", ranks=2)
+        finished = reduce(source, out, "--reduce.ops", "sum", ranks=2 if selection else 1)
         visible = f"{path}:{place.replace('_nc4_non_coord_', '')}"
         assert float(finished.values["sum"]) == total, finished
         assert finished.values["input"].startswith(visible), finished
@@ -117,17 +118,18 @@ def test_default_fill_values_of_old_files():
     are no variables. A plain file of h5py has none."""
     folder = new_folder()
 
-    def check_types(dtype):
+    for dtype in FILLS:
         path = folder / f"{dtype}.nc"
         with netCDF4.Dataset(path, "w") as file:
             file.createDimension("x", 4)
             file.createVariable("a", dtype, ("x",))[1:3] = [5, 7]
         forget_writer(path)
-        finished = reduce(f"{path}:/a", folder / f"{dtype}.h5", "--reduce.ops", "sum")
+
+    def check_types(dtype):
+        finished = reduce(f"{folder}/{dtype}.nc:/a", folder / f"{dtype}.h5", "--reduce.ops", "sum")
         assert (finished.values["sum"], finished.values["missing"]) == ("12", "2"), finished
         assert finished.values["applied"] == "default", finished
-    for dtype in FILLS:
-        check_types(dtype)
+    each([(dtype,) for dtype in FILLS], check_types)
     values = np.array([FILLS["f4"], 1, 2, FILLS["f4"]], "f4")
     with h5py.File(folder / "signs.h5", "w") as file:
         file["bare"] = np.zeros(4, "f4")
@@ -160,7 +162,7 @@ def test_whose_attributes_are_applied():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         for name, values in (("x", np.ones((3, 2))), ("plain", np.ones((3, 2))), ("w", np.ones(3)),
-                             ("months", np.array([1, 1, 2], "i2")), ("m", np.ones((2, 2)))):
+                             ("months", np.array([1, 1, 2], "i2"))):
             file[name] = values
         file["x"].attrs["_FillValue"] = file["w"].attrs["missing_value"] = -1.0
         file["w"].attrs["nodata"], file["months"].attrs["_FillValue"] = 5.0, np.int16(-1)
@@ -174,12 +176,14 @@ def test_whose_attributes_are_applied():
     cells = ["run", "reduce", "--reduce.ops", "mean", "--reduce.weights", f"{folder}/in.h5:/w"]
     by = ["--reduce.by", f"{folder}/in.h5:/months"]
     of_weights = "missing_value of reduce.weights"
-    each([("x", cells, f"_FillValue, {of_weights}", "nodata of reduce.weights"),
-          ("plain", [*cells, *by], f"_FillValue of reduce.by, {of_weights}",
-           "nodata of reduce.weights"),
-          ("plain", ["run", "gram", "--gram.weights", f"{folder}/in.h5:/w"],
-           "missing_value of gram.weights", "nodata of gram.weights"),
-          ("x", ["run", "reduce"], "_FillValue", "")], check)
+    cases = [("x", cells, f"_FillValue, {of_weights}", "nodata of reduce.weights"),
+             ("plain", [*cells, *by], f"_FillValue of reduce.by, {of_weights}",
+              "nodata of reduce.weights"),
+             ("x", ["run", "reduce"], "_FillValue", "")]
+    if not why_no_products():
+        cases.append(("plain", ["run", "gram", "--gram.weights", f"{folder}/in.h5:/w"],
+                      "missing_value of gram.weights", "nodata of gram.weights"))
+    each(cases, check)
 
 
 # ---------------------------------------------------------------- results
@@ -271,9 +275,11 @@ def test_missing_coordinates_stay_missing():
         assert (values[~missing] == wanted[~missing]).all() and missing.sum() == 1, values
         with xarray.open_dataset(out, group="results") as opened:
             assert np.isnan(opened[f"t{kind}"].values).tolist() == missing.tolist(), opened
+    has_products = not why_no_products()
     for kind in cases:
         check(kind, "reduce", "--reduce.over", "1", "--reduce.ops", "mean")
-        check(kind, "covariance", "--gram.of", "rows")
+        if has_products:
+            check(kind, "covariance", "--gram.of", "rows")
 
 
 def test_dimensions_with_the_same_name():
