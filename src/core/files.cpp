@@ -78,7 +78,8 @@ std::string similar_path(const std::filesystem::path& path) {
   const std::filesystem::path parent = full.has_parent_path() ? full.parent_path() : ".";
   for (std::filesystem::directory_iterator entry(parent, unreadable), end;
        !unreadable && entry != end; entry.increment(unreadable)) {
-    found.push_back(entry->path().filename().string());
+    std::string name = entry->path().filename().string();
+    if (name != full.filename()) found.push_back(std::move(name));  // a link to nothing
   }
   std::ranges::sort(found);
   const std::string_view near = nearest(full.filename().string(), {found.begin(), found.end()});

@@ -5,26 +5,17 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/utf8.hpp"
+
 namespace shardstream {
 namespace {
 
 /// The number of bytes of the printable UTF-8 character at the beginning of `text`, which is not
 /// empty. It is 0 for a control character (U+0080 to U+009F included) and for invalid UTF-8.
 std::size_t printable_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  std::uint32_t code = lead & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  // By length; an overlong encoding of a smaller code is not valid UTF-8.
-  constexpr std::uint32_t min_code[] = {0xa0, 0x800, 0x10000};
-  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
-  return code >= min_code[length - 2] && code <= 0x10ffff && !is_surrogate ? length : 0;
+  const auto [length, code] = first_character(text);
+  const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  return is_control ? 0 : length;
 }
 
 /// The words joined by commas, and the last one by `conjunction`.
@@ -115,9 +106,7 @@ std::string printable_lines(std::string_view text) {
 
 std::string excerpt(std::string_view text) {
   if (text.size() <= max_excerpt) return fmt::format("'{}'", printable(text));
-  std::size_t end = max_excerpt;  // moved back if it is inside a character
-  while (end > max_excerpt - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
+  return fmt::format("'{}'... ({} bytes)", printable(first_bytes(text, max_excerpt)), text.size());
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

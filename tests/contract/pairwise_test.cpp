@@ -258,11 +258,12 @@ struct Finished {
 
 template <class T>
 Finished<T> finish(Pairs& on, const std::vector<T>& moments, bool centers, bool scales,
-                   Divisor divisor, bool diagonal) {
+                   Divisor divisor, bool diagonal, const std::vector<double>& weight = {}) {
   const auto there = test::on_device(*on.device_, *on.stream_, moments);
   std::vector<double> factor(columns);
   for (std::size_t v = 0; v < columns; ++v) factor[v] = std::ldexp(1.0, static_cast<int>(v % 4));
   const auto factors = test::on_device(*on.device_, *on.stream_, factor);
+  const auto weights = test::on_device(*on.device_, *on.stream_, weight);
   const auto sensitivity = test::on_device(*on.device_, *on.stream_, std::vector<double>{0});
   const auto at = [&](std::size_t moment, bool needed) {
     return needed ? there.data() + moment * size : nullptr;
@@ -283,7 +284,9 @@ Finished<T> finish(Pairs& on, const std::vector<T>& moments, bool centers, bool 
                       .column_factors = factors.data(),
                       .divisor = divisor,
                       .diagonal = diagonal,
-                      .sensitivity = sensitivity.data()});
+                      .sensitivity = sensitivity.data(),
+                      .row_weights = weight.empty() ? nullptr : weights.data(),
+                      .column_weights = weight.empty() ? nullptr : weights.data()});
   const std::vector<T> got = test::from_device(*on.stream_, there);
   Finished<T> made{
       {got.begin(), got.begin() + size}, {}, test::from_device(*on.stream_, sensitivity)[0]};
@@ -371,6 +374,18 @@ TEST_F(Pairs, WithValuesThatAreNotFiniteStayNan) {
   EXPECT_FALSE(std::isfinite(got.c[1]));
   EXPECT_TRUE(std::isfinite(got.c[2]));
   EXPECT_FALSE(std::isnan(got.sensitivity));
+}
+
+TEST_F(Pairs, WithoutWeightAreZero) {
+  std::vector<double> weights(columns, 0.5);
+  weights[2] = weights[260] = 0;
+  const std::vector<double> moments(6 * size, nan);
+  const auto got = finish(*this, moments, true, false, Divisor::one, true, weights);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t r = i / ld, c = i % ld;
+    const bool is_zero = c < columns && (r == 2 || c == 2 || c == 260);
+    EXPECT_TRUE(is_zero ? got.c[i] == 0 : std::isnan(got.c[i])) << r << ", " << c;
+  }
 }
 
 // ---------------------------------------------------------------- checks

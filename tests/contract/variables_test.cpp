@@ -276,16 +276,19 @@ struct Tile {
 template <class T>
 Tile<T> finish(device::Device& device, device::Stream& stream, Precision precision,
                const std::vector<T>& tile, const std::vector<double>& sums,
-               const std::vector<double>& factors, bool correlates, bool diagonal) {
+               const std::vector<double>& factors, bool correlates, bool diagonal,
+               const std::vector<double>& weights = {}) {
   const auto there = test::on_device(device, stream, tile);
   const auto device_sums = test::on_device(device, stream, sums);
   const auto device_factors = test::on_device(device, stream, factors);
+  const auto device_weights = test::on_device(device, stream, weights);
   const auto threshold = test::on_device(device, stream, std::vector<double>{3});
   const double* const from = sums.empty() ? nullptr : device_sums.data();
-  stream.launch(
-      covariance_kernel(),
-      {there.data(), precision, rows, columns, ld, from, from, device_factors.data(),
-       device_factors.data(), 10, correlates ? 1 : 0.25, correlates, diagonal, threshold.data()});
+  const double* const weighted = weights.empty() ? nullptr : device_weights.data();
+  stream.launch(covariance_kernel(),
+                {there.data(), precision, rows, columns, ld, from, from, device_factors.data(),
+                 device_factors.data(), 10, correlates ? 1 : 0.25, correlates, diagonal,
+                 threshold.data(), weighted, weighted});
   return {test::from_device(stream, there), test::from_device(stream, threshold)[0]};
 }
 
@@ -322,6 +325,21 @@ void expect_covariances(device::Device& device, device::Stream& stream, Precisio
 TEST_F(Variables, TilesAreCorrectedInDoubles) {
   expect_covariances<float>(*device_, *stream_, Precision::bf16);
   expect_covariances<double>(*device_, *stream_, Precision::fp64);
+}
+
+TEST_F(Variables, ElementsWithoutWeightAreZero) {
+  std::vector<double> weights(columns, 0.5);
+  weights[2] = weights[299] = 0;
+  const std::vector<double> tile(rows * ld, nan), factors(columns, nan);
+  for (const auto& sums : {std::vector<double>(), std::vector<double>(columns, nan)}) {
+    const auto got =
+        finish(*device_, *stream_, Precision::fp64, tile, sums, factors, false, true, weights);
+    for (std::uint64_t i = 0; i < tile.size(); ++i) {
+      const std::uint64_t r = i / ld, c = i % ld;
+      const bool is_zero = c < columns && (r == 2 || c == 2 || c == 299);
+      EXPECT_TRUE(is_zero ? got.elements[i] == 0 : std::isnan(got.elements[i])) << r << ", " << c;
+    }
+  }
 }
 
 /// Clipped like numpy.corrcoef, but with a diagonal of ones. Elements beyond the tile do not

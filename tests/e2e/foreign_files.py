@@ -3,6 +3,7 @@
 formats of a newer HDF5, missing filters. Each message names the kind of the file and a remedy, and
 the remedy works. Also: which data set FILE without a path names."""
 
+import errno
 import os
 import re
 import shutil
@@ -100,6 +101,59 @@ def test_files_that_are_being_written():
     return None
 
 
+LOCKS = """
+#include <errno.h>
+#include <stdlib.h>
+int flock(int file, int operation) { errno = atoi(getenv("LOCK_ERROR")); return -1; }
+"""
+
+
+def test_file_systems_without_locks():
+    """Only one error of flock() means that another program has the file."""
+    folder = new_folder()
+    (folder / "locks.c").write_text(LOCKS)
+    if shutil.which("cc") is None:
+        return skip_part("there is no C compiler")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "locks.so", folder / "locks.c"],
+                   check=True)
+    write(folder / "in.h5")
+
+    def check(error, is_open):
+        env = {"LD_PRELOAD": str(folder / "locks.so"), "LOCK_ERROR": str(error),
+               "HDF5_USE_FILE_LOCKING": None}
+        finished = run(*of(folder / "in.h5"), "-o", folder / "out.h5", env=env).expect(2)
+        assert ("another program" in finished.err) == is_open, finished
+        expect_words(finished.err, [f"'{folder}/in.h5'", "HDF5_USE_FILE_LOCKING=FALSE"], finished)
+    each([(errno.EWOULDBLOCK, True), (errno.ENOLCK, False), (errno.EROFS, False), (524, False)],
+         check)
+    return None
+
+
+def test_one_of_several_files():
+    """A part of a family or of a split file. The remedy in the message makes a file that can be
+    read."""
+    folder = new_folder()
+    family, split = folder / "fam%03d.h5", folder / "two"
+    with h5py.File(family, "w", driver="family", memb_size=4096) as file:
+        file["x"] = np.arange(2000.0)
+    with h5py.File(split, "w", driver="split") as file:
+        file["x"] = np.arange(2000.0)
+
+    def check(name, whole):
+        finished = run(*of(f"{folder}/{name}:/x"), "-o", folder / "no.h5").expect(2)
+        assert "truncated" not in finished.err, finished
+        expect_words(finished.err, [f"'{folder}/{name}'"], finished)
+        code = re.search(r"f = h5py.*\]", finished.err)
+        assert code, finished
+        made = folder / f"{name}.whole.h5"
+        code = re.sub(r"NAME(%d.h5)?", str(whole), code[0]).replace("OUT.h5", str(made))
+        subprocess.run([sys.executable, "-c", f"import h5py\n{code}"], check=True)
+        assert sum_of(f"{made}:/x") == 1999000, name
+    for case in (("fam000.h5", family), ("fam003.h5", family), ("two-m.h5", split),
+                 ("two-r.h5", split)):
+        check(*case)
+
+
 # ---------------------------------------------------------------- newer formats, missing filters
 
 def patched(path, old, new):
@@ -129,6 +183,19 @@ def test_newer_formats():
     finished = run(*of(superblock), "-o", path.with_name("out.h5"))
     assert "damaged" not in finished.err, finished
     assert sum_of(f"{layout}:/y") == 3
+
+
+def test_complex_numbers_of_hdf5_2():
+    """No other version of the file can store them, so h5repack is no remedy."""
+    for libver in ("earliest", "latest"):
+        path = new_folder() / "in.h5"
+        with h5py.File(path, "w", libver=libver) as file:
+            file["x"] = VALUES
+        kind = b"\x11\x20\x3f\0\x08\0\0\0"  # class and version, bits, size
+        complex_type = patched(path, kind, b"\x5b\0\0\0\x08\0\0\0")
+        finished = run(*of(f"{complex_type}:/x"), "-o", path.with_name("out.h5")).expect(2)
+        expect_words(finished.err, ["'/x'", f"'{complex_type}'", "complex", "real"], finished)
+        assert "h5repack" not in finished.err, finished
 
 
 def add_blosc(file, name):
@@ -257,7 +324,10 @@ def test_paths_that_cannot_be_used():
     """The message has the system's reason and a remedy, not the text of an exception. The last run
     starts in a folder that does not exist any more."""
     long = 5000 * "x"
+    dangling = new_folder() / "z5.h5"
+    dangling.symlink_to("nowhere.h5")
     check_complaints([
+        (of(f"{dangling}:/x"), 2, [f"'{dangling}'", "link", "'nowhere.h5'"]),
         (of(long), 2, ["File name too long", "path"]),
         (["run", "gram", "--gram.rows", 9, "--gram.columns", 3, "--measure.rates", long], 2,
          ["File name too long", "path"])], ranks=(1,))

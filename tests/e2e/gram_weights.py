@@ -2,6 +2,8 @@
 """`gram.weights` of samples and of variables, and `gram.center-over variables`, compared with numpy
 in double precision: every workload and precision, any ranks, dimensions, and bad input."""
 
+import re
+
 import h5py
 import numpy as np
 
@@ -55,6 +57,30 @@ def test_weights_of_variables():
     each([("covariance", x, "fp64", 1, []), ("covariance", x, "fp32", 3, ["--gram.of", "rows"]),
           ("correlation", x, "fp64", 2, []), ("gram", x, "fp64", 1, []),
           ("covariance", lacking, "fp64", 2, COMPLETE)], check)
+
+
+def test_variables_without_weight_are_zero():
+    """Even beside a variable that is not finite, whose other elements are NaN, in each way to treat
+    missing values. C is in the order of samples x variables, or turned round."""
+    folder = new_folder()
+    x = normal(20, 5, "f8")
+    x[4, 0], x[:, 1], x[3, 3], x[5, 4] = np.nan, 7, np.inf, np.nan
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"], file["turned"], file["w"] = x, x.T, [1, 0, 1, 2, 0]
+
+    def check(workload, missing, data, precision):
+        out = new_folder() / "out.h5"
+        run("run", workload, "--input.data", f"{folder}/in.h5:/{data}", "--gram.of",
+            "columns" if data == "x" else "rows", "--gram.weights", f"{folder}/in.h5:/w",
+            "--gram.weight-of", "variables", "--gram.missing", missing, "--product.precision",
+            precision, "-o", out).expect(0)
+        c = stored(out)
+        assert (c[[1, 4]] == 0).all() and (c[:, [1, 4]] == 0).all(), c
+        assert np.isnan(c[3, [0, 2, 3]]).all() and np.isfinite(c[2, 2]), c
+        assert np.isnan(c[0, 0]) == (missing == "propagate"), c
+    each([("covariance", "propagate", "x", "fp64"), ("correlation", "propagate", "turned", "fp32"),
+          ("covariance", "complete", "x", "fp64"), ("covariance", "pairwise", "x", "fp64"),
+          ("gram", "pairwise", "turned", "fp32")], check)
 
 
 def test_weights_belong_to_dimensions():
@@ -222,6 +248,26 @@ def test_means_of_complete_samples():
 
 
 # ---------------------------------------------------------------- options
+
+def test_large_integers_of_matrices():
+    """The type in the message for u64 beyond 2^63 works. Weights take no input.type."""
+    path = new_folder() / "in.h5"
+    values = np.arange(60, dtype="u8").reshape(20, 3)
+    values[3, 1] = 2**63 + 5
+    with h5py.File(path, "w") as file:
+        file["x"], file["w"], file["y"] = values, values[:, 1], np.arange(60.0).reshape(20, 3)
+
+    def check(data, words, *arguments):
+        command = ["run", "covariance", "--input.data", f"{path}:/{data}", *arguments]
+        finished = run(*command, "-o", new_folder() / "out.h5").expect(1)
+        expect_words(finished.err, [*words, 2**63 + 5], finished)
+        advice = re.search(r"input\.type = (\w+)", finished.err)
+        assert bool(advice) == (data == "x"), finished
+        if advice:
+            run(*command, "--input.type", advice[1], "-o", new_folder() / "out.h5").expect(0)
+    each([("x", [f"{path}:/x", "[3, 1]"]),
+          ("y", [f"{path}:/w", "[3]"], "--gram.weights", f"{path}:/w")], check)
+
 
 def test_bad_input():
     folder = new_folder()

@@ -247,6 +247,8 @@ def test_wrong_selections():
              for data, rows in texts.items() for text, character, *words in rows]
     for name, words in (("in.h5[0]", ["in.h5:/PATH[0]"]), ("in.h5:/x[0", ["[0"]),
                         ("in.h5:/x[0]{n}", ["[0"]), ("in.h5:/x[0][1]", ["[0]", "[1]"]),
+                        ("in.h5:/x[[0,2,4]]", ["[[0,2,4]]", "'/x'", "0:90:2"]),
+                        ("in.h5:/x[:, [0, 2]]", ["[:, [0, 2]]", "'/x'", "0:90:2"]),
                         ("none.h5:/x[0]", ["none.h5"])):
         cases.append((["run", "reduce", "--input.data", f"{folder}/{name}"], 2,
                       ["input.data", *words]))

@@ -47,7 +47,9 @@ double finish_row(const PairwiseArgs& args, const detail::PairRule& rule, std::u
     const std::uint64_t at = r * args.ld + c;
     const detail::PairSums sums = read(at);
     const double column_factor = args.column_factors == nullptr ? 1 : args.column_factors[c];
-    const auto made = detail::pair_element(sums, rule, row_factor * column_factor, root);
+    const auto made = detail::has_weight(args, r, c)
+                          ? detail::pair_element(sums, rule, row_factor * column_factor, root)
+                          : detail::PairElement{0, 0};
     const bool diagonal = args.diagonal && r == c;
     const auto value = static_cast<T>(made.value);
     static_cast<T*>(args.products)[at] = rule.scales ? correlation(value, diagonal) : value;

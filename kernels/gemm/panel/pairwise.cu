@@ -25,8 +25,10 @@ __device__ double finish_element(const PairwiseArgs& args, const detail::PairRul
                               value<T>(args.row_squares, at), value<T>(args.column_squares, at)};
   const double row_factor = args.row_factors == nullptr ? 1 : args.row_factors[r];
   const double column_factor = args.column_factors == nullptr ? 1 : args.column_factors[c];
-  const auto made = detail::pair_element(sums, rule, row_factor * column_factor,
-                                         [](double x) { return sqrt(x); });
+  const auto made = detail::has_weight(args, r, c)
+                        ? detail::pair_element(sums, rule, row_factor * column_factor,
+                                               [](double x) { return sqrt(x); })
+                        : detail::PairElement{0, 0};
   const auto rounded = static_cast<T>(made.value);
   static_cast<T*>(args.products)[at] =
       rule.scales ? correlation(rounded, args.diagonal && r == c) : rounded;

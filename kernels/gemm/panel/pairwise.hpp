@@ -39,10 +39,17 @@ struct PairwiseArgs {
   bool diagonal;    ///< the tile's diagonal is on C's
   /// Raised to the maximum change of an element of C if a product, a sum or a square changes by 1.
   double* sensitivity;
+  /// If one of its weights is 0, C_ij is 0. Null: all elements count.
+  const double *row_weights = nullptr, *column_weights = nullptr;
 };
 Kernel<PairwiseArgs> pairwise_kernel();
 
 namespace detail {
+
+/// Whether the variables of a pair have weights above 0.
+constexpr bool has_weight(const PairwiseArgs& args, std::uint64_t r, std::uint64_t c) {
+  return args.row_weights == nullptr || (args.row_weights[r] != 0 && args.column_weights[c] != 0);
+}
 
 /// The moments of one pair. Those that are not needed are 0.
 struct PairSums {

@@ -164,6 +164,15 @@ SHARDSTREAM_VECTOR_CLONES void covariance_row(T* row, const double* column_sums,
   }
 }
 
+/// Sets the elements of a row to 0 whose variables have no weight.
+template <class T>
+void clear_without_weight(T* row, double row_weight, const double* column_weights,
+                          std::uint64_t count) {
+  for (std::uint64_t c = 0; c < count; ++c) {
+    if (row_weight == 0 || column_weights[c] == 0) row[c] = 0;
+  }
+}
+
 double largest(const double* factors, std::uint64_t count) {
   double max = 0;
   for (std::uint64_t i = 0; i < count; ++i) max = factors[i] > max ? factors[i] : max;
@@ -183,6 +192,9 @@ void covariance(const CovarianceArgs& args, unsigned part, unsigned parts) {
       const double share = args.row_sums == nullptr ? 0 : args.row_sums[r] / args.samples;
       covariance_row(row, args.column_sums, args.column_factors, share, args.alpha,
                      args.row_factors[r], args.columns);
+      if (args.row_weights != nullptr) {
+        clear_without_weight(row, args.row_weights[r], args.column_weights, args.columns);
+      }
       if (!args.correlates) continue;
       for (std::uint64_t c = 0; c < args.columns; ++c) {
         row[c] = correlation(row[c], args.diagonal && r == c);

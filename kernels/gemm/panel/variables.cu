@@ -116,8 +116,10 @@ __global__ void __launch_bounds__(of_variable)
   const auto product = static_cast<double>(*element);
   const double off =
       args.row_sums == nullptr ? 0 : args.row_sums[r] / args.samples * args.column_sums[c];
-  const auto value =
-      static_cast<T>((product - off) * args.alpha * args.row_factors[r] * args.column_factors[c]);
+  const bool counts =
+      args.row_weights == nullptr || (args.row_weights[r] != 0 && args.column_weights[c] != 0);
+  const auto value = static_cast<T>(
+      counts ? (product - off) * args.alpha * args.row_factors[r] * args.column_factors[c] : 0);
   *element = args.correlates ? correlation(value, args.diagonal && r == c) : value;
 }
 

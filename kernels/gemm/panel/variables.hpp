@@ -90,6 +90,9 @@ struct CovarianceArgs {
   /// TileVerdict::detection_threshold. It is multiplied by the maximum factors of a row and of a
   /// column, so that it holds for C, except for alpha.
   double* threshold;
+  /// If one of its weights is 0, an element becomes 0, even if the data are not finite. Null: all
+  /// elements count.
+  const double *row_weights = nullptr, *column_weights = nullptr;
 };
 Kernel<CovarianceArgs> covariance_kernel();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/utf8.hpp"
 #include "io/hdf5/stored_type.hpp"
 
 namespace shardstream::io {
@@ -57,7 +58,7 @@ AttributeContent attribute_content(hid_t object, const std::string& name) {
   if (!type.valid() || count < 0) return content;
   if (H5Tget_class(type.get()) == H5T_STRING) {
     const bool is_short = H5Tis_variable_str(type.get()) > 0 || H5Tget_size(type.get()) < max_bytes;
-    content.text = is_short ? hdf5::read_text_attribute(object, name) : "";
+    content.text = is_short ? as_utf8(hdf5::read_text_attribute(object, name)) : "";
   } else {
     read_numbers(attribute.get(), type.get(), static_cast<std::size_t>(count), content);
   }

@@ -15,8 +15,9 @@ struct AttributeContent {
   /// Integers are exact, floats rounded to f64. Numbers of an enumeration, such as h5py's booleans,
   /// count as well. Empty if the attribute has none or too many, or if they cannot be read.
   std::vector<Number> numbers = {};
-  bool is_f32 = false;              ///< the type of `numbers`
-  std::optional<std::string> text;  ///< of a string; empty if it is too long or one of several
+  bool is_f32 = false;  ///< the type of `numbers`
+  /// Of a string, as_utf8(); empty if it is too long or one of several.
+  std::optional<std::string> text;
 
   bool operator==(const AttributeContent&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "io/hdf5/dimensions.hpp"
 #include "io/hdf5/filters.hpp"
 #include "io/hdf5/member.hpp"
+#include "io/hdf5/netcdf.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
 
@@ -60,10 +62,10 @@ Entry describe_unusual(hid_t type, std::string path) {
 
 /// Describes a data set whose values can be computed: a dimension scale, or any other.
 Entry describe_numbers(hid_t dataset, std::string path) {
-  if (!is_dimension_scale(dataset)) return {std::move(path), Use::computable};
-  if (is_extent_only(dataset)) {
-    return {std::move(path), Use::others, "a dimension without coordinates"};
+  if (is_bare_dimension(dataset)) {
+    return {std::move(path), Use::dimensions, "a dimension without a variable"};
   }
+  if (!is_dimension_scale(dataset)) return {std::move(path), Use::computable};
   return {std::move(path), Use::coordinates, "coordinates"};
 }
 
@@ -168,9 +170,24 @@ herr_t note_link(hid_t group, const char* path, const H5L_info_t* link, void* us
 /// Only for the entries that a message lists, since HDF5 may search the file for names of scales.
 std::string shape_of(hid_t group, const Entry& entry, const Visit& visit) {
   if (entry.use != Use::computable && entry.use != Use::coordinates) return {};
-  const std::string path = entry.path.substr(visit.prefix.size());
+  const std::string path =
+      stored_path(group, entry.path.substr(visit.prefix.size()), visit.access.get());
   const hdf5::Dataset dataset(H5Oopen(group, path.c_str(), visit.access.get()));
   return dataset.valid() ? text_of(dimensions_of(dataset, entry.path)) : "";
+}
+
+/// Gives the variables of netCDF their names, in place of the dimensions with these names.
+void take_netcdf_names(hid_t group, Visit& visit) {
+  const auto visible = [&](const Entry& entry) {
+    const std::string path = entry.path.substr(visit.prefix.size());
+    return visit.prefix + netcdf_path(group, path, visit.access.get());
+  };
+  std::set<std::string> taken;
+  for (const Entry& entry : visit.found) {
+    if (const std::string path = visible(entry); path != entry.path) taken.insert(path);
+  }
+  std::erase_if(visit.found, [&](const Entry& entry) { return taken.contains(entry.path); });
+  for (Entry& entry : visit.found) entry.path = visible(entry);
 }
 
 }  // namespace
@@ -184,6 +201,7 @@ Catalogue::Catalogue(hid_t group, const std::string& name, const std::string& pr
                     "write it again",
                     name, hdf5::Reasons().innermost()));
   }
+  take_netcdf_names(group, visit);
   entries_ = std::move(visit.found);
   for (Entry& entry : entries_) {
     const auto found = visit.coordinates.find(entry.path);

@@ -19,7 +19,8 @@ class Catalogue {
     numbers,      ///< numbers in a form that the program cannot compute
     unopened,     ///< a link that is not followed or is broken, or an object that cannot be opened
     coordinates,  ///< computable, but they describe other data sets: see the constructor
-    others        ///< tables, strings, references or opaque values, or no elements
+    others,       ///< tables, strings, references or opaque values, or no elements
+    dimensions    ///< netCDF's dimensions without a variable, which have no values
   };
   struct Entry {
     std::string path;
@@ -30,10 +31,10 @@ class Catalogue {
         {};  ///< with names of dimensions; of computable data sets that text() lists
   };
 
-  /// Lists the data sets in `group` and below. Coordinates are the dimension scales of HDF5, such
-  /// as netCDF's coordinate variables, and the data sets that another one names in the attributes
-  /// of the CF conventions for this: `coordinates`, `bounds`, `climatology` and `grid_mapping`.
-  /// Their paths get the prefix `prefix`, which ends in
+  /// Lists the data sets in `group` and below, by their names in netCDF (netcdf.hpp). Coordinates
+  /// are the dimension scales of HDF5, such as netCDF's coordinate variables, and the data sets
+  /// that another one names in the attributes of the CF conventions for this: `coordinates`,
+  /// `bounds`, `climatology` and `grid_mapping`. Their paths get the prefix `prefix`, which ends in
   /// '/'. The number of visited links is bounded, and links to other files are not followed. `name`
   /// is the name of the file for messages. Throws UsageError if the links cannot be listed.
   Catalogue(hid_t group, const std::string& name, const std::string& prefix);

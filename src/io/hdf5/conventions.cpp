@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/attribute_content.hpp"
+#include "io/hdf5/netcdf.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -31,40 +32,6 @@ double as_double(const Number& number) {
 
 bool is_nan(const Number& number) {
   return std::isnan(as_double(number));
-}
-
-/// The value that netCDF gives to elements that were not written. Bytes have none, since each of
-/// their few values may be data.
-std::optional<Number> default_fill_value(StoredType type) {
-  switch (type) {
-    case StoredType::i16:
-      return std::int64_t{-32767};
-    case StoredType::u16:
-      return std::uint64_t{65535};
-    case StoredType::i32:
-      return std::int64_t{-2147483647};
-    case StoredType::u32:
-      return std::uint64_t{4294967295};
-    case StoredType::i64:
-      return std::int64_t{-9223372036854775806};
-    case StoredType::u64:
-      return std::uint64_t{18446744073709551614u};
-    case StoredType::f32:
-    case StoredType::f64:
-      return 0x1.ep+122;
-    case StoredType::i8:
-    case StoredType::u8:
-    case StoredType::f16:  // netCDF has no such type
-      break;
-  }
-  return std::nullopt;
-}
-
-/// Whether the netCDF library, or a library that imitates it, has written the file that contains
-/// the data set. The file may have been reached through an external link.
-bool is_netcdf(const hdf5::Dataset& dataset) {
-  const hdf5::File file(H5Iget_file_id(dataset.get()), "cannot get the file of a data set");
-  return H5Aexists(file.get(), "_NCProperties") > 0;
 }
 
 std::optional<StoredType> unsigned_type(StoredType type) {
@@ -360,7 +327,7 @@ Conventions read_conventions(const hdf5::Dataset& dataset, StoredType stored,
   reader.check_shape();
   reader.read_sign();
   const bool has_fill_value = reader.read_missing("_FillValue", 1);
-  if (!has_fill_value && is_netcdf(dataset)) reader.add_default_fill_value();
+  if (!has_fill_value && is_netcdf(dataset, stored)) reader.add_default_fill_value();
   constexpr auto any_number = std::numeric_limits<std::size_t>::max();
   reader.read_missing("missing_value", any_number);
   reader.read_missing("MissingValue", any_number);

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "core/utf8.hpp"
 #include "io/hdf5/attribute_content.hpp"
 #include "io/hdf5/conventions.hpp"
 #include "io/hdf5/dimension_scales.hpp"
@@ -187,6 +188,15 @@ std::string text_of(std::span<const Dimension> dimensions) {
   });
 }
 
+std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset) {
+  std::vector<hdf5::Dataset> scales;
+  const std::size_t rank = extents_of(dataset.get(), "cannot get the shape of a data set").size();
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (auto scale = scale_of(dataset, d, rank); scale.valid()) scales.push_back(std::move(scale));
+  }
+  return scales;
+}
+
 bool is_dimension_scale(hid_t dataset) {
   return hdf5::read_text_attribute(dataset, "CLASS") == "DIMENSION_SCALE";
 }
@@ -209,6 +219,8 @@ std::vector<Dimension> dimensions_of(const hdf5::Dataset& dataset, const std::st
       dimension.has_coordinates = has_numbers(scale.get(), dimension.extent);
     }
     if (dimension.name.empty() && !labels.empty()) dimension.name = labels[d];
+    dimension.is_latin1 = !is_utf8(dimension.name);
+    dimension.name = as_utf8(dimension.name);
   }
   return dimensions;
 }
@@ -237,7 +249,8 @@ std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::s
   const std::uint64_t extent = extents[dimension];
   const hdf5::Dataset scale = scale_of(dataset, dimension, extents.size());
   if (!scale.valid() || !has_numbers(scale.get(), extent)) return std::nullopt;
-  Coordinates found{name_of_scale(dataset.get(), scale.get()), {}, std::vector<double>(extent), {}};
+  Coordinates found{
+      as_utf8(name_of_scale(dataset.get(), scale.get())), {}, std::vector<double>(extent), {}};
   const std::string whose = fmt::format("the coordinates '{}' of {}", printable(found.name), name);
   expect_sound_layout(scale, whose);
   const hdf5::Type type(H5Dget_type(scale.get()));

@@ -24,7 +24,8 @@ struct Dimension {
   /// empty, and several dimensions may have the same name.
   std::string name;
   std::uint64_t extent;
-  bool has_coordinates;  ///< whether read_coordinates() returns some
+  bool has_coordinates;    ///< whether read_coordinates() returns some
+  bool is_latin1 = false;  ///< whether the name is not UTF-8 in the file, so that as_utf8() made it
 
   bool operator==(const Dimension&) const = default;
 };
@@ -61,6 +62,9 @@ bool are_same_coordinates(double a, double b, bool as_f32);
 /// UsageError if its values cannot be read.
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,
                                             const std::string& name);
+
+/// The scales of its dimensions; dimensions without a scale are left out.
+std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset);
 
 /// Whether a data set is a dimension scale.
 bool is_dimension_scale(hid_t dataset);

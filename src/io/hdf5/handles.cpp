@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/descriptor.hpp"
+#include "core/utf8.hpp"
 
 namespace shardstream::io::hdf5 {
 namespace {
@@ -112,7 +113,8 @@ Type text_type() {
 }
 
 void write_attribute(hid_t object, const std::string& name, const std::string& value) {
-  const char* text = value.c_str();
+  const std::string in_utf8 = as_utf8(value);
+  const char* text = in_utf8.c_str();
   write_attribute(object, name, text_type().get(), scalar(), &text);
 }
 

@@ -110,8 +110,8 @@ enum class FileLocking { off, on };
 /// the variable HDF5_USE_FILE_LOCKING requires it.
 Properties posix_access(FileLocking locking);
 
-/// These functions replace existing attributes. Strings are UTF-8 of variable length: any length
-/// fits, and h5py returns a str.
+/// These functions replace existing attributes. Strings are UTF-8 (as_utf8()) of variable length:
+/// any length fits, and h5py returns a str.
 void write_attribute(hid_t object, const std::string& name, const std::string& value);
 void write_attribute(hid_t object, const std::string& name, double value);
 void write_attribute(hid_t object, const std::string& name, std::int64_t value);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/error.hpp"
+#include "core/utf8.hpp"
 #include "io/hdf5/dimension_scales.hpp"
 #include "io/hdf5/stored_type.hpp"
 
@@ -74,8 +75,10 @@ void write_values(const hdf5::Dataset& dataset, const std::vector<std::int64_t>&
 }
 
 void write_values(const hdf5::Dataset& dataset, const Texts& values) {
+  std::vector<std::string> in_utf8;
+  for (const std::string& value : values) in_utf8.push_back(as_utf8(value));
   std::vector<const char*> texts;
-  for (const std::string& value : values) texts.push_back(value.c_str());
+  for (const std::string& value : in_utf8) texts.push_back(value.c_str());
   write_values(dataset, hdf5::text_type().get(), texts.data());
 }
 

@@ -8,6 +8,9 @@
 #include "core/text.hpp"
 #include "io/hdf5/catalogue.hpp"
 #include "io/hdf5/lzf.hpp"
+#include "io/hdf5/netcdf.hpp"
+#include "io/hdf5/object_header.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "io/hdf5/unreadable_file.hpp"
 
 namespace shardstream::io {
@@ -29,17 +32,12 @@ std::string_view meant(const std::string& path, const std::vector<std::string>& 
   return whole[static_cast<std::size_t>(index)];
 }
 
-/// Whether there is a link at `path`, even a broken one. `access` are properties of link access.
-bool link_exists(hid_t file, const std::string& path, hid_t access = H5P_DEFAULT) {
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    if (H5Lexists(file, path.substr(0, end).c_str(), access) <= 0) return false;
-    if (end == std::string::npos) return true;
-  }
-}
-
+/// The paths of data, which a user may have meant.
 std::vector<std::string> paths_of(const Catalogue& catalogue) {
   std::vector<std::string> paths;
-  for (const auto& entry : catalogue.entries()) paths.push_back(entry.path);
+  for (const auto& entry : catalogue.entries()) {
+    if (entry.use != Catalogue::Use::dimensions) paths.push_back(entry.path);
+  }
   return paths;
 }
 
@@ -53,6 +51,12 @@ void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
     return;
   }
   const std::string before = path.substr(0, open), selection = path.substr(open);
+  if (name.selection && name.selection->find(']') != std::string::npos) {
+    throw UsageError(fmt::format(
+        "the selection {} after '{}' has a list of positions: write an index (5) or a range, with "
+        "a step if it has one (0:90, 0:90:2), or write the listed elements to another data set",
+        excerpt(fmt::format("{}[{}]", selection, *name.selection)), before));
+  }
   if (!path.ends_with(']')) {
     throw UsageError(
         fmt::format("the selection {} after '{}' does not end in ']': write {}[SELECTION]",
@@ -75,6 +79,12 @@ void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
   const hdf5::Reasons reasons;
   const auto newer = newer_format(reasons);
   if (link_exists(file.get(), path)) {
+    if (has_native_complex_numbers(file, name, path)) {
+      throw UsageError(fmt::format(
+          "'{}' in '{}' has complex numbers in the form of HDF5 2.0, which HDF5 {} cannot read: "
+          "write their real and imaginary parts as two data sets",
+          path, name, hdf5_version()));
+    }
     if (newer) {
       throw UsageError(fmt::format("'{}' in '{}' cannot be opened: {}", path, name, *newer));
     }
@@ -89,6 +99,14 @@ void expect_no_brackets(const hdf5::File& file, const DatasetName& name) {
   throw UsageError(fmt::format("there is no '{}' in '{}': {}", path, name,
                                near.empty() ? "its data sets are " + catalogue.text()
                                             : fmt::format("did you mean {}?", near)));
+}
+
+[[noreturn]] void fail_as_dimension(const hdf5::File& file, const std::string& name,
+                                    const std::string& path) {
+  throw UsageError(fmt::format(
+      "'{}' in '{}' is a dimension of netCDF without a variable, so it has no values: name a "
+      "variable (the data sets are {})",
+      path, name, Catalogue(file.get(), name, "/").text()));
 }
 
 [[noreturn]] void fail_without_data(const std::string& name, const Catalogue& catalogue) {
@@ -242,11 +260,14 @@ DatasetName dataset_name(const std::string& text) {
   return split_at(text, last);
 }
 
-DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name) {
+namespace {
+
+/// The parts of `name` as `file` means them, with the path of HDF5.
+DatasetName resolve_parts(const hdf5::File& file, const DatasetName& name,
+                          const hdf5::Properties& access) {
   // The brackets of a data set in another file belong to its path only there.
-  const hdf5::Properties access = access_without_external_links();
   const auto exists = [&](const std::string& path) {
-    return link_exists(file.get(), path, access.get());
+    return link_exists(file.get(), stored_path(file.get(), path, access.get()), access.get());
   };
   if (const std::string whole = name.within_file(); name.selection && exists(whole)) {
     return {name.file, whole, ""};
@@ -258,9 +279,19 @@ DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name) {
   return name;
 }
 
+}  // namespace
+
+DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name) {
+  const hdf5::Properties access = access_without_external_links();
+  DatasetName resolved = resolve_parts(file, name, access);
+  resolved.path = netcdf_path(file.get(), resolved.path, access.get());
+  return resolved;
+}
+
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
                            FollowedLinks& links) {
-  hdf5::Object object(H5Oopen(file.get(), path.c_str(), links.access()));
+  const std::string stored = stored_path(file.get(), path, links.access());
+  hdf5::Object object(H5Oopen(file.get(), stored.c_str(), links.access()));
   if (!object.valid()) {
     links.explain_failure();
     fail_to_find(file, name, path);
@@ -273,8 +304,9 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, cons
   if (H5Iget_type(object.get()) != H5I_DATASET) {
     throw UsageError(fmt::format("'{}' in '{}' is a named type: name a data set", path, name));
   }
+  if (is_bare_dimension(object.get())) fail_as_dimension(file, name, path);
   object.close();  // while a data set is open, it keeps the chunk cache that it was opened with
-  return hdf5::Dataset(H5Dopen2(file.get(), path.c_str(), links.access()),
+  return hdf5::Dataset(H5Dopen2(file.get(), stored.c_str(), links.access()),
                        fmt::format("cannot open '{}' in '{}'", path, name));
 }
 

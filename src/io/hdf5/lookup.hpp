@@ -38,12 +38,13 @@ struct DatasetName {
 DatasetName dataset_name(const std::string& text);
 
 /// `name` as the open file `file` means it: if something there has the name within_file() or
-/// path_and_member(), then its brackets and braces are a part of the path. Throws UsageError if a
-/// selection is not at the end of the name.
+/// path_and_member(), then its brackets and braces are a part of the path. The path of a netCDF
+/// variable is its name in netCDF. Throws UsageError if a selection is not at the end of the name.
 DatasetName resolve_braces(const hdf5::File& file, const DatasetName& name);
 
-/// Opens the data set at `path` with the access properties of `links`, which records the external
-/// links on the way.
+/// Opens the data set at `path`, a name of netCDF (netcdf.hpp) or HDF5, with the access properties
+/// of `links`, which records the external links on the way. A dimension of netCDF without a
+/// variable is an error.
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
                            FollowedLinks& links);
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name,

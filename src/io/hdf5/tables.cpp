@@ -12,6 +12,7 @@
 
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "core/utf8.hpp"
 #include "io/hdf5/dimension_scales.hpp"
 
 namespace shardstream::io {
@@ -50,7 +51,9 @@ hdf5::Type text_type(const Table& table, const std::string& column, std::size_t 
 /// The size of a string type, at least one byte, since HDF5 has no empty strings.
 std::size_t longest_text(const Table& table, const std::string& column) {
   std::size_t size = 1;
-  for (const Row& row : table.rows()) size = std::max(size, row.get<std::string>(column).size());
+  for (const Row& row : table.rows()) {
+    size = std::max(size, as_utf8(row.get<std::string>(column)).size());
+  }
   return size;
 }
 
@@ -90,7 +93,8 @@ void put(const Cell& cell, std::byte* out) {
   std::visit(
       [out](const auto& value) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
-          std::memcpy(out, value.data(), value.size());
+          const std::string text = as_utf8(value);
+          std::memcpy(out, text.data(), text.size());
         } else {
           static_assert(sizeof value == 8);
           std::memcpy(out, &value, sizeof value);

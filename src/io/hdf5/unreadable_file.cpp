@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -70,8 +71,47 @@ bool is_text(std::string start) {
   return printable(start) == start;
 }
 
+/// The driver of HDF5 that divides data among several files, if its mark is in the superblock of
+/// their first file; else empty.
+std::string driver_of(const std::string& start) {
+  if (start.find("NCSAfami") != std::string::npos) return "family";
+  return start.find("NCSAmult") != std::string::npos ? "split" : "";
+}
+
+/// The driver if `name` is another one of such files: the first one has 0 for its number, or, with
+/// the driver split, is NAME-m.h5 instead of NAME-r.h5.
+std::string driver_of_others(const std::string& name) {
+  constexpr std::string_view digits = "0123456789";
+  const auto driver_at = [&](std::size_t begin, std::size_t end, char c) {
+    std::string first = name;
+    std::fill(first.begin() + static_cast<std::ptrdiff_t>(begin),
+              first.begin() + static_cast<std::ptrdiff_t>(end), c);
+    return driver_of(start_of(first));
+  };
+  if (name.ends_with("-r.h5")) return driver_at(name.size() - 4, name.size() - 3, 'm');
+  for (auto begin = name.find_first_of(digits, name.rfind('/') + 1); begin != std::string::npos;) {
+    const auto end = std::min(name.find_first_not_of(digits, begin), name.size());
+    if (std::string driver = driver_at(begin, end, '0'); !driver.empty()) return driver;
+    begin = name.find_first_of(digits, end);
+  }
+  return {};
+}
+
+[[noreturn]] void fail_as_part(const std::string& name, const std::string& driver) {
+  const char* const opened =
+      driver == "family" ? "'NAME%d.h5', driver='family', memb_size=0" : "'NAME', driver='split'";
+  throw UsageError(fmt::format(
+      "'{}' is one of several files that are one HDF5 file together (driver {}): copy it to a "
+      "single file with h5py, f = h5py.File({}); o = h5py.File('OUT.h5', 'w'); [f.copy(k, o) for k "
+      "in f], and name that one",
+      name, driver, opened));
+}
+
 [[noreturn]] void fail_as_other_format(const std::string& name) {
   const std::string start = start_of(name);
+  if (const std::string driver = driver_of_others(name); !driver.empty()) {
+    fail_as_part(name, driver);
+  }
   for (const Format& format : formats) {
     if (!start.starts_with(format.start)) continue;
     throw UsageError(
@@ -101,6 +141,12 @@ bool is_text(std::string start) {
   throw UsageError(fmt::format("'{}' is a folder: name an HDF5 file in it", name));
 }
 
+/// The path that a symbolic link contains; empty if there is no such link.
+std::string link_target(const std::string& name) {
+  std::error_code none;
+  return std::filesystem::read_symlink(name, none).string();
+}
+
 /// FILE:/PATH if `name` is FILE/PATH, as if the file were a folder; else nothing.
 std::string with_colon(const std::string& name) {
   for (auto slash = name.find('/', 1); slash != name.npos; slash = name.find('/', slash + 1)) {
@@ -117,6 +163,11 @@ std::string with_colon(const std::string& name) {
     throw UsageError(fmt::format(
         "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
         errno_text(error)));
+  }
+  if (const std::string target = link_target(name); !target.empty()) {
+    throw UsageError(fmt::format(
+        "'{}' is a symbolic link to '{}', which does not exist: restore that file, or name another",
+        name, target));
   }
   if (const std::string meant = with_colon(name); !meant.empty()) {
     throw UsageError(fmt::format("there is no file '{}': did you mean '{}'?", name, meant));
@@ -170,6 +221,29 @@ void fail_as_selection_of_file(const std::string& file, const std::string& selec
                   excerpt(selection), file, file, selection));
 }
 
+namespace {
+
+/// `reason` is that of HDF5, with the system's reason. Only some reasons mean that another program
+/// has locked the file; with all others, the file system has no locks.
+[[noreturn]] void fail_to_lock(const std::string& name, const std::string& reason) {
+  const auto is_reason = [&](int error) {
+    return reason.find(std::strerror(error)) != std::string::npos;
+  };
+  if (is_reason(EWOULDBLOCK) || is_reason(EACCES)) {
+    throw UsageError(fmt::format(
+        "'{}' is open in another program, so it cannot be locked for reading ({}): wait until the "
+        "program that writes it has closed it, or set HDF5_USE_FILE_LOCKING=FALSE if no program "
+        "writes it",
+        name, reason));
+  }
+  throw UsageError(
+      fmt::format("the file system of '{}' has no locks ({}): set HDF5_USE_FILE_LOCKING=FALSE, and "
+                  "make sure that no program is writing the file",
+                  name, reason));
+}
+
+}  // namespace
+
 void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
   const Descriptor file(name, O_RDONLY);
@@ -179,17 +253,16 @@ void fail_to_open(const std::string& name) {
                     errno_text(errno)));
   }
   if (reasons.mention("unable to lock file")) {
-    throw UsageError(fmt::format(
-        "'{}' is open in another program, so it cannot be locked for reading ({}): wait until the "
-        "program that writes it has closed it, or set HDF5_USE_FILE_LOCKING=FALSE if no program "
-        "writes it",
-        name, reasons.about("unable to lock file")));
+    fail_to_lock(name, reasons.about("unable to lock file"));
   }
   if (reasons.mention("already open for")) {
     throw UsageError(fmt::format(
         "'{}' is marked as open for writing, perhaps with SWMR: wait until the program that writes "
         "it has closed it, or, if that program has died, remove the mark with h5clear -s {}",
         name, name));
+  }
+  if (const std::string driver = driver_of(start_of(name)); !driver.empty()) {
+    fail_as_part(name, driver);
   }
   if (reasons.mention("truncated file")) {
     throw UsageError(fmt::format(

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "core/utf8.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -62,11 +63,20 @@ MatrixDimensions one_and_others(const Source& source, std::size_t rows) {
 }
 
 std::size_t find_dimension(const Source& source, const std::string& text) {
+  const std::string wanted = as_utf8(text);
   std::vector<std::string> names;
+  std::vector<std::size_t> found;
   for (const std::size_t d : kept_dimensions(source)) {
     const std::string& name = source.dimensions()[d].name;
-    if (text == name || text == std::to_string(d)) return d;
+    if (wanted == name || wanted == std::to_string(d)) found.push_back(d);
     names.push_back(name.empty() ? std::to_string(d) : name);
+  }
+  if (found.size() == 1) return found[0];
+  if (found.size() > 1) {
+    throw UsageError(fmt::format(
+        "'{}' means several dimensions of {} ({}), those with the numbers {}: name one by its "
+        "number, or give them different names",
+        printable(wanted), source.name(), shape_text(source), join(found, ", ")));
   }
   throw UsageError(fmt::format("{} has no dimension '{}': choose {}", source.name(), text,
                                names.empty() ? "a data set that has one" : join(names, ", ")));

@@ -87,7 +87,7 @@ MatrixDimensions one_and_others(const Source& source, std::size_t rows);
 std::vector<std::size_t> kept_dimensions(const Source& source);
 
 /// The dimension `text` of a source that is no index: its name, or its number, counted from 0 in
-/// the data set. Throws UsageError if there is none.
+/// the data set. Throws UsageError if there is none, or if several have this name.
 std::size_t find_dimension(const Source& source, const std::string& text);
 
 /// How a matrix is opened.

@@ -22,6 +22,7 @@
 #include "io/hdf5/fill_value.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/lookup.hpp"
+#include "io/hdf5/netcdf.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
 #include "io/hdf5/value_attributes.hpp"
@@ -131,7 +132,8 @@ Hdf5Extents Tracer::visit(const hdf5::File& opened, const fs::path& file, const 
   for (const auto& target : links.targets()) add(target.file, target.object);
   const fs::path holder = file_of(dataset);
   const std::string object = path_of(dataset);
-  add(holder, object);
+  const hdf5::File holding(H5Iget_file_id(dataset.get()), "cannot get the file of a data set");
+  add(holder, netcdf_path(holding.get(), object, H5P_DEFAULT));
   const std::string identity = fs::absolute(holder).string() + ":" + object;
   if (std::ranges::find(path_, identity) != path_.end()) {
     throw UsageError(

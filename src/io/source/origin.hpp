@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
@@ -60,6 +61,10 @@ enum class Unwritten {
 /// those that are already `explained` by warnings of their own.
 void apply_attributes(Origin& origin, std::vector<std::string> applied,
                       std::span<const std::string> explained, const std::string& name);
+
+/// Sets the option that names the input. A run may have several inputs, so attributes get it as
+/// well, as in "_FillValue of reduce.weights", unless it is input.data.
+void set_option(Origin& origin, std::string_view option);
 
 /// Adds the files, warnings and attributes that `to` does not have yet.
 void add(Origin& to, const Origin& from);

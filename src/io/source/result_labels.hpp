@@ -16,14 +16,16 @@
 
 namespace shardstream::io {
 
-/// The last part of the path of the data set: "sst" for "x.nc:/ocean/sst". The name of a generator.
+/// The last part of the path of the data set in UTF-8: "sst" for "x.nc:/ocean/sst". The name of a
+/// generator.
 std::string data_name(const Source& source);
 
 /// `name` as a name of netCDF that the attribute `coordinates` can contain, and that is not in
-/// `taken`, to which it is added.
+/// `taken`, to which it is added. It is UTF-8 (as_utf8()) and has at most 255 bytes.
 std::string netcdf_name(const std::string& name, std::set<std::string>& taken);
 
-/// The array `name` along `dimension` with `values` of these labels and their attributes.
+/// The array `name` along `dimension` with `values` of these labels and their attributes. If some
+/// are missing, it has the value NaN there, and the type f64 in place of a type of integers.
 Array array_of(const Labels& labels, const std::string& name, const std::string& dimension,
                std::vector<double> values);
 

@@ -161,6 +161,7 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const std::string& misfit_remedy = {}, bool keeps_type = false) {
   const DatasetName name = dataset_name(data);
   const std::string& file = name.file;
+  const std::string without_type = "write smaller numbers, or f64, to another file";
   if (file.empty()) {
     throw UsageError(
         fmt::format("{}: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", key, data));
@@ -190,10 +191,10 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                    options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject,
                .conventions = options.text("input.conventions") == "auto",
                .missing_as_nan = order == ReadOrder::blocks,
-               .misfit_remedy = misfit_remedy,
+               .misfit_remedy = keeps_type ? without_type : misfit_remedy,
                .rows = rows_taken});
     Origin origin = source->origin();
-    for (InputFile& each : origin.files) each.option = key;
+    set_option(origin, key);
     source->set_origin(std::move(origin));
     return source;
   } catch (const ContractError&) {

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "core/utf8.hpp"
 #include "io/hdf5/attribute_content.hpp"
 #include "io/hdf5/crash.hpp"
 #include "io/hdf5/dimensions.hpp"
@@ -107,6 +108,18 @@ void read_fixed(const OpenTexts& texts, hsize_t first, hsize_t count,
   }
 }
 
+/// Texts in another encoding become UTF-8. Returns a warning about them; empty if there are none.
+std::string decode(const std::string& name, std::vector<std::string>& values) {
+  const auto is_other = [](const std::string& value) { return !is_utf8(value); };
+  const auto first = std::ranges::find_if(values, is_other);
+  if (first == values.end()) return {};
+  const auto count = std::ranges::count_if(values, is_other);
+  const std::string example = printable(as_utf8(*first));
+  for (std::string& value : values) value = as_utf8(value);
+  return fmt::format("{} of {} not UTF-8 and read as Latin-1, such as '{}'", counted(count, "text"),
+                     name + (count == 1 ? " is" : " are"), example);
+}
+
 /// Texts that are missing become empty.
 void apply_conventions(const OpenTexts& texts, const Options& options,
                        std::vector<std::string>& values) {
@@ -154,6 +167,9 @@ bool add_file(Place& place, const Options& options, std::uint64_t max, Texts& al
     const hsize_t some = std::min(block, count - first);
     texts->is_variable() ? read_variable(*texts, first, some, values)
                          : read_fixed(*texts, first, some, values);
+  }
+  if (std::string warning = decode(texts->name, values); !warning.empty()) {
+    origins.back().warnings.push_back(std::move(warning));
   }
   apply_conventions(*texts, options, values);
   std::ranges::move(values, std::back_inserter(all.values));
@@ -244,7 +260,7 @@ std::optional<Texts> open_texts(const Options& options, std::string_view key, st
   try {
     std::optional<Texts> texts = read_texts(options, name, max);
     if (!texts) return texts;
-    for (InputFile& file : texts->origin.files) file.option = key;
+    set_option(texts->origin, key);
     return texts;
   } catch (const ContractError&) {
     throw;

@@ -30,6 +30,14 @@ void add_missing(std::vector<std::string>& to, const std::vector<std::string>& m
 
 }  // namespace
 
+void set_option(Origin& origin, std::string_view option) {
+  for (InputFile& each : origin.files) each.option = option;
+  if (option == "input.data") return;
+  for (auto* const attributes : {&origin.applied, &origin.not_applied}) {
+    for (std::string& each : *attributes) each += fmt::format(" of {}", option);
+  }
+}
+
 void add(Origin& to, const Origin& from) {
   std::set<InputFile> known(to.files.begin(), to.files.end());
   for (const InputFile& file : from.files) {

@@ -146,10 +146,19 @@ io::MatrixDimensions arrange_samples(const io::Source& source, std::size_t sampl
   return made;
 }
 
+/// The dimension that gram.samples names.
+std::size_t find_samples(const io::Source& source, const std::string& samples) {
+  try {
+    return io::find_dimension(source, samples);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("gram.samples: {}", error.what()));
+  }
+}
+
 /// The dimensions of the matrix: the first and all others, unless gram.samples is given.
 io::MatrixDimensions arrange(const Options& options, const io::Source& source) {
   const std::string& samples = options.text("gram.samples");
-  if (!samples.empty()) return arrange_samples(source, io::find_dimension(source, samples));
+  if (!samples.empty()) return arrange_samples(source, find_samples(source, samples));
   const std::vector<std::size_t> kept = io::kept_dimensions(source);
   return kept.empty() ? io::MatrixDimensions{} : io::one_and_others(source, kept[0]);
 }
@@ -162,7 +171,7 @@ bool samples_are_rows(const Options& options, const io::Matrix& matrix) {
     throw UsageError(
         "gram.samples and gram.of both say which dimension has the samples: give one of them");
   }
-  return matrix.dimensions().rows == std::vector{io::find_dimension(matrix.source(), samples)};
+  return matrix.dimensions().rows == std::vector{find_samples(matrix.source(), samples)};
 }
 
 product::Operands open_data(const Options& options, const Normalizes& normalizes) {

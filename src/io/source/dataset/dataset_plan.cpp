@@ -91,9 +91,15 @@ void apply_conventions(const hdf5::Dataset& dataset, DatasetPlan& plan) {
 }
 
 /// Sets the names of the dimensions.
-void name_dimensions(const hdf5::Dataset& dataset, DatasetDescription& about) {
-  const std::vector<Dimension> dimensions = dimensions_of(dataset, about.name);
-  for (std::size_t d = 0; d < dimensions.size(); ++d) about.dimensions[d].name = dimensions[d].name;
+void name_dimensions(const hdf5::Dataset& dataset, DatasetPlan& plan) {
+  const std::vector<Dimension> dimensions = dimensions_of(dataset, plan.about.name);
+  for (std::size_t d = 0; d < dimensions.size(); ++d) {
+    plan.about.dimensions[d].name = dimensions[d].name;
+    if (!dimensions[d].is_latin1) continue;
+    plan.origin.warnings.push_back(
+        fmt::format("the name of dimension {} of {} is not UTF-8 and is read as Latin-1: '{}'", d,
+                    plan.about.name, printable(dimensions[d].name)));
+  }
 }
 
 bool has_no_rows(const hdf5::Dataset& dataset, const std::string& name) {
@@ -126,7 +132,7 @@ DatasetPlan plan_dataset(const hdf5::File& opened, const std::filesystem::path& 
   if (request.conventions) apply_conventions(dataset, plan);
   choose_elements(request, plan.about);
   plan.about.may_have_gaps = plan.origin.may_have_gaps;
-  name_dimensions(dataset, plan.about);
+  name_dimensions(dataset, plan);
   if (request.is_part) plan.units = hdf5::read_text_attribute(dataset.get(), "units");
   plan.holder = file_of(dataset);
   if (request.way == ReadWay::by_hdf5) return plan;

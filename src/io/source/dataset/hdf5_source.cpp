@@ -58,6 +58,16 @@ hdf5::Properties cached_access(const DatasetDescription& about, ReadOrder read_o
   return access;
 }
 
+/// Matrices take u64 as i64 without a request, so the usual advice, input.type = u64, would make
+/// many of them impossible.
+DatasetSource::Misfit misfit_of(const DatasetPlan& plan, const DatasetRequest& request) {
+  const bool is_matrix_of_u64 =
+      request.missing_as_nan && plan.about.conversion.from == StoredType::u64;
+  return {plan.about.stored_as, request.misfit_remedy.empty() && is_matrix_of_u64
+                                    ? "choose input.type = f64"
+                                    : request.misfit_remedy};
+}
+
 using MaybeTransfer = std::unique_ptr<const Hdf5Transfer>;
 
 class Hdf5Source final : public DatasetSource {
@@ -66,7 +76,7 @@ class Hdf5Source final : public DatasetSource {
   Hdf5Source(const DatasetPlan& plan, const DatasetRequest& request,
              std::shared_ptr<DecodingMemory> memory, hdf5::File opened)
       : DatasetSource(plan.about.name, plan.about.conversion, plan.about.dimensions, plan.about.box,
-                      {plan.about.stored_as, request.misfit_remedy}),
+                      misfit_of(plan, request)),
         about_(plan.about),
         read_order_(request.order),
         file_(std::move(opened)) {
@@ -264,10 +274,9 @@ std::unique_ptr<DatasetSource> open_planned(const DatasetPlan& plan, const Datas
     if (!file.valid()) {
       throw Error(fmt::format("cannot open '{}' ({})", plan.holder, errno_text(errno)));
     }
-    return std::make_unique<ContiguousSource>(
-        about.name, about.conversion, about.record, about.dimensions,
-        DatasetSource::Misfit{about.stored_as, request.misfit_remedy}, std::move(file),
-        *plan.offset, request.way);
+    return std::make_unique<ContiguousSource>(about.name, about.conversion, about.record,
+                                              about.dimensions, misfit_of(plan, request),
+                                              std::move(file), *plan.offset, request.way);
   }
   const hdf5::AtWork at_work(about.name, hdf5::Stage::opening);
   const hdf5::Lock lock;

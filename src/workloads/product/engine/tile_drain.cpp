@@ -262,7 +262,9 @@ void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .alpha = variables.alpha,
                                             .correlates = correlates,
                                             .diagonal = !tile.mirrored,
-                                            .threshold = &report->verdict.detection_threshold});
+                                            .threshold = &report->verdict.detection_threshold,
+                                            .row_weights = variables.row_weights,
+                                            .column_weights = variables.column_weights});
 }
 
 /// Makes C and the counts from the moments, after their check.
@@ -288,7 +290,9 @@ void TileDrain::pairwise(device::Stream& stream, const Tile& tile, std::byte* da
                                           .column_factors = variables.column_factors,
                                           .divisor = operands_.divisor,
                                           .diagonal = !tile.mirrored,
-                                          .sensitivity = &report->sensitivity});
+                                          .sensitivity = &report->sensitivity,
+                                          .row_weights = variables.row_weights,
+                                          .column_weights = variables.column_weights});
 }
 
 /// Reads C0 into c_host_, dense, in C's type.

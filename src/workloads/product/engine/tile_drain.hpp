@@ -64,6 +64,7 @@ class TileDrain {
   struct Variables {
     const double *row_sums = nullptr, *column_sums = nullptr;
     const double *row_factors = nullptr, *column_factors = nullptr;
+    const double *row_weights = nullptr, *column_weights = nullptr;
     double samples = 0, alpha = 1;
     DeviceSums sums;  ///< of the rows
   };

@@ -172,6 +172,10 @@ TileDrain::Variables VariableSums::of(TileIndex tile) const {
                             .alpha = operands_.scale ? 1 : normalization_->samples->alpha,
                             .sums = {sums_.data() + row, squares_.data() + row,
                                      operands_.pairwise() ? counts_.data() + row : nullptr}};
+  if (weights_.size() > 0) {
+    made.row_weights = weights_.data() + row;
+    made.column_weights = weights_.data() + column;
+  }
   if (!operands_.center) return made;
   made.row_sums = sums_.data() + row;
   made.column_sums = sums_.data() + column;
