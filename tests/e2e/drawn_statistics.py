@@ -35,8 +35,8 @@ def draw_shape(draw):
         shape.append(left)
         draw.random.shuffle(shape)
     else:
-        most = 10**(5.6 / dimensions)
-        shape = [1 + int(most**(0.6 + 0.5 * draw.random.random())) for _ in range(dimensions)]
+        most = 10**(5.5 / dimensions)
+        shape = [1 + int(most**(0.4 + 0.6 * draw.random.random())) for _ in range(dimensions)]
     draw.said["shape"] = shape
     return tuple(shape)
 
@@ -64,7 +64,7 @@ def draw_reals(draw, dtype, shape):
     is_double = dtype.itemsize == 8
     normal = numbers.standard_normal(shape)
     way = draw.of("values", ["normal", "whole", "wide", "constant", "near", "ulps", "zeros", "tiny",
-                             "huge", "infinite", "fill"], [10, 6, 4, 2, 4, 3, 1, 1, 1, 1, 2])
+                             "huge", "infinite", "fill"], [8, 6, 4, 2, 4, 4, 2, 2, 2, 1, 3])
     with np.errstate(all="ignore"):
         if way == "whole":
             return numbers.integers(-9, 9, shape).astype(dtype)
@@ -137,7 +137,7 @@ class Data:
 
     def draw_missing(self):
         floating = self.dtype.kind == "f"
-        if floating and self.draw.chance(0.15):
+        if floating and self.draw.chance(0.2):
             self.array[draw_holes(self.draw, self.shape)] = np.nan
             self.draw.said["NaN"] = True
         if not self.draw.chance(0.4):

@@ -67,13 +67,13 @@ class Case:
             self.options += ["--reduce.weights", self.weights.option]
 
     def draw_operations(self):
-        """One to five of them, in any order, that the route has."""
+        """One to six of them, in any order, that the route has."""
         possible = OPS + OF_CELLS
         if self.weights:
             possible = [op for op in possible if op not in WITHOUT_WEIGHTS]
         elif not self.makes_arrays:
             possible = possible + ORDERED
-        self.ops = self.draw.random.sample(possible, 1 + self.draw.below(5))
+        self.ops = self.draw.random.sample(possible, 1 + self.draw.below(6))
         self.draw.said["ops"] = self.ops
 
     # ------------------------------------------------------------ runs

@@ -56,10 +56,14 @@ struct CellInputs {
 template <class T, cells::Set S>
 class CellReport {
  public:
-  explicit CellReport(CellInputs inputs) : in_(std::move(inputs)) {
-    const std::uint64_t groups = in_.plan.layout().groups;
-    for (std::uint64_t g = 0; g < groups; ++g) {
-      expected_.push_back(in_.groups ? values_of_group(g) : in_.plan.values());
+  explicit CellReport(CellInputs inputs)
+      : in_(std::move(inputs)),
+        expected_(in_.plan.layout().groups, in_.groups ? 0 : in_.plan.values()) {
+    if (!in_.groups) return;
+    const std::vector<std::int32_t>& group_of = in_.groups->group_of;
+    const std::uint64_t values_of_index = in_.plan.values() / group_of.size();
+    for (const std::int32_t group : group_of) {
+      if (group >= 0) expected_[static_cast<std::size_t>(group)] += values_of_index;
     }
   }
 
@@ -108,12 +112,6 @@ class CellReport {
 
  private:
   bool all_have_groups() const { return !in_.groups || in_.groups->have_all(); }
-  std::uint64_t values_of_group(std::uint64_t group) const {
-    const auto& all = in_.groups->group_of;
-    const auto own =
-        static_cast<std::uint64_t>(std::ranges::count(all, static_cast<std::int32_t>(group)));
-    return in_.plan.values() / all.size() * own;
-  }
 
   /// Calls use(group, cell, moments) for the outputs of this rank.
   template <class Use>
