@@ -7,6 +7,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -42,6 +44,15 @@ std::string lower_case(std::string_view text) {
   std::string made;
   std::ranges::transform(text, std::back_inserter(made), lower);
   return made;
+}
+
+/// The pieces between white space.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' ')) {
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
 }
 
 constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
@@ -222,44 +233,79 @@ std::int64_t read_zone(Reader& reader) {
   return (hours * hour + minutes * minute) * (is_behind ? -1 : 1);
 }
 
-/// The microseconds of a unit; 0 if it is none.
-std::int64_t unit_named(std::string_view name, Calendar calendar) {
-  struct Unit {
-    std::int64_t microseconds;
-    std::initializer_list<std::string_view> names;
-  };
-  const Unit units[] = {
-      {1, {"microseconds", "microsecond", "microsec", "microsecs"}},
-      {1000, {"milliseconds", "millisecond", "millisec", "millisecs", "msec", "msecs", "ms"}},
-      {second, {"seconds", "second", "sec", "secs", "s"}},
-      {minute, {"minutes", "minute", "min", "mins"}},
-      {hour, {"hours", "hour", "hr", "hrs", "h"}},
-      {day, {"days", "day", "d"}}};
-  for (const Unit& unit : units) {
-    if (std::ranges::find(unit.names, name) != unit.names.end()) return unit.microseconds;
-  }
-  if (name != "months" && name != "month" && name != "years" && name != "year") return 0;
-  if (calendar == Calendar::days_360 && name.starts_with("month")) return 30 * day;
-  throw UsageError(fmt::format(
-      "the unit '{}' has no fixed length in the calendar {}: convert the coordinates to days", name,
-      name_of(calendar)));
+/// The length of a unit: `microseconds`, or a part of a microsecond.
+struct UnitLength {
+  std::int64_t microseconds;
+  std::int64_t parts = 1;  ///< that are together as long
+};
+
+struct NamedUnit {
+  UnitLength length;
+  std::initializer_list<std::string_view> spellings;  ///< the first one is the one in messages
+};
+
+std::string known_units(std::span<const NamedUnit> units) {
+  std::vector<std::string_view> known;
+  for (const NamedUnit& unit : units) known.push_back(*unit.spellings.begin());
+  return join_and(known);
 }
 
-/// Throws UsageError unless the calendar has the date.
-void expect_date(const Date& date, Calendar calendar, const std::string& units) {
+/// The lengths are those of UDUNITS. Throws UsageError if there is no unit `name`.
+UnitLength unit_named(std::string_view name, Calendar calendar, const std::string& units) {
+  const NamedUnit known[] = {
+      {{1, 1000}, {"nanoseconds", "nanosecond", "nanosec", "nanosecs", "nsec", "nsecs", "ns"}},
+      {{1}, {"microseconds", "microsecond", "microsec", "microsecs"}},
+      {{1000}, {"milliseconds", "millisecond", "millisec", "millisecs", "msec", "msecs", "ms"}},
+      {{second}, {"seconds", "second", "sec", "secs", "s"}},
+      {{minute}, {"minutes", "minute", "min", "mins"}},
+      {{hour}, {"hours", "hour", "hr", "hrs", "h"}},
+      {{day}, {"days", "day", "d"}},
+      {{7 * day}, {"weeks", "week"}},
+      {{365 * day}, {"common_years", "common_year"}}};
+  for (const NamedUnit& unit : known) {
+    if (std::ranges::find(unit.spellings, name) != unit.spellings.end()) return unit.length;
+  }
+  const bool is_month = name == "months" || name == "month";
+  if (is_month && calendar == Calendar::days_360) return {30 * day};
+  if (is_month || name == "years" || name == "year") {
+    throw UsageError(
+        fmt::format("the unit '{}' has no fixed length in the calendar {}: convert the coordinates "
+                    "to days",
+                    name, name_of(calendar)));
+  }
+  throw UsageError(
+      fmt::format("the unit {} of the units {} is unknown: convert the coordinates to one of {}",
+                  excerpt(name), excerpt(units), known_units(known)));
+}
+
+/// The date with an astronomical year; nothing if the calendar does not have it.
+std::optional<Date> astronomical(const Date& date, Calendar calendar) {
+  if (date.year == 0 && !has_year_zero(calendar)) return std::nullopt;
+  Date made = date;
+  if (date.year < 0 && !has_year_zero(calendar)) ++made.year;
+  const bool is_possible = date.month >= 1 && date.month <= 12 && date.day >= 1 && date.day <= 31;
+  const bool exists = is_possible && date_of(calendar, number_of(calendar, made)) == made;
+  return exists ? std::optional(made) : std::nullopt;
+}
+
+/// Throws UsageError unless the calendar has the date, which becomes astronomical.
+Date expect_date(const Date& date, Calendar calendar, const std::string& units) {
+  if (const auto found = astronomical(date, calendar)) return *found;
   if (date.year == 0 && !has_year_zero(calendar)) {
     throw UsageError(
         fmt::format("the units {} begin in the year 0, which the calendar {} does not have: give "
                     "the coordinates another calendar, such as proleptic_gregorian",
                     excerpt(units), name_of(calendar)));
   }
-  Date astronomical = date;
-  if (date.year < 0 && !has_year_zero(calendar)) ++astronomical.year;
-  const bool is_possible = date.month >= 1 && date.month <= 12 && date.day >= 1 && date.day <= 31;
-  if (is_possible && date_of(calendar, number_of(calendar, astronomical)) == astronomical) return;
   throw UsageError(
       fmt::format("the calendar {} has no date {}-{:02}-{:02}, at which the units {} begin",
                   name_of(calendar), date.year, date.month, date.day, excerpt(units)));
+}
+
+/// An instant whose microseconds may be any number.
+Instant normalized(std::int64_t number_of_day, std::int64_t microseconds) {
+  const std::int64_t days = floor_div(microseconds, day);
+  return {number_of_day + days, microseconds - days * day};
 }
 
 }  // namespace
@@ -275,42 +321,95 @@ Calendar calendar_named(std::string_view name) {
       fmt::format("the calendar {} is unknown: known are {}", excerpt(name), join_and(known)));
 }
 
+Instant middle(const Instant& one, const Instant& two) {
+  const std::int64_t days = one.day + two.day, half = floor_div(days, 2);
+  const std::int64_t odd_day = (days - 2 * half) * day;
+  return normalized(half, (odd_day + one.microsecond + two.microsecond) / 2);
+}
+
+bool count_the_same_days(Calendar one, Calendar two) {
+  const auto is_real = [](Calendar each) {
+    return each == Calendar::standard || each == Calendar::proleptic_gregorian;
+  };
+  return one == two || (is_real(one) && is_real(two));
+}
+
 TimeUnit::TimeUnit(const std::string& units, Calendar calendar)
     : units_(units), calendar_(calendar) {
   const std::string text = lower_case(trim(units));
   const std::string_view view = text;
+  is_absolute_ = join(words_of(view), " ") == "day as %y%m%d.%f";
+  if (is_absolute_) {
+    unit_ = day;
+    return;
+  }
   const auto since = view.find(" since ");
-  const std::string_view name = trim(view.substr(0, std::min(since, view.size())));
-  Reader reader(since == view.npos ? "" : trim(view.substr(since + 7)), units_);
-  if (since == view.npos) reader.fail();
-  unit_ = unit_named(name, calendar);
-  if (unit_ == 0) reader.fail();
-  Date date = read_date(reader);
-  if (!reader.skip("t")) reader.skip_spaces();
-  std::int64_t start = read_time(reader);
-  reader.skip_spaces();
-  start -= read_zone(reader);
-  if (!reader.is_at_end()) reader.fail();
-  expect_date(date, calendar, units_);
-  if (date.year < 0 && !has_year_zero(calendar)) ++date.year;
-  first_day_ = number_of(calendar, date) + floor_div(start, day);
-  start_ = start - floor_div(start, day) * day;
+  if (since == view.npos) Reader("", units_).fail();
+  const std::string_view reference = trim(view.substr(since + 7));
+  const UnitLength length = unit_named(trim(view.substr(0, since)), calendar, units_);
+  unit_ = length.microseconds;
+  parts_ = length.parts;
+  read_reference(reference);
 }
 
-Date TimeUnit::date(double value) const {
-  constexpr double max = 0x1p62;  // microseconds
+void TimeUnit::read_reference(std::string_view text) {
+  Reader reader(text, units_);
+  const Date date = read_date(reader);
+  if (!reader.skip("t")) reader.skip_spaces();
+  std::int64_t time = read_time(reader);
+  reader.skip_spaces();
+  time -= read_zone(reader);
+  if (!reader.is_at_end()) reader.fail();
+  start_ = normalized(number_of(calendar_, expect_date(date, calendar_, units_)), time);
+}
+
+bool TimeUnit::operator==(const TimeUnit& other) const {
+  return calendar_ == other.calendar_ && is_absolute_ == other.is_absolute_ &&
+         unit_ == other.unit_ && parts_ == other.parts_ && start_ == other.start_;
+}
+
+double TimeUnit::microseconds() const {
+  return static_cast<double>(unit_) / static_cast<double>(parts_);
+}
+
+Instant TimeUnit::instant(double value) const {
   if (!std::isfinite(value)) {
     throw UsageError(
         fmt::format("{} is no time: select other coordinates, or correct them", value));
   }
-  if (std::abs(value) > max / static_cast<double>(unit_)) {
+  return is_absolute_ ? absolute(value) : elapsed(value);
+}
+
+Instant TimeUnit::elapsed(double value) const {
+  constexpr double max = 0x1p62;  // microseconds
+  const double units = value / static_cast<double>(parts_);
+  if (std::abs(units) > max / static_cast<double>(unit_)) {
     throw UsageError(fmt::format("{} {} are too far away for a date: check the coordinates", value,
                                  excerpt(units_)));
   }
-  const double whole = std::floor(value);
-  const std::int64_t time = start_ + static_cast<std::int64_t>(whole) * unit_ +
-                            std::llround((value - whole) * static_cast<double>(unit_));
-  Date date = date_of(calendar_, first_day_ + floor_div(time, day));
+  const double whole = std::floor(units);
+  return normalized(start_.day, start_.microsecond + static_cast<std::int64_t>(whole) * unit_ +
+                                    std::llround((units - whole) * static_cast<double>(unit_)));
+}
+
+Instant TimeUnit::absolute(double value) const {
+  constexpr double max = 1e10;  // beyond the year 10^6
+  const double magnitude = std::min(std::abs(value), max), whole = std::floor(magnitude);
+  const auto digits = static_cast<std::int64_t>(whole);
+  const Date date{digits / 10'000 * (value < 0 ? -1 : 1), static_cast<int>(digits / 100 % 100),
+                  static_cast<int>(digits % 100)};
+  const auto found = astronomical(date, calendar_);
+  if (!found || magnitude == max) {
+    throw UsageError(
+        fmt::format("{} is no date of the calendar {} in the units {}: check the coordinates",
+                    value, name_of(calendar_), excerpt(units_)));
+  }
+  return normalized(number_of(calendar_, *found),
+                    std::llround((magnitude - whole) * static_cast<double>(day)));
+}
+
+Date TimeUnit::date(const Instant& instant) const {
+  Date date = date_of(calendar_, instant.day);
   if (date.year <= 0 && !has_year_zero(calendar_)) --date.year;
   return date;
 }

@@ -264,6 +264,9 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "working_directory", std::filesystem::current_path(unknown).string());
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);
+  if (!inputs.beyond.empty()) {
+    file.attribute("/input", "selection_beyond", join(inputs.beyond, ", "));
+  }
   if (!inputs.applied.empty()) {
     file.attribute("/input", "applied", join(inputs.applied, ", "));
   }

@@ -135,6 +135,10 @@ std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Optio
 void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelemetry& telemetry,
                         const io::Origin& inputs, workloads::Outcome& outcome) {
   describe_rates(outcome, telemetry);
+  if (!inputs.beyond.empty()) {
+    outcome.metrics.insert(outcome.metrics.begin(),
+                           {"selection_beyond", join(inputs.beyond, ", ")});
+  }
   if (!inputs.applied.empty()) {
     outcome.metrics.insert(outcome.metrics.begin(), {"applied", join(inputs.applied, ", ")});
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/source/strided.hpp"
 
@@ -49,12 +50,38 @@ std::vector<double> read_weights(const io::Source& source) {
   return values;
 }
 
+std::uint64_t WeightPlaces::index_of(std::uint64_t element) const {
+  std::uint64_t index = 0;
+  for (std::size_t d = dimensions_.size(); d-- > 0; element /= dimensions_[d].pairs.count()) {
+    const auto& [pairs, stride] = dimensions_[d];
+    if (stride > 0) index += pairs[element % pairs.count()] * stride;
+  }
+  return index;
+}
+
+std::vector<double> WeightPlaces::pick(const std::vector<double>& all) const {
+  std::uint64_t count = 1;
+  for (const Dimension& each : dimensions_) count = saturating_product(count, each.pairs.count());
+  std::vector<double> picked;
+  picked.reserve(count);
+  expect(!dimensions_.empty(), "elements with weights have dimensions");
+  const auto& [last, stride] = dimensions_.back();
+  while (picked.size() < count) {
+    const std::uint64_t row = index_of(picked.size()) - (stride > 0 ? last[0] * stride : 0);
+    for (std::uint64_t i = 0; i < last.count(); ++i) {
+      picked.push_back(all[row + (stride > 0 ? last[i] * stride : 0)]);
+    }
+  }
+  return picked;
+}
+
 void expect_weights(std::string_view key, const io::Source& source, std::span<const double> weights,
-                    const std::function<std::uint64_t(std::uint64_t)>& index_of) {
+                    const WeightPlaces& places) {
   const auto wrong =
       std::ranges::find_if(weights, [](double w) { return !(w >= 0) || !std::isfinite(w); });
   if (wrong != weights.end()) {
-    const std::uint64_t index = index_of(static_cast<std::uint64_t>(wrong - weights.begin()));
+    const std::uint64_t index =
+        places.index_of(static_cast<std::uint64_t>(wrong - weights.begin()));
     throw UsageError(fmt::format(
         "{}: element [{}] of {} is {}: weights must be finite numbers that are not negative; write "
         "0 for what should not count",

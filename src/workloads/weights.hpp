@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/options.hpp"
+#include "io/source/dimension_match.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::workloads {
@@ -20,10 +21,31 @@ std::unique_ptr<io::Source> open_weight_source(const Options& options, std::stri
 /// All weights of a source, row by row; missing ones are NaN. Throws Error if they cannot be read.
 std::vector<double> read_weights(const io::Source& source);
 
+/// The weights of elements with some dimensions. All elements with the same indices along the
+/// dimensions that the weights have, too, have the same weight.
+class WeightPlaces {
+ public:
+  /// A dimension of the elements.
+  struct Dimension {
+    /// The index along the dimension of the weights for each index.
+    io::DimensionPairs pairs;
+    std::uint64_t stride;  ///< of these indices among all weights; 0 if the weights lack it
+  };
+
+  explicit WeightPlaces(std::vector<Dimension> dimensions) : dimensions_(std::move(dimensions)) {}
+
+  /// The index of the weight of this element among all weights, row by row.
+  std::uint64_t index_of(std::uint64_t element) const;
+  /// The weight of each element, row by row. `all`: all weights, row by row.
+  std::vector<double> pick(const std::vector<double>& all) const;
+
+ private:
+  std::vector<Dimension> dimensions_;
+};
+
 /// Throws UsageError, with its position, for the first weight that is negative or not finite, and
-/// if all are 0. `index_of` returns the index of a weight among all weights of `source`, row by
-/// row.
+/// if all are 0. `places` has the index of each weight among all weights of `source`.
 void expect_weights(std::string_view key, const io::Source& source, std::span<const double> weights,
-                    const std::function<std::uint64_t(std::uint64_t)>& index_of = std::identity());
+                    const WeightPlaces& places);
 
 }  // namespace shardstream::workloads

@@ -65,6 +65,16 @@ void describe_dimensions(const io::Source& source, const std::string& group, Out
   if (!selection.empty()) outcome.input.push_back({group, "selection", selection});
 }
 
+void describe(const io::PairedDimensions& paired, const std::string& what, Outcome& outcome) {
+  const auto add = [&](const std::string& key, const std::vector<std::string>& dimensions) {
+    if (dimensions.empty()) return;
+    outcome.metrics.push_back({key, join(dimensions, ",")});
+    outcome.attributes.emplace_back(key, join(dimensions, ","));
+  };
+  add(what + "_by_position", paired.by_position);
+  add(what + "_reordered", paired.reordered);
+}
+
 namespace {
 
 /// `base` times `factor`, at least 1. `key` names the option in the error.

@@ -20,6 +20,7 @@
 #include "io/hdf5/result_file.hpp"
 #include "io/output/checkpoint.hpp"
 #include "io/output/dataset_file.hpp"
+#include "io/source/dimension_match.hpp"
 #include "io/source/origin.hpp"
 #include "io/source/source.hpp"
 #include "kernels/data/element.hpp"
@@ -101,6 +102,10 @@ struct Scaled {
 /// Adds the number of files, the first and the last one to the attributes of `group`, if the data
 /// set is joined from several files.
 void describe_join(const io::Origin& origin, const std::string& group, Outcome& outcome);
+
+/// Adds to the metrics and the attributes which dimensions were paired by position,
+/// `WHAT_by_position`, and which have another order, `WHAT_reordered`.
+void describe(const io::PairedDimensions& paired, const std::string& what, Outcome& outcome);
 
 /// Multiplies the option `key`, a count, by `factor`. Throws UsageError on overflow.
 Scaled scaled_count(const Options& options, std::string_view key, double factor);

@@ -9,7 +9,7 @@ import xarray
 
 from cell_runs import ALL, SMALL, check, draw, holes, over
 from cell_statistics import Expected, stored
-from harness import each, main, new_folder, reduce
+from harness import each, expect_warning, expect_words, main, new_folder, reduce
 from results import seeded
 
 # The middle of each month of three years without leap days.
@@ -188,6 +188,59 @@ def test_groups_by_time():
         with xarray.open_dataset(folder / f"{by}.h5", group="results", engine="netcdf4") as found:
             first = found["mean"].dims[0]
             assert found[first].values.tolist() == wanted, (by, found)
+
+
+def test_months_are_those_of_the_middle_of_bounds():
+    """Means that are stamped with the end of their month, as CESM writes them, and CDO's dates."""
+    folder = new_folder()
+    days = np.tile([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], 2)
+    ends = np.cumsum(days).astype("f8")
+    values = np.tile(np.arange(1.0, 13), 2)
+    for name, bounds in (("with", "time_bnds"), ("without", "")):
+        with netCDF4.Dataset(folder / f"{name}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("nbnd", 2)
+            time = file.createVariable("time", "f8", ("time",))
+            time.units, time.calendar = "days since 0001-01-01", "noleap"
+            time[:] = ends
+            if bounds:
+                time.bounds = bounds
+            file.createVariable("time_bnds", "f8", ("time", "nbnd"))[:] = np.stack(
+                [ends - days, ends], 1)
+            file.createVariable("x", "f4", ("time",))[:] = values
+    options = ["--reduce.over", "time", "--reduce.by", "time:month", "--reduce.ops", "mean"]
+    finished = reduce(f"{folder}/with.nc:/x", folder / "with.h5", *options, ranks=2)
+    expect_words(finished.out, ["group_dates", "time_bnds"])
+    assert "warning" not in finished.err, finished
+    with h5py.File(folder / "with.h5") as file:
+        assert file["results/mean"][()].tolist() == list(range(1, 13)), finished
+        assert "time_bnds" in file["results"].attrs["group_dates"], dict(file["results"].attrs)
+    finished = reduce(f"{folder}/without.nc:/x", folder / "without.h5", *options)
+    assert "group_dates" not in finished.values, finished
+    expect_warning(finished, ["reduce.by", "time", "bounds"])
+
+
+def test_weights_have_any_order():
+    """The coordinates decide, whatever their units are called; without some, the positions."""
+    folder = new_folder()
+    lat, land = np.array([60.0, 30, 0, -30, -60]), np.array([10, 5, 3, 2, 1.0])
+    x = np.arange(10.0).reshape(2, 5)
+    xarray.Dataset({"x": (("time", "lat"), x)}, {"lat": ("lat", lat, {
+        "units": "degrees_north"})}).to_netcdf(folder / "x.nc")
+
+    def mean(weights, line):
+        weights.to_netcdf(folder / "w.nc")
+        finished = reduce(f"{folder}/x.nc:/x", folder / "out.h5", "--reduce.over", "lat",
+                          "--reduce.weights", f"{folder}/w.nc:/w", "--reduce.ops", "mean",
+                          "--output.overwrite", "true")
+        with h5py.File(folder / "out.h5") as file:
+            assert finished.values[line] == file["results"].attrs[line] == "lat", finished
+            return file["results/mean"][()].tolist()
+    for units in ({}, {"units": "degree_north"}, {"units": "degrees_N"}):
+        reversed_lat = {"lat": ("lat", lat[::-1].copy(), units)}
+        found = mean(xarray.Dataset({"w": ("lat", land)}, reversed_lat), "weights_reordered")
+        assert found == [3, 8], (units, found)
+    assert mean(xarray.Dataset({"w": ("lat", land)}), "weights_by_position") == [1, 6]
 
 
 if __name__ == "__main__":

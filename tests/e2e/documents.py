@@ -10,6 +10,9 @@ import re
 import subprocess
 import sys
 
+import h5py
+import numpy as np
+
 from harness import HANGS, PROGRAM, Finished, each, environment, experiments, main, new_folder
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -58,6 +61,22 @@ def check_document(path):
 
 def test_shown_commands():
     each([(path,) for path in documents()], check_document)
+
+
+def test_area_weights_are_not_negative_at_the_poles():
+    """Latitudes in f32 are usual, and their cosine at 90 degrees is negative in f32."""
+    for path in ("inputs/NETCDF.md", "src/workloads/gram/README.md"):
+        (recipe,) = [text for kind, text in BLOCK.findall((TOP / path).read_text())
+                     if kind == "python" and 'to_netcdf("area.nc")' in text]
+        folder = new_folder()
+        for name in ("sst.nc", "field.nc"):
+            with h5py.File(folder / name, "w") as file:
+                file["lat"] = np.linspace(-90, 90, 5, dtype="f4")
+                file["lat"].make_scale("lat")
+        subprocess.run([sys.executable, "-c", recipe], cwd=folder, timeout=HANGS, check=True)
+        with h5py.File(folder / "area.nc") as file:
+            (weights,) = [file[name][()] for name in ("area", "w") if name in file]
+            assert weights.min() >= 0 and weights.max() == 1, (path, weights)
 
 
 def test_the_readme_is_short():

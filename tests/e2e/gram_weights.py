@@ -129,13 +129,16 @@ def test_weights_belong_to_dimensions():
 
 
 def test_weights_have_the_coordinates_of_the_data():
-    """Dimensions of length 1 are not ambiguous. Other or reversed coordinates are an error."""
+    """Dimensions of length 1 are not ambiguous. Weights in another order, or of all indices, are
+    those of the same coordinates. Other coordinates are an error."""
     folder = new_folder()
     field, lat = normal(60, 24, "f8").reshape(60, 1, 6, 4, 1), np.arange(-30.0, 30, 10)
     w = np.cos(np.deg2rad(lat))
     with h5py.File(folder / "in.h5", "w") as file:
         data = file.create_dataset("t", data=field)
-        for name, values in (("lat", lat), ("up", lat[::-1]), ("f4", lat.astype("f4"))):
+        file["plain"], file["all"] = w, np.repeat(w, 4)
+        for name, values in (("lat", lat), ("up", lat[::-1]), ("f4", lat.astype("f4")),
+                             ("other", lat + 1)):
             group = file.create_group(name)
             scale = group.create_dataset("lat", data=values)
             scale.make_scale("lat")
@@ -145,23 +148,34 @@ def test_weights_have_the_coordinates_of_the_data():
         data.dims[2].attach_scale(file["lat/lat"])
     named = f"{folder}/in.h5:"
 
-    def result(name, data="t", used=slice(None)):
+    def result(name, data="t", used=slice(None), weights=w):
         out = folder / "c.h5"
         finished = product("covariance", out, "--input.data", f"{named}/{data}", "--gram.weights",
                            f"{named}/{name}", "--output.overwrite", "anything")
         assert finished.values["weights_of"] == "variables", finished
-        x, weights = field[:, 0, used, :, 0], w[used, None] * np.ones((1, 4))
+        x, weights = field[:, 0, used, :, 0], weights[used, None] * np.ones((1, 4))
         expected = model(x.reshape(60, -1), True, False, "n-1", None, np.sqrt(weights.ravel()))[0]
         assert np.allclose(stored(out), expected, 1e-12, 1e-12), finished
+        return finished
     result("lat/w")
     result("f4/w")
     result("f4/w1")
     result("lat/w[1:4]", "t[:, :, 1:4]", slice(1, 4))
+    result("lat/w", "t[:, :, 1:4]", slice(1, 4))
+    finished = result("up/w", weights=w[::-1])
+    assert finished.values["weights_reordered"] == "lat", finished
+    assert "weights_by_position" not in finished.values, finished
+    result("up/w", "t[:, :, ::2]", slice(0, 6, 2), w[::-1])
+    finished = result("plain")
+    assert finished.values["weights_by_position"] == "lat", finished
+    result("plain", "t[:, :, 1:4]", slice(1, 4))
+    finished = result("all", "t[:, :, 1:4]", slice(1, 4))
+    assert finished.values["weights_by_position"] == "dim_1,lat,dim_3,dim_4", finished
 
     def case(weights, data):
         return (["run", "covariance", "--input.data", f"{named}/{data}", "--gram.weights",
                  f"{named}/{weights}"], 2, ["gram.weights", "lat", "coordinates"])
-    check_complaints([case("up/w", "t"), case("lat/w[0:3]", "t[:, :, 1:4]")])
+    check_complaints([case("other/w", "t"), case("lat/w[0:3]", "t[:, :, 1:4]")])
 
 
 def test_weights_are_an_input():

@@ -4,6 +4,7 @@ same bits on any ranks, and errors that show the position in the text. random_fi
 selections by position."""
 
 import itertools
+import re
 
 import h5py
 import netCDF4
@@ -189,6 +190,35 @@ def test_shapes_have_names_of_dimensions():
                             ("gram", "time=20 x level=3 x lon=4 as 20 x 12")):
         finished = run("run", workload, "--input.data", f"{path}:/sst[:, 3, :, ::3]", "--dry-run")
         expect_words(finished.expect(0).out, [shape])
+
+
+def test_regions_across_the_meridian_name_their_parts():
+    """Two runs over the parts have all elements."""
+    path, lon = new_folder() / "in.nc", np.arange(0, 360, 10.0)
+    xarray.Dataset({"x": ("lon", lon)},
+                   {"lon": ("lon", lon, {"units": "degrees_E"})}).to_netcdf(path)
+    for text in ("lon=350:20", "lon=-10:20"):
+        finished = run("run", "reduce", "--input.data", f"{path}:/x[{text}]", "-o", "out.h5")
+        expect_complaint(finished, 2, ["input.data", "lon=350:", "lon=:20"])
+    counts = [reduce(f"{path}:/x[{part}]", new_folder() / "out.h5").values["count"]
+              for part in ("lon=350:", "lon=:20")]
+    assert counts == ["1", "3"], counts
+
+
+def test_ranges_beyond_the_coordinates_are_named():
+    path, out = new_folder() / "in.nc", new_folder() / "out.h5"
+    write_netcdf(path)
+
+    def told(text):
+        finished = reduce(f"{path}:/sst[{text}]", out, "--output.overwrite", "true")
+        lines = re.findall(r"^selection_beyond=(.*)$", finished.out, re.MULTILINE)
+        with h5py.File(out) as file:
+            stored = file["input"].attrs.get("selection_beyond")
+            assert lines == ([] if stored is None else [stored]), (stored, finished)
+        return "".join(lines)
+    expect_words(told("lat=-90:0"), ["lat=-90:0", "-85", "85"])
+    expect_words(told("lat=0:90:2, time=:300"), ["lat=0:90", "-85", "85"])
+    assert told("lat=-85:85, time=131") == ""
 
 
 # ---------------------------------------------------------------- names

@@ -102,6 +102,58 @@ TEST(Calendars, GiveTheDatesOfCftime) {
   }
 }
 
+TEST(Calendars, KnowTheUnitsOfUdunits) {
+  EXPECT_EQ(date("nanoseconds since 2001-01-01", "standard", 31 * 86400e9), (Date{2001, 2, 1}));
+  EXPECT_EQ(date("ns since 2001-01-01", "standard", 31 * 86400e9 - 1e6), (Date{2001, 1, 31}));
+  EXPECT_EQ(date("nanoseconds since 1970-01-01", "standard", 951782400e9), (Date{2000, 2, 29}));
+  EXPECT_EQ(date("weeks since 2001-01-01", "standard", 4.25), (Date{2001, 1, 30}));
+  EXPECT_EQ(date("week since 2001-01-01", "360_day", -1), (Date{2000, 12, 24}));
+  EXPECT_EQ(date("common_years since 2001-01-01", "noleap", 1.5), (Date{2002, 7, 2}));
+  EXPECT_EQ(date("common_year since 2000-01-01", "standard", 1), (Date{2000, 12, 31}));
+}
+
+TEST(Calendars, ReadTheAbsoluteTimeOfCdo) {
+  constexpr auto units = "day as %Y%m%d.%f";
+  EXPECT_EQ(date(units, "proleptic_gregorian", 19910115.5), (Date{1991, 1, 15}));
+  EXPECT_EQ(date(units, "standard", 15821015), (Date{1582, 10, 15}));
+  EXPECT_EQ(date(units, "360_day", 20000230.25), (Date{2000, 2, 30}));
+  EXPECT_EQ(date(units, "standard", 10101), (Date{1, 1, 1}));
+  EXPECT_EQ(date(units, "standard", -11231), (Date{-1, 12, 31}));
+  EXPECT_EQ(date(" Day  as %Y%m%d.%f ", "", 19991231.99999999), (Date{1999, 12, 31}));
+  for (const double value : {19910229.0, 19911301.0, 15821010.0, 101.0, 1e300, -1e12}) {
+    EXPECT_TRUE(names(error_of([&] { date(units, "standard", value); }), fmt::format("{}", value),
+                      "%Y%m%d.%f", "standard"))
+        << value;
+  }
+}
+
+TEST(Calendars, HaveAMiddleBetweenInstants) {
+  const TimeUnit absolute("day as %Y%m%d.%f", Calendar::standard);
+  const TimeUnit days("days since 2001-01-01", Calendar::standard);
+  const auto middle_of = [](const TimeUnit& unit, double one, double two) {
+    return middle(unit.instant(one), unit.instant(two));
+  };
+  EXPECT_EQ(middle_of(absolute, 19910201, 19910301), absolute.instant(19910215));
+  EXPECT_EQ(middle_of(days, 0, 31), days.instant(15.5));
+  EXPECT_EQ(middle_of(days, -3.5, -3), days.instant(-3.25));
+  EXPECT_EQ(middle_of(days, -800'000.75, 800'000), days.instant(-0.375));
+  EXPECT_EQ(days.date(middle_of(days, 0, 31)), (Date{2001, 1, 16}));
+}
+
+TEST(Calendars, CompareUnitsByTheirMeaning) {
+  const TimeUnit one("days since 2001-01-01", Calendar::standard);
+  EXPECT_EQ(one, TimeUnit("day since 2001-1-1 00:00:00 UTC", Calendar::standard));
+  EXPECT_EQ(one, TimeUnit("d since 2001-1-1 01:00 +1", Calendar::standard));
+  EXPECT_NE(one, TimeUnit("days since 2001-01-02", Calendar::standard));
+  EXPECT_NE(one, TimeUnit("hours since 2001-01-01", Calendar::standard));
+  EXPECT_NE(one, TimeUnit("days since 2001-01-01", Calendar::noleap));
+  EXPECT_NE(TimeUnit("nanoseconds since 2001-01-01", Calendar::standard),
+            TimeUnit("microseconds since 2001-01-01", Calendar::standard));
+  EXPECT_EQ(one.instant(31), TimeUnit("weeks since 2001-02-01", Calendar::standard).instant(0));
+  EXPECT_TRUE(count_the_same_days(Calendar::standard, Calendar::proleptic_gregorian));
+  EXPECT_FALSE(count_the_same_days(Calendar::standard, Calendar::noleap));
+}
+
 TEST(Calendars, HaveEachDayOnce) {
   for (const char* const name :
        {"standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day"}) {
@@ -147,6 +199,7 @@ TEST(Calendars, RejectUnitsThatAreNone) {
         "days since 1950-01-01 00:00:00 +01:75"}) {
     EXPECT_TRUE(names(complaint(units), units)) << units;
   }
+  EXPECT_TRUE(names(complaint("fortnights since 1950-01-01"), "'fortnights'", "weeks"));
   for (const char* const units : {"months since 1950-01-01", "years since 1950-01-01"}) {
     const std::string unit = std::string(units).substr(0, std::string(units).find(' '));
     EXPECT_TRUE(names(complaint(units, "noleap"), "noleap", unit));

@@ -83,6 +83,17 @@ class CellInputs : public testing::Test {
     if (!units.empty()) hdf5::write_attribute(scale.get(), "units", units);
     if (!calendar.empty()) hdf5::write_attribute(scale.get(), "calendar", calendar);
   }
+  /// Adds bounds of the time coordinate, `per_element` numbers for each, and names them.
+  void add_bounds(const std::string& file, const Doubles& bounds, hsize_t per_element = 2,
+                  const std::string& name = "time_bnds") {
+    {
+      const hdf5::Lock lock;
+      const hdf5::File opened(H5Fopen((folder_ / file).c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+      make_dataset(opened, "time_bnds", H5T_IEEE_F64LE,
+                   {{bounds.size() / per_element, per_element}}, H5T_NATIVE_DOUBLE, bounds.data());
+    }
+    set(file, "time", "bounds", name);
+  }
   template <class T>
   void add_labels(const hdf5::File& file, const std::string& name, hid_t stored, hid_t given,
                   const std::vector<T>& labels, const Strings& dimensions = {}) {
@@ -177,6 +188,71 @@ TEST_F(GroupsByDates, AreDecodedPerFile) {
   EXPECT_EQ(groups("x_*.h5:/x[1::3]", "time:month", {0}).group_of, (GroupNumbers{1, 4}));
 }
 
+TEST_F(GroupsByDates, AreThoseOfTheMiddleOfBounds) {
+  make_times("x.h5", {31, 59, 90}, "days since 2001-01-01", "noleap");
+  add_bounds("x.h5", {0, 31, 31, 59, 59, 90});
+  const CellGroups months = groups("x.h5:/x", "time:month", {0});
+  EXPECT_EQ(months.group_of, (GroupNumbers{0, 1, 2}));
+  EXPECT_EQ(months.bounds, "time_bnds");
+  EXPECT_TRUE(months.origin.warnings.empty());
+  EXPECT_EQ(groups("x.h5:/x[1::1]", "time:season", {0}).group_of, (GroupNumbers{0, 1}));
+  // Bounds with units of their own.
+  set("x.h5", "time_bnds", "units", std::string("hours since 2002-01-01"));
+  const CellGroups years = groups("x.h5:/x", "time:year", {0});
+  EXPECT_EQ(std::get<Integers>(years.labels), (Integers{2002}));
+  // The middle of dates that are numbers is none of numbers.
+  make_times("cdo.h5", {20010201, 20010301}, "day as %Y%m%d.%f");
+  add_bounds("cdo.h5", {20010101, 20010201, 20010201, 20010301});
+  EXPECT_EQ(groups("cdo.h5:/x", "time:month", {0}).group_of, (GroupNumbers{0, 1}));
+}
+
+TEST_F(GroupsByDates, OfSeveralFilesHaveTheirOwnBounds) {
+  make_times("x_1.h5", {31}, "days since 2001-01-01");
+  add_bounds("x_1.h5", {0, 31});
+  make_times("x_2.h5", {31}, "days since 2001-02-01");
+  EXPECT_EQ(groups("x_*.h5:/x", "time:month", {0}).group_of, (GroupNumbers{0, 2}));
+  make_times("x_3.h5", {28}, "days since 2001-02-01");
+  add_bounds("x_3.h5", {0, 28});
+  EXPECT_EQ(groups("x_*.h5:/x", "time:month", {0}).group_of, (GroupNumbers{0, 2, 1}));
+}
+
+TEST_F(GroupsByDates, FollowTheCoordinatesIfBoundsCannotBeUsed) {
+  const auto expect_unused = [&](const std::string& file) {
+    const CellGroups made = groups(file + ":/x", "time:month", {0});
+    EXPECT_EQ(made.group_of, (GroupNumbers{1, 2}));
+    EXPECT_EQ(made.bounds, "");
+    ASSERT_FALSE(made.origin.warnings.empty());
+    EXPECT_TRUE(names(made.origin.warnings[0], "reduce.by", file, "time"));
+  };
+  make_times("absent.h5", {31.5, 59}, "days since 2001-01-01");
+  set("absent.h5", "time", "bounds", std::string("none"));
+  expect_unused("absent.h5");
+  make_times("three.h5", {31.5, 59}, "days since 2001-01-01");
+  add_bounds("three.h5", {0, 1, 2, 3, 4, 5}, 3);
+  expect_unused("three.h5");
+  make_times("short.h5", {31.5, 59}, "days since 2001-01-01");
+  add_bounds("short.h5", {0, 31});
+  expect_unused("short.h5");
+  make_times("missing.h5", {31.5, 59}, "days since 2001-01-01");
+  add_bounds("missing.h5", {0, 31, 31, NAN});
+  expect_unused("missing.h5");
+  make_times("calendar.h5", {31.5, 59}, "days since 2001-01-01");
+  add_bounds("calendar.h5", {0, 31, 31, 59});
+  set("calendar.h5", "time_bnds", "calendar", std::string("360_day"));
+  expect_unused("calendar.h5");
+}
+
+TEST_F(GroupsByDates, WarnIfCoordinatesMayBeTheEndsOfMonths) {
+  const auto warnings = [&](const Doubles& times) {
+    make_times("x.h5", times, "days since 2001-01-01");
+    return groups("x.h5:/x", "time:month", {0}).origin.warnings;
+  };
+  ASSERT_EQ(warnings({31, 59, 90}).size(), 1U);
+  EXPECT_TRUE(names(warnings({31, 59, 90})[0], "reduce.by", "time", "bounds"));
+  EXPECT_TRUE(warnings({31, 59, 90.5}).empty());
+  EXPECT_TRUE(warnings({31, 60, 90}).empty());
+}
+
 TEST_F(GroupsByDates, NeedATimeCoordinate) {
   make_times("x.h5", {0, 31}, "days since 2001-01-01");
   EXPECT_TRUE(names(groups_error("x.h5:/x", "time:week", {0}), "reduce.by", "week", "season"));
@@ -268,6 +344,28 @@ TEST_F(GroupsByLabels, FitASelectionOrAllIndices) {
   EXPECT_EQ(groups("x.h5:/x[1::2]", "x.h5:/texts[1::2]", {0}).label(2), "f");
   EXPECT_EQ(groups("x.h5:/x[1::2]", "x.h5:/texts[t=1::2]", {0}).label(2), "f");
   EXPECT_TRUE(names(groups_error("x.h5:/x[1::2]", "x.h5:/texts[0::2]", {0}), "reduce.by", "t"));
+}
+
+TEST_F(GroupsByLabels, ArePairedByCoordinates) {
+  make_data("x.h5", {4, 2}, {"t", "y"});
+  const hdf5::File file = make_file(folder_ / "l.h5");
+  add_scale(file, "t", {3, 2, 1, 0});
+  add_labels<std::int64_t>(file, "numbers", H5T_STD_I8LE, H5T_NATIVE_INT64, {30, 20, 10, 0}, {"t"});
+  const hdf5::Type text = text_type(1);
+  make_dataset(file, "texts", text.get(), {{4}}, text.get(), "dcba");
+  attach_scales(file, "texts", {"t"});
+  add_labels<std::int64_t>(file, "plain", H5T_STD_I8LE, H5T_NATIVE_INT64, {30, 20, 10, 0});
+  for (const char* const name : {"numbers", "texts"}) {
+    const CellGroups made = groups("x.h5:/x", std::string("l.h5:/") + name, {0});
+    EXPECT_EQ(made.group_of, (GroupNumbers{0, 1, 2, 3})) << name;
+    EXPECT_EQ(made.paired.reordered, (Strings{"t"})) << name;
+    EXPECT_EQ(groups("x.h5:/x[::3]", std::string("l.h5:/") + name, {0}).group_of,
+              (GroupNumbers{0, 1}));
+  }
+  const CellGroups plain = groups("x.h5:/x", "l.h5:/plain", {0});
+  EXPECT_EQ(plain.group_of, (GroupNumbers{3, 2, 1, 0}));
+  EXPECT_EQ(plain.paired.by_position, (Strings{"t"}));
+  EXPECT_TRUE(plain.paired.reordered.empty());
 }
 
 TEST_F(GroupsByLabels, OfSeveralFilesFollowOneAnother) {
@@ -400,7 +498,56 @@ TEST_F(WeightsOfCells, HaveTheCoordinatesOfTheData) {
   add_scale(file, "t", {0, 1, 2.5});
   add(file, "w", {3});
   attach_scales(file, "w", {"t"});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "w.h5:/w", {0}), "reduce.weights", "t", "2.5", "2"));
+  EXPECT_TRUE(names(weights_error("x.h5:/x", "w.h5:/w", {0}), "reduce.weights", "t", "2"));
+  const hdf5::File twice = make_file(folder_ / "twice.h5");
+  add_scale(twice, "t", {1, 0, 1});
+  add(twice, "w", {3}, {"t"});
+  EXPECT_TRUE(names(weights_error("x.h5:/x", "twice.h5:/w", {0}), "reduce.weights", "t", "1"));
+}
+
+TEST_F(WeightsOfCells, ArePairedByCoordinatesInAnyOrder) {
+  const hdf5::File data = make_data("x.h5", {4, 3}, {"t", "y"});
+  const hdf5::File file = make_file(folder_ / "w.h5");
+  add_scale(file, "t", {2, 0, 3, 1});
+  add_scale(file, "y", {0, 1, 2});
+  add(file, "w", {3, 4}, {"y", "t"});
+  const CellWeights all = weights("x.h5:/x", "w.h5:/w", {0, 1});
+  EXPECT_EQ(all.values, (Doubles{2, 6, 10, 4, 8, 12, 1, 5, 9, 3, 7, 11}));
+  EXPECT_EQ(all.paired.reordered, (Strings{"t"}));
+  EXPECT_TRUE(all.paired.by_position.empty());
+  EXPECT_EQ(weights("x.h5:/x[1::2]", "w.h5:/w", {0}).values, (Doubles{4, 8, 12, 3, 7, 11}));
+  add(file, "bad", {4}, {"t"}, {1, 1, -1, 1});
+  EXPECT_TRUE(names(weights_error("x.h5:/x", "w.h5:/bad", {0}), "reduce.weights", "[2]", "-1"));
+  add(file, "plain", {4});
+  const CellWeights plain = weights("x.h5:/x", "w.h5:/plain", {0});
+  EXPECT_EQ(plain.values, (Doubles{1, 2, 3, 4}));
+  EXPECT_EQ(plain.paired.by_position, (Strings{"t"}));
+  EXPECT_TRUE(plain.paired.reordered.empty());
+}
+
+TEST_F(WeightsOfCells, CompareUnitsByTheirMeaning) {
+  {
+    make_data("x.h5", {3}, {"t"});
+    const hdf5::File file = make_file(folder_ / "w.h5");
+    add_scale(file, "t", {2, 1, 0});
+    add(file, "w", {3}, {"t"});
+  }
+  const auto values = [&](const char* of_data, const char* of_weights) {
+    set("x.h5", "t", "units", std::string(of_data));
+    set("w.h5", "t", "units", std::string(of_weights));
+    return weights("x.h5:/x", "w.h5:/w", {0}).values;
+  };
+  const Doubles reordered = {3, 2, 1};
+  EXPECT_EQ(weights("x.h5:/x", "w.h5:/w", {0}).values, reordered);
+  EXPECT_EQ(values("degrees_north", "degree_N"), reordered);
+  EXPECT_EQ(values("degreesE", "degree_east"), reordered);
+  EXPECT_EQ(values("days since 2001-01-01", "day since 2001-1-1 00:00"), reordered);
+  EXPECT_EQ(values("level", "Level"), reordered);
+  for (const auto& [one, two] : {std::pair("degrees_north", "degrees_east"), std::pair("m", "K"),
+                                 std::pair("days since 2001-01-01", "m"),
+                                 std::pair("days since 2001-01-01", "days since 2002-01-01")}) {
+    EXPECT_TRUE(names(error_of([&] { values(one, two); }), "reduce.weights", "t")) << one;
+  }
 }
 
 TEST_F(WeightsOfCells, OfIntegersMayBeMissing) {

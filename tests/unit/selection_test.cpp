@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -169,6 +170,105 @@ TEST(Selections, CompareCoordinatesInTheirType) {
   EXPECT_EQ(axis(ElementType::f32, "x=0.3:").count, 1u);
   EXPECT_EQ(axis(ElementType::f32, "x=:1e300").count, 3u);
   EXPECT_TRUE(names(error_of([&] { axis(ElementType::f64, "x=0.1"); }), "0.1", "character 4"));
+}
+
+TEST(Selections, CompareEachCoordinateInTheTypeOfItsFile) {
+  const std::vector<Dimension> one = {{"x", 4, true}};
+  const auto values = [](std::size_t) {
+    Coordinates found{"x", ElementType::f64, {0.1f, 0.2f, 0.3, 0.4}, {}};
+    found.are_f32 = {true, true, false, false};
+    return std::optional(found);
+  };
+  const auto axis = [&](const char* text) {
+    return resolve(SelectionText::parse(text), one, values, data)[0];
+  };
+  EXPECT_EQ(axis("x=0.1").first, 0u);
+  EXPECT_EQ(axis("x=0.3").first, 2u);
+  EXPECT_EQ(axis("x=0.2:0.3"), (Axis{.first = 1, .count = 2}));
+}
+
+/// Longitudes, or the same numbers without units.
+class Longitudes : public testing::Test {
+ protected:
+  Axis axis(const std::string& text, std::vector<double> values, const char* units = "degrees_E") {
+    const std::vector<Dimension> one = {{"lon", values.size(), true}};
+    const auto coordinates = [&](std::size_t) {
+      return std::optional(
+          Coordinates{"lon", ElementType::f64, values, {{"units", std::string(units)}}});
+    };
+    beyond_.clear();
+    return resolve(SelectionText::parse("lon=" + text), one, coordinates, data, &beyond_)[0];
+  }
+  /// The ranges that the error for a range names select exactly the longitudes in the range.
+  void expect_parts(const std::string& text, const std::vector<double>& values,
+                    const std::vector<std::string>& parts) {
+    const std::string message = error_of([&] { axis(text, values); });
+    std::uint64_t count = 0;
+    for (const std::string& part : parts) {
+      const auto at = message.find("lon=" + part);
+      EXPECT_NE(at, std::string::npos) << text << ": " << message;
+      count += axis(part, values).count;
+    }
+    const auto colon = text.find(':');
+    const double west = std::stod(text.substr(0, colon));
+    double east = std::stod(text.substr(colon + 1));
+    while (east < west) east += 360;
+    const auto is_meant = [&](double value) {
+      const double turned = value + 360 * std::ceil((west - value) / 360);
+      return turned <= east;
+    };
+    EXPECT_EQ(count, std::ranges::count_if(values, is_meant)) << text;
+  }
+
+  std::vector<double> tens_ = [] {
+    std::vector<double> made;
+    for (int i = 0; i < 36; ++i) made.push_back(10 * i);
+    return made;
+  }();
+  std::vector<std::string> beyond_;
+};
+
+TEST_F(Longitudes, AcrossTheFirstMeridianNameTheirParts) {
+  expect_parts("350:20", tens_, {"350:", ":20"});
+  expect_parts("-10:20", tens_, {"350:", ":20"});
+  expect_parts("-20.5:-5", tens_, {"339.5:355"});
+  expect_parts("370:380", tens_, {"10:20"});
+  expect_parts("-180:180", tens_, {":"});
+  expect_parts("340:400", tens_, {"340:", ":40"});
+  expect_parts("10:5", {0, 100, 350}, {"10:", ":5"});
+  const std::vector<double> around_zero = {-180, -90, 0, 90};
+  expect_parts("80:200", around_zero, {"80:", ":-160"});
+  expect_parts("350:20", around_zero, {"-10:20"});
+  expect_parts("290:20", {300, 320, 340}, {"290:"});
+  std::vector<double> descending = tens_;
+  std::ranges::reverse(descending);
+  expect_parts("-10:20", descending, {"350:", ":20"});
+}
+
+TEST_F(Longitudes, InsideTheirEndsAreRanges) {
+  EXPECT_EQ(axis("350:", tens_), (Axis{.first = 35, .count = 1}));
+  EXPECT_EQ(axis(":20", tens_), (Axis{.count = 3}));
+  EXPECT_EQ(axis("-10:", tens_), (Axis{.count = 36}));
+  EXPECT_EQ(axis("0:360", tens_), (Axis{.count = 36}));
+  EXPECT_EQ(axis("10:360", tens_), (Axis{.first = 1, .count = 35}));
+  EXPECT_EQ(axis("90:160", {100, 110, 150}), (Axis{.count = 3}));
+  EXPECT_EQ(axis("-10:20", tens_, "m"), (Axis{.count = 3}));
+  EXPECT_TRUE(names(error_of([&] { axis("350:20", tens_, "m"); }), "350", "20"));
+  EXPECT_TRUE(names(error_of([&] { axis("-10", tens_); }), "-10", "350"));
+  EXPECT_TRUE(names(error_of([&] { axis("350:20", {100, 110}); }), "110"));
+}
+
+TEST_F(Longitudes, BeyondTheirEndsAreNamed) {
+  axis("90:160", {100, 110, 150});
+  ASSERT_EQ(beyond_.size(), 1u);
+  EXPECT_TRUE(names(beyond_[0], "lon=90:160", "100", "150"));
+  axis("100:", {100, 110, 150});
+  EXPECT_TRUE(beyond_.empty());
+  axis("-10:20:2", tens_, "m");
+  ASSERT_EQ(beyond_.size(), 1u);
+  EXPECT_TRUE(names(beyond_[0], "lon=-10:20", "0", "350"));
+  axis("100", tens_);
+  EXPECT_TRUE(beyond_.empty());
 }
 
 TEST(Selections, ByCoordinateNeedStrictlyMonotoneOnes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -137,15 +138,20 @@ bool needs_other_files(hid_t dataset) {
          H5Pget_external_count(creation.get()) > 0;
 }
 
-/// Whether the scale has numbers for a dimension of `extent` elements. The layout is checked first,
-/// since HDF5 opens the sources of a virtual data set to get its shape.
-bool has_numbers(hid_t scale, std::uint64_t extent) {
-  if (extent > max_coordinates || is_extent_only(scale) || needs_other_files(scale)) return false;
-  const hdf5::Space space(H5Dget_space(scale));
-  const hdf5::Type type(H5Dget_type(scale));
-  if (H5Sget_simple_extent_ndims(space.get()) != 1 || !type.valid()) return false;
-  const auto length = H5Sget_simple_extent_npoints(space.get());
-  return length > 0 && static_cast<std::uint64_t>(length) >= extent && stored_form(type.get()) &&
+/// Whether a data set has numbers for a dimension of `extent` elements: one for each, or, if
+/// `columns` is not 0, so many. The layout is checked first, since HDF5 opens the sources of a
+/// virtual data set to get its shape.
+bool has_numbers(hid_t dataset, std::uint64_t extent, std::uint64_t columns = 0) {
+  if (extent > max_coordinates || is_extent_only(dataset) || needs_other_files(dataset)) {
+    return false;
+  }
+  const hdf5::Space space(H5Dget_space(dataset));
+  const hdf5::Type type(H5Dget_type(dataset));
+  const int rank = columns > 0 ? 2 : 1;
+  if (H5Sget_simple_extent_ndims(space.get()) != rank || !type.valid()) return false;
+  hsize_t shape[2] = {0, columns};
+  H5Sget_simple_extent_dims(space.get(), shape, nullptr);
+  return shape[1] == columns && shape[0] > 0 && shape[0] >= extent && stored_form(type.get()) &&
          bits_fit(number_type(type.get()).get());
 }
 
@@ -161,22 +167,78 @@ void expect_sound_layout(const hdf5::Dataset& scale, const std::string& name) {
   }
 }
 
-/// The first `count` elements of a data set of one dimension, as `form` has them.
-std::vector<std::byte> read_first(const hdf5::Dataset& scale, const StoredForm& form, hsize_t count,
-                                  const std::string& name) {
-  const hdf5::Type stored(H5Dget_type(scale.get()));
+/// The first `rows` elements of a data set of one dimension, or rows of one with two, as `form` has
+/// them.
+std::vector<std::byte> read_first(const hdf5::Dataset& dataset, const StoredForm& form,
+                                  std::uint64_t rows, const std::string& name) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()));
   const hid_t memory = form.by_hdf5 ? native_type(form.type) : stored.get();
-  std::vector<std::byte> bytes(count * size_of(form.type));
-  const hsize_t first = 0;
-  const hdf5::Space file(H5Dget_space(scale.get())), slots(H5Screate_simple(1, &count, nullptr));
-  if (H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, &first, nullptr, &count, nullptr) < 0 ||
-      H5Dread(scale.get(), memory, slots.get(), file.get(), H5P_DEFAULT, bytes.data()) < 0) {
+  std::vector<hsize_t> count;
+  for (const std::uint64_t extent : extents_of(dataset.get(), "cannot get the shape of " + name)) {
+    count.push_back(extent);
+  }
+  count[0] = rows;
+  const std::uint64_t elements = rows * (count.size() > 1 ? count[1] : 1);
+  std::vector<std::byte> bytes(elements * size_of(form.type));
+  const std::vector<hsize_t> first(count.size());
+  const hdf5::Space file(H5Dget_space(dataset.get())),
+      slots(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
+  if (H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
+                          nullptr) < 0 ||
+      H5Dread(dataset.get(), memory, slots.get(), file.get(), H5P_DEFAULT, bytes.data()) < 0) {
     throw UsageError(
         fmt::format("{} cannot be read (HDF5: {}): copy the file again, or select "
                     "elements by their positions",
                     name, hdf5::Reasons().innermost()));
   }
   return bytes;
+}
+
+/// Numbers as their conventions mean them; missing ones are NaN.
+struct MeantNumbers {
+  ElementType type;  ///< in the file, after unpacking
+  std::vector<double> values;
+};
+
+/// The numbers of read_first(). Throws UsageError if they cannot be read.
+MeantNumbers read_numbers(const hdf5::Dataset& dataset, std::uint64_t rows,
+                          const std::string& name) {
+  expect_sound_layout(dataset, name);
+  const hdf5::Type type(H5Dget_type(dataset.get()));
+  const StoredForm form = stored_form(type.get()).value();
+  const Conventions conventions = read_conventions(dataset, form.type, name);
+  const Conversion conversion{.from = conventions.type,
+                              .is_reversed = form.is_reversed,
+                              .to = ElementType::f64,
+                              .missing = conventions.missing,
+                              .unpacking = conventions.unpacking};
+  const auto stored = read_first(dataset, form, rows, name);
+  MeantNumbers found{unpacked_type(conventions.unpacking).value_or(natural_type(conventions.type)),
+                     std::vector<double>(stored.size() / size_of(form.type))};
+  convert(conversion, stored.data(), found.values.size(),
+          reinterpret_cast<std::byte*>(found.values.data()));
+  return found;
+}
+
+/// The data set with the bounds of a scale: `name` in the group of the scale, or in one above it.
+/// Not valid if there is none.
+hdf5::Dataset bounds_named(const hdf5::Dataset& scale, const std::string& name) {
+  const hdf5::File file(H5Iget_file_id(scale.get()));
+  std::string group = hdf5_path(scale.get());
+  while (!group.empty() && !name.starts_with('/')) {
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+    if (auto found = dataset_within(file.get(), group + '/' + name); found.valid()) return found;
+  }
+  return name.starts_with('/') ? dataset_within(file.get(), name) : hdf5::Dataset();
+}
+
+/// Adds the texts of these attributes that exist.
+void add_texts(hid_t object, std::initializer_list<const char*> names,
+               std::vector<std::pair<std::string, std::string>>& to) {
+  for (const char* const name : names) {
+    const auto text = attribute_content(object, name).text;
+    if (text && !text->empty()) to.emplace_back(name, *text);
+  }
 }
 
 }  // namespace
@@ -232,7 +294,8 @@ std::optional<std::string> attribute_of(const Coordinates& coordinates, const st
 }
 
 bool are_rounded(const Coordinates& coordinates) {
-  const bool is_wide = coordinates.type == ElementType::i64 || coordinates.type == ElementType::u64;
+  const bool is_wide = coordinates.hold_wide_integers || coordinates.type == ElementType::i64 ||
+                       coordinates.type == ElementType::u64;
   return is_wide && std::ranges::any_of(coordinates.values,
                                         [](double value) { return std::abs(value) >= 0x1p53; });
 }
@@ -249,26 +312,37 @@ std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::s
   const std::uint64_t extent = extents[dimension];
   const hdf5::Dataset scale = scale_of(dataset, dimension, extents.size());
   if (!scale.valid() || !has_numbers(scale.get(), extent)) return std::nullopt;
-  Coordinates found{
-      as_utf8(name_of_scale(dataset.get(), scale.get())), {}, std::vector<double>(extent), {}};
-  const std::string whose = fmt::format("the coordinates '{}' of {}", printable(found.name), name);
-  expect_sound_layout(scale, whose);
-  const hdf5::Type type(H5Dget_type(scale.get()));
-  const StoredForm form = stored_form(type.get()).value();
-  const Conventions conventions = read_conventions(scale, form.type, whose);
-  found.type = unpacked_type(conventions.unpacking).value_or(natural_type(conventions.type));
-  const Conversion conversion{.from = conventions.type,
-                              .is_reversed = form.is_reversed,
-                              .to = ElementType::f64,
-                              .missing = conventions.missing,
-                              .unpacking = conventions.unpacking};
-  const auto stored = read_first(scale, form, extent, whose);
-  convert(conversion, stored.data(), extent, reinterpret_cast<std::byte*>(found.values.data()));
-  for (const char* const key : {"units", "calendar", "long_name", "standard_name", "axis"}) {
-    const auto text = attribute_content(scale.get(), key).text;
-    if (text && !text->empty()) found.attributes.emplace_back(key, *text);
-  }
+  Coordinates found{as_utf8(name_of_scale(dataset.get(), scale.get())), {}, {}, {}};
+  auto [type, values] = read_numbers(
+      scale, extent, fmt::format("the coordinates '{}' of {}", printable(found.name), name));
+  found.type = type;
+  found.values = std::move(values);
+  add_texts(scale.get(), {"units", "calendar", "long_name", "standard_name", "axis"},
+            found.attributes);
   return found;
+}
+
+std::optional<Bounds> read_bounds(const hdf5::Dataset& dataset, std::size_t dimension,
+                                  const std::string& name) {
+  const auto extents = extents_of(dataset.get(), "cannot get the shape of " + name);
+  expect(dimension < extents.size(), "bounds belong to a dimension of the data set");
+  const hdf5::Dataset scale = scale_of(dataset, dimension, extents.size());
+  const auto named = scale.valid() ? attribute_content(scale.get(), "bounds").text : std::nullopt;
+  if (!named || trim(*named).empty()) return std::nullopt;
+  Bounds bounds{std::string(trim(*named)), {}, {}, {}};
+  const hdf5::Dataset found = bounds_named(scale, bounds.name);
+  const std::uint64_t extent = extents[dimension];
+  if (!found.valid()) {
+    bounds.problem = "there is no such data set";
+  } else if (!has_numbers(found.get(), extent, 2)) {
+    bounds.problem = fmt::format("they are not {} x 2 numbers", extent);
+  } else {
+    bounds.values = read_numbers(found, extent,
+                                 fmt::format("the bounds '{}' of {}", printable(bounds.name), name))
+                        .values;
+    add_texts(found.get(), {"units", "calendar"}, bounds.attributes);
+  }
+  return bounds;
 }
 
 }  // namespace shardstream::io

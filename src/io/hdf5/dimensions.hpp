@@ -44,6 +44,16 @@ struct Coordinates {
   std::vector<double> values;  ///< one per element; a missing value is NaN
   /// The texts of `units`, `calendar`, `long_name`, `standard_name` and `axis` that exist.
   std::vector<std::pair<std::string, std::string>> attributes;
+  /// If files whose coordinates have different types are joined: whether each value is an f32 in
+  /// its file. Otherwise empty, since `type` says it.
+  std::vector<bool> are_f32 = {};
+  /// Whether such files have some that are i64 or u64.
+  bool hold_wide_integers = false;
+
+  /// Whether the value at this position is an f32 in its file.
+  bool is_f32(std::size_t position) const {
+    return are_f32.empty() ? type == ElementType::f32 : are_f32[position];
+  }
 };
 
 /// The text of one of these attributes; nothing if it does not exist.
@@ -62,6 +72,22 @@ bool are_same_coordinates(double a, double b, bool as_f32);
 /// UsageError if its values cannot be read.
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,
                                             const std::string& name);
+
+/// The bounds of coordinates, as the attribute `bounds` of the CF conventions names them.
+struct Bounds {
+  std::string name;            ///< of their data set
+  std::string problem;         ///< why they have no values: a sentence; empty if they have some
+  std::vector<double> values;  ///< two for each element of the dimension; a missing one is NaN
+  /// The texts of `units` and `calendar` that their data set has. Otherwise, those of the
+  /// coordinates apply.
+  std::vector<std::pair<std::string, std::string>> attributes;
+};
+
+/// Reads the bounds of the scale of a dimension. Nothing if the scale has no attribute `bounds`.
+/// The data set is found by its name in the group of the scale or in one above it. Throws
+/// UsageError if its values cannot be read.
+std::optional<Bounds> read_bounds(const hdf5::Dataset& dataset, std::size_t dimension,
+                                  const std::string& name);
 
 /// The scales of its dimensions; dimensions without a scale are left out.
 std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset);

@@ -331,6 +331,14 @@ std::string file_of(const hdf5::Dataset& dataset) {
   return name;
 }
 
+hdf5::Dataset dataset_within(hid_t file, const std::string& path) {
+  const hdf5::Properties access = access_without_external_links();
+  const hdf5::Object there(H5Oopen(file, path.c_str(), access.get()));
+  if (!there.valid() || H5Iget_type(there.get()) != H5I_DATASET) return {};
+  H5Iinc_ref(there.get());
+  return hdf5::Dataset(there.get());
+}
+
 bool leads_to(hid_t file, const std::string& path, hid_t object) {
   const hdf5::Properties access = access_without_external_links();
   const hdf5::Object there(H5Oopen(file, path.c_str(), access.get()));

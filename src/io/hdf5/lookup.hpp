@@ -56,6 +56,10 @@ bool has_dataset(const std::filesystem::path& file, const std::string& path);
 /// The file that contains a data set; not the opened file if an external link led there.
 std::string file_of(const hdf5::Dataset& dataset);
 
+/// Opens the data set at `path` of the same file, without external links. Not valid if there is
+/// none.
+hdf5::Dataset dataset_within(hid_t file, const std::string& path);
+
 /// Whether `path` leads to an object of the same file, without external links.
 bool leads_to(hid_t file, const std::string& path, hid_t object);
 

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/dimensions.hpp"
+#include "io/source/coordinate_scale.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -39,10 +40,59 @@ void add_matches(std::span<const NamedLength> own, std::span<const NamedLength> 
   }
 }
 
-std::string units_of(const Labels& labels) {
-  const auto found =
-      std::ranges::find(labels.attributes, "units", &std::pair<std::string, std::string>::first);
-  return found == labels.attributes.end() ? "" : found->second;
+/// The coordinates of another data set and those of the data along one dimension.
+struct BothCoordinates {
+  std::string_view option;
+  const std::string& name;  ///< of the other data set
+  const Labels& own;
+  const Labels& theirs;  ///< of the used indices of the data
+  const Source& data;
+  CommonScale scale = {{own.type, own.attributes}, {theirs.type, theirs.attributes}};
+
+  [[noreturn]] void fail(const std::string& problem, const char* remedy) const {
+    throw UsageError(fmt::format("{}: the coordinates of the dimension '{}' of {} {} {}: {}",
+                                 option, printable(own.name), name, problem, data.name(), remedy));
+  }
+
+  /// Whether elements with the same positions have the same coordinates.
+  bool are_in_order(const DimensionPairs& positions) const {
+    for (std::uint64_t i = 0; i < positions.count(); ++i) {
+      if (!scale.are_same(own.values[positions[i]], theirs.values[i])) return false;
+    }
+    return true;
+  }
+
+  /// The element with each coordinate of the data.
+  std::vector<std::uint64_t> elements() const;
+};
+
+std::vector<std::uint64_t> BothCoordinates::elements() const {
+  using Number = CoordinateScale::Number;
+  std::vector<std::pair<Number, std::uint64_t>> sorted;
+  for (std::uint64_t i = 0; i < own.values.size(); ++i) {
+    if (!std::isnan(own.values[i])) sorted.emplace_back(scale.of_one(own.values[i]), i);
+  }
+  const auto value = [](const auto& each) { return each.first.value; };
+  std::ranges::sort(sorted, {}, value);
+  const auto largest =
+      std::ranges::max_element(sorted, {}, [](const auto& each) { return each.first.error; });
+  std::vector<std::uint64_t> found;
+  for (const double coordinate : theirs.values) {
+    const Number wanted = scale.of_two(coordinate);
+    const long double reach = wanted.error + (sorted.empty() ? 0 : largest->first.error);
+    auto at = std::ranges::lower_bound(sorted, wanted.value - reach, {}, value);
+    while (at != sorted.end() && at->first.value < wanted.value && !(at->first == wanted)) ++at;
+    if (at == sorted.end() || !(at->first == wanted)) {
+      fail(fmt::format("lack {}, which is one of", coordinate),
+           "select the same coordinates of both");
+    }
+    if (const auto next = at + 1; next != sorted.end() && next->first == wanted) {
+      fail(fmt::format("have {} several times, in another order than", coordinate),
+           "give both the same order");
+    }
+    found.push_back(at->second);
+  }
+  return found;
 }
 
 }  // namespace
@@ -71,30 +121,49 @@ std::vector<DimensionMatch> match_dimensions(std::span<const NamedLength> own,
   return matches;
 }
 
-void expect_same_coordinates(std::string_view option, const std::string& name,
-                             const std::optional<Labels>& own, const Source& data,
-                             std::size_t dimension) {
+DimensionPairs::DimensionPairs(const Axis& axis, std::uint64_t elements, By by)
+    : by_(by), axis_(elements == axis.count ? Axis{.count = elements} : axis) {}
+
+DimensionPairs::DimensionPairs(std::vector<std::uint64_t> elements)
+    : by_(By::reordered_coordinates),
+      axis_{.count = elements.size()},
+      elements_(std::move(elements)) {}
+
+DimensionPairs pair_elements(std::string_view option, const std::string& name,
+                             const std::optional<Labels>& own, std::uint64_t elements,
+                             const Source& data, std::size_t dimension) {
+  const Axis& axis = data.dimensions()[dimension].axis;
   std::vector<std::string> warnings;  // coordinates that cannot be read cannot be compared
   const auto theirs = own ? coordinates_of(data, dimension, warnings) : std::nullopt;
-  if (!theirs || units_of(*own) != units_of(*theirs)) return;
-  const bool as_f32 = own->type == ElementType::f32 || theirs->type == ElementType::f32;
-  const Axis& axis = data.dimensions()[dimension].axis;
-  const bool has_all = own->values.size() != theirs->values.size();
-  for (std::uint64_t i = 0; i < axis.count; ++i) {
-    const double a = own->values.at(has_all ? axis[i] : i), b = theirs->values[i];
-    if (are_same_coordinates(a, b, as_f32)) continue;
-    throw UsageError(fmt::format(
-        "{}: the coordinates of the dimension '{}' of {} differ from those of {}, at first {} from "
-        "{}: select the same coordinates of both, in the same order",
-        option, printable(own->name), name, data.name(), a, b));
+  if (!theirs) return {axis, elements, DimensionPairs::By::position};
+  expect(own->values.size() == elements, "each element has a coordinate");
+  const BothCoordinates both{option, name, *own, *theirs, data};
+  if (const std::string& units = both.scale.conflict(); !units.empty()) {
+    both.fail(fmt::format("have other units ({}) than those of", units),
+              "correct the units, or remove them from one of the files to compare the numbers");
+  }
+  try {
+    DimensionPairs positions(axis, elements, DimensionPairs::By::coordinates);
+    if (both.are_in_order(positions)) return positions;
+    return DimensionPairs(both.elements());
+  } catch (const UsageError& error) {
+    const std::string message = error.what();  // of a value that is no time in its units
+    throw UsageError(message.starts_with(option) ? message
+                                                 : fmt::format("{}: {}", option, message));
   }
 }
 
-void expect_same_coordinates(std::string_view option, const Source& source, std::size_t own,
+DimensionPairs pair_elements(std::string_view option, const Source& source, std::size_t own,
                              const Source& data, std::size_t dimension) {
   std::vector<std::string> warnings;
-  expect_same_coordinates(option, source.name(), coordinates_of(source, own, warnings), data,
-                          dimension);
+  return pair_elements(option, source.name(), coordinates_of(source, own, warnings),
+                       source.dimensions()[own].axis.count, data, dimension);
+}
+
+void PairedDimensions::add(const Source& data, std::size_t dimension, DimensionPairs::By by) {
+  if (by == DimensionPairs::By::coordinates) return;
+  auto& names = by == DimensionPairs::By::position ? by_position : reordered;
+  names.push_back(printable(name_of_dimension(data, dimension)));
 }
 
 }  // namespace shardstream::io

@@ -38,7 +38,10 @@ struct Origin {
   std::string layout;            ///< of the named data set: "chunks 64x64, 1 filter, f32"
   std::vector<std::string> warnings;  ///< sentences for the user
   std::vector<std::string> notes;     ///< the same, but nothing to worry about
-  std::vector<DatasetPlace> joined;   ///< the parts of a joined data set in order; else empty
+  /// Ranges of the selection that reach beyond the coordinates: "lat=-90:90 (coordinates: -88 to
+  /// 88)".
+  std::vector<std::string> beyond;
+  std::vector<DatasetPlace> joined;  ///< the parts of a joined data set in order; else empty
   /// A sentence if the coordinates of `joined` along the first dimension have different units, so
   /// that they cannot be used together; else empty.
   std::string mixed_units;

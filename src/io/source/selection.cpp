@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/source/ladder.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -175,66 +176,6 @@ class Parser {
   std::string_view text_;
 };
 
-/// The coordinates of a dimension in the order of their values.
-class Ladder {
- public:
-  explicit Ladder(const Coordinates& coordinates)
-      : values_(coordinates.values),
-        is_f32_(coordinates.type == ElementType::f32),
-        descends_(values_.size() > 1 && values_.back() < values_.front()) {}
-
-  bool descends() const { return descends_; }
-
-  /// The first position whose coordinate is missing, or not beyond the one before it in the
-  /// direction of the first and last.
-  std::optional<std::size_t> first_disorder() const {
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      if (std::isnan(values_[i]) ||
-          (i > 0 && !(descends_ ? values_[i] < values_[i - 1] : values_[i] > values_[i - 1]))) {
-        return i;
-      }
-    }
-    return std::nullopt;
-  }
-
-  /// A number of the user in the type of the coordinates, so that 0.1 is the f32 nearest to it.
-  double number(double value) const {
-    const bool rounds = is_f32_ && std::abs(value) <= std::numeric_limits<float>::max();
-    return rounds ? static_cast<double>(static_cast<float>(value)) : value;
-  }
-
-  /// The positions of the coordinates from `low` to `high`, both included: a contiguous range.
-  std::pair<std::size_t, std::size_t> between(double low, double high) const {
-    const auto position = [&](auto&& is_before) {
-      return static_cast<std::size_t>(
-          std::partition_point(values_.begin(), values_.end(), is_before) - values_.begin());
-    };
-    if (descends_) {
-      return {position([=](double v) { return v > high; }),
-              position([=](double v) { return v >= low; })};
-    }
-    return {position([=](double v) { return v < low; }),
-            position([=](double v) { return v <= high; })};
-  }
-
-  /// "5.25 and 5.5", the coordinates next to a number that is none.
-  std::string neighbours(double number) const {
-    const std::size_t after = between(number, number).first;
-    if (after == 0) return text_of(0);
-    if (after == values_.size()) return text_of(after - 1);
-    return fmt::format("{} and {}", text_of(after - 1), text_of(after));
-  }
-
-  std::string text_of(std::size_t position) const {
-    const double value = values_[position];
-    return is_f32_ ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
-  }
-
- private:
-  std::span<const double> values_;
-  bool is_f32_, descends_;
-};
-
 /// Resolves the items of one text, one dimension after the other.
 class Resolver {
  public:
@@ -242,7 +183,8 @@ class Resolver {
            const CoordinatesOf& coordinates, const std::string& name)
       : text_(text), dimensions_(dimensions), coordinates_(coordinates), name_(name) {}
 
-  Selection resolve() const {
+  /// Adds the ranges that reach beyond the coordinates to `beyond`.
+  Selection resolve(std::vector<std::string>& beyond) const {
     Selection selection;
     for (const Dimension& each : dimensions_) selection.push_back({.count = each.extent});
     const auto& items = text_.items;
@@ -250,7 +192,7 @@ class Resolver {
     if (!items.front().name.empty()) {
       for (const auto& item : items) {
         const std::size_t dimension = dimension_of(item);
-        selection[dimension] = by_coordinate(item, dimension);
+        selection[dimension] = by_coordinate(item, dimension, beyond);
       }
       return selection;
     }
@@ -353,7 +295,8 @@ class Resolver {
                                     excerpt(item.name), did_you_mean(printable(meant)), shape()));
   }
 
-  Axis by_coordinate(const SelectionItem& item, std::size_t dimension) const {
+  Axis by_coordinate(const SelectionItem& item, std::size_t dimension,
+                     std::vector<std::string>& beyond) const {
     const auto coordinates =
         dimensions_[dimension].has_coordinates ? coordinates_(dimension) : std::nullopt;
     if (!coordinates) {
@@ -371,37 +314,73 @@ class Resolver {
                        *disorder == 0 ? "" : " after " + ladder.text_of(*disorder - 1),
                        are_rounded(*coordinates) ? "; integers beyond 2^53 are rounded" : ""));
     }
-    return item.kind == Kind::single ? single(item, ladder, dimension)
-                                     : interval(item, ladder, dimension);
+    if (item.kind == Kind::single) return single(item, ladder, dimension);
+    const Axis chosen = interval(item, ladder, dimension);
+    if (reaches_beyond(item, ladder)) {
+      beyond.push_back(fmt::format("{}={}:{} ({})", printable(item.name), text_of(item.start),
+                                   text_of(item.stop), ladder.extremes()));
+    }
+    return chosen;
+  }
+
+  static std::string text_of(const std::optional<Bound>& bound) {
+    return bound ? printable(bound->text) : "";
+  }
+
+  static bool reaches_beyond(const SelectionItem& item, const Ladder& ladder) {
+    const auto is_beyond = [&](const std::optional<Bound>& bound) {
+      return bound && ladder.is_beyond(bound->coordinate);
+    };
+    return is_beyond(item.start) || is_beyond(item.stop);
   }
 
   Axis single(const SelectionItem& item, const Ladder& ladder, std::size_t dimension) const {
-    const double wanted = ladder.number(item.start->coordinate);
+    const double wanted = item.start->coordinate;
     const auto [first, end] = ladder.between(wanted, wanted);
     if (first < end) return {.first = first, .count = 1, .is_index = true};
+    const std::string turned = ladder.is_circle() ? ladder.turned(wanted) : "";
     fail(item.start->position,
-         fmt::format("no coordinate of {} is {} (nearest: {}): choose one of these, or a range",
-                     words(dimension), item.start->text, ladder.neighbours(wanted)));
+         fmt::format("no coordinate of {} is {} (nearest: {}): choose {}", words(dimension),
+                     item.start->text, ladder.neighbours(wanted),
+                     turned.empty() ? "one of these, or a range"
+                                    : turned + ", which is the same longitude"));
   }
 
   Axis interval(const SelectionItem& item, const Ladder& ladder, std::size_t dimension) const {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    double low = item.start ? ladder.number(item.start->coordinate) : -infinity;
-    double high = item.stop ? ladder.number(item.stop->coordinate) : infinity;
-    if (low > high) {
-      if (!ladder.descends()) {
-        fail(item.start->position,
-             fmt::format("the range from {} to {} selects nothing, since the coordinates of {} "
-                         "increase: write the smaller end first",
-                         item.start->text, item.stop->text, words(dimension)));
-      }
-      std::swap(low, high);
+    double low = item.start ? item.start->coordinate : -infinity;
+    double high = item.stop ? item.stop->coordinate : infinity;
+    if (low > high && ladder.descends()) std::swap(low, high);
+    if (ladder.is_circle()) expect_one_range(item, ladder, {low, high}, dimension);
+    if (low > high && !ladder.is_circle()) {
+      fail(item.start->position,
+           fmt::format("the range from {} to {} selects nothing, since the coordinates of {} "
+                       "increase: write the smaller end first",
+                       item.start->text, item.stop->text, words(dimension)));
     }
     const auto [first, end] = ladder.between(low, high);
     if (first < end) return axis(first, end, item.step);
     fail(item.position,
          fmt::format("no coordinate of {} is in this range (nearest: {}): choose a larger range",
                      words(dimension), ladder.neighbours(item.start ? low : high)));
+  }
+
+  /// Throws UsageError, with the ranges to select instead, if a range of longitudes means elements
+  /// that lie in it only after a turn of 360 degrees.
+  void expect_one_range(const SelectionItem& item, const Ladder& ladder, const Interval& range,
+                        std::size_t dimension) const {
+    const std::vector<Interval> parts = ladder.parts_around(range);
+    if (parts.empty()) return;
+    std::vector<std::string> texts;
+    for (const Interval& part : parts) {
+      texts.push_back(fmt::format("{}={}", printable(item.name), ladder.text_of(part)));
+    }
+    fail(item.position,
+         fmt::format("the range {}:{} reaches beyond the longitudes of {} ({}) and means elements "
+                     "on their other side: select {}",
+                     text_of(item.start), text_of(item.stop), words(dimension), ladder.extremes(),
+                     parts.size() == 1 ? texts[0]
+                                       : fmt::format("{} and {} in two runs", texts[0], texts[1])));
   }
 
   const SelectionText& text_;
@@ -417,8 +396,11 @@ SelectionText SelectionText::parse(std::string_view text) {
 }
 
 Selection resolve(const SelectionText& text, std::span<const Dimension> dimensions,
-                  const CoordinatesOf& coordinates, const std::string& name) {
-  return Resolver(text, dimensions, coordinates, name).resolve();
+                  const CoordinatesOf& coordinates, const std::string& name,
+                  std::vector<std::string>* beyond) {
+  std::vector<std::string> unused;
+  return Resolver(text, dimensions, coordinates, name)
+      .resolve(beyond != nullptr ? *beyond : unused);
 }
 
 bool is_whole(const Axis& axis, std::uint64_t extent) {

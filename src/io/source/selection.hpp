@@ -10,8 +10,9 @@
 // `lat=-30:30` are the elements with coordinates from -30 to 30, both included; `lat=-30:` are
 // those from -30 up, `lat=:30` those up to 30; a third part is a step in elements. Dimensions
 // without an item are whole. If the coordinates decrease, `lat=30:-30` means the same as
-// `lat=-30:30`. If they increase, it is an error, so that `lon=350:10` cannot be mistaken for a
-// region across 0.
+// `lat=-30:30`. If they increase, it is an error. Longitudes are a circle, but a range of them ends
+// at the first and at the last coordinate: if it means elements on the other side, as
+// `lon=350:10` does, it is an error that names the ranges to select instead.
 //
 // An index and a single coordinate remove their dimension.
 #pragma once
@@ -67,9 +68,11 @@ using CoordinatesOf = std::function<std::optional<Coordinates>(std::size_t dimen
 /// only for dimensions that are selected by coordinate. `name` is the name of the data set in
 /// messages. Throws UsageError, with the position in the text, if an item does not fit its
 /// dimension: it goes beyond the extent, selects nothing, names no dimension, or there are too many
-/// items; or if coordinates are not strictly monotone.
+/// items; or if coordinates are not strictly monotone. Ranges that reach beyond the first or the
+/// last coordinate are added to `beyond`: "lat=-90:90 (coordinates: -88 to 88)".
 Selection resolve(const SelectionText& text, std::span<const Dimension> dimensions,
-                  const CoordinatesOf& coordinates, const std::string& name);
+                  const CoordinatesOf& coordinates, const std::string& name,
+                  std::vector<std::string>* beyond = nullptr);
 
 /// Whether an axis selects every element of a dimension of `extent` elements and keeps it.
 bool is_whole(const Axis& axis, std::uint64_t extent);

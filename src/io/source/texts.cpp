@@ -212,7 +212,7 @@ void select(const std::optional<std::string>& selection, const std::vector<Datas
       {texts.dimension.name, extent, extent <= max_coordinates}};
   const Selection chosen = resolve(
       SelectionText::parse(*selection), dimensions,
-      [&](std::size_t) { return coordinates_of(places); }, texts.name);
+      [&](std::size_t) { return coordinates_of(places); }, texts.name, &texts.origin.beyond);
   const Axis& axis = texts.dimension.axis = chosen[0];
   for (std::uint64_t i = 0; i < axis.count; ++i) {
     if (axis[i] != i) texts.values[i] = std::move(texts.values[axis[i]]);

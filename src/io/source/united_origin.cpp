@@ -45,6 +45,7 @@ void add(Origin& to, const Origin& from) {
   }
   add_missing(to.warnings, from.warnings);
   add_missing(to.notes, from.notes);
+  add_missing(to.beyond, from.beyond);
   add_missing(to.applied, from.applied);
   add_missing(to.not_applied, from.not_applied);
   to.may_have_gaps = to.may_have_gaps || from.may_have_gaps;

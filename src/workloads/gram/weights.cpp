@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/source/dimension_match.hpp"
 #include "io/source/matrix.hpp"
@@ -24,14 +25,16 @@ using Of = product::Weights::Of;
 
 constexpr std::string_view key = "gram.weights";
 
-std::uint64_t total(std::span<const io::NamedLength> dimensions) {
+/// The number of elements: of the used ones, or of all.
+std::uint64_t total(std::span<const io::NamedLength> dimensions,
+                    std::uint64_t io::NamedLength::*length = &io::NamedLength::count) {
   std::uint64_t count = 1;
-  for (const io::NamedLength& each : dimensions) count *= each.count;
+  for (const io::NamedLength& each : dimensions) count = saturating_product(count, each.*length);
   return count;
 }
 
 /// A way in which weights can belong to samples or to variables: the weight of an element is at
-/// the sum of its indices, each times the step of its dimension.
+/// the sum of the indices of its weight, each times the step of its dimension.
 struct Match {
   Of of;
   std::vector<std::uint64_t> steps;
@@ -41,14 +44,29 @@ struct Match {
   std::size_t equal_names = 0;
 };
 
+/// The steps of weights with one dimension that has a weight for each element: each used one, or
+/// each one of the data set. Nothing if the weights are others.
+std::optional<std::vector<std::uint64_t>> flattened_steps(
+    std::span<const io::NamedLength> weights, std::span<const io::NamedLength> dimensions) {
+  if (weights.size() != 1 || dimensions.size() < 2) return std::nullopt;
+  const bool has_used = weights[0].count == total(dimensions);
+  const auto length = has_used ? &io::NamedLength::count : &io::NamedLength::extent;
+  if (weights[0].count != total(dimensions, length)) return std::nullopt;
+  std::vector<std::uint64_t> steps(dimensions.size());
+  std::uint64_t step = 1;
+  for (std::size_t d = dimensions.size(); d-- > 0; step *= dimensions[d].*length) {
+    steps[d] = dimensions[d].*length > 1 ? step : 0;
+  }
+  return steps;
+}
+
 /// All ways in which the weights can belong to samples or to variables with these dimensions.
 std::vector<Match> matches_of(std::span<const io::NamedLength> weights,
                               std::span<const io::NamedLength> dimensions, Of of) {
   std::vector<Match> matches;
-  const Match none{.of = of, .steps = std::vector<std::uint64_t>(dimensions.size())};
   for (io::DimensionMatch& found :
-       io::match_dimensions(weights, dimensions, io::MatchedLength::used)) {
-    Match match = none;
+       io::match_dimensions(weights, dimensions, io::MatchedLength::used_or_all)) {
+    Match match{.of = of, .steps = std::vector<std::uint64_t>(dimensions.size())};
     for (std::size_t i = 0; i < weights.size(); ++i) {
       if (weights[i].count == 1) continue;  // the only index is 0
       match.steps[found.places[i]] = total(weights.subspan(i + 1));
@@ -57,13 +75,8 @@ std::vector<Match> matches_of(std::span<const io::NamedLength> weights,
     match.equal_names = found.equal_names;
     matches.push_back(std::move(match));
   }
-  if (weights.size() == 1 && dimensions.size() > 1 && weights[0].count == total(dimensions)) {
-    Match flattened = none;  // one dimension has a weight for each element
-    std::uint64_t step = 1;
-    for (std::size_t d = dimensions.size(); d-- > 0; step *= dimensions[d].count) {
-      flattened.steps[d] = dimensions[d].count > 1 ? step : 0;
-    }
-    matches.push_back(flattened);
+  if (auto steps = flattened_steps(weights, dimensions)) {
+    matches.push_back({.of = of, .steps = *std::move(steps)});
   }
   return matches;
 }
@@ -102,18 +115,34 @@ Match best_match(std::vector<Match> matches, const std::string& weights, const s
       key, weights, of_samples ? "samples" : "variables", of_samples ? samples : variables));
 }
 
-/// The weight of each sample or variable.
-std::vector<double> expanded(const std::vector<double>& weights, const Match& match,
-                             std::span<const io::NamedLength> dimensions) {
-  std::vector<double> values(total(dimensions));
-  for (std::uint64_t i = 0; i < values.size(); ++i) {
-    std::uint64_t rest = i, at = 0;
-    for (std::size_t d = dimensions.size(); d-- > 0; rest /= dimensions[d].count) {
-      at += rest % dimensions[d].count * match.steps[d];
+std::uint64_t used_elements(const io::Source& data, std::span<const std::size_t> dimensions) {
+  return total(io::lengths_of(data, dimensions));
+}
+
+/// The places of the weights of the samples or variables. Notes how they were paired with these.
+WeightPlaces places_of(const io::Source& source, const io::Source& data, const Match& match,
+                       std::span<const std::size_t> dimensions, io::PairedDimensions& paired) {
+  const std::vector<std::size_t> own = io::kept_dimensions(source);
+  std::vector<WeightPlaces::Dimension> places;
+  for (std::size_t place = 0; place < dimensions.size(); ++place) {
+    const std::size_t theirs = dimensions[place];
+    const auto found = std::ranges::find(match.places, place);
+    const io::SourceDimension& along = data.dimensions()[theirs];
+    if (found != match.places.end()) {
+      const std::size_t which = own[static_cast<std::size_t>(found - match.places.begin())];
+      places.push_back({io::pair_elements(key, source, which, data, theirs), match.steps[place]});
+    } else {
+      const bool has_all =
+          match.places.empty() && source.count() != used_elements(data, dimensions);
+      const std::uint64_t elements = has_all ? along.extent : along.axis.count;
+      places.push_back(
+          {{along.axis, elements, io::DimensionPairs::By::position}, match.steps[place]});
     }
-    values[i] = weights[at];
+    if (found != match.places.end() || match.places.empty()) {
+      paired.add(data, theirs, places.back().pairs.by());
+    }
   }
-  return values;
+  return WeightPlaces(std::move(places));
 }
 
 }  // namespace
@@ -131,8 +160,7 @@ std::optional<product::Weights> open_weights(const Options& options,
   const io::Source& data = operands.a->source();
   const auto samples = io::lengths_of(data, operands.dimensions_of(Of::samples));
   const auto variables = io::lengths_of(data, operands.dimensions_of(Of::variables));
-  const std::vector<std::size_t> kept = io::kept_dimensions(*source);
-  const auto own = io::lengths_of(*source, kept);
+  const auto own = io::lengths_of(*source, io::kept_dimensions(*source));
   std::vector<Match> matches;
   if (requested != "variables") matches = matches_of(own, samples, Of::samples);
   if (requested != "samples") {
@@ -149,17 +177,12 @@ std::optional<product::Weights> open_weights(const Options& options,
         any || requested == "variables" ? fmt::format("variables ({})", text_of(variables)) : ""));
   }
   const Match match = best_match(std::move(matches), words, text_of(samples), text_of(variables));
-  for (std::size_t i = 0; i < match.places.size(); ++i) {
-    const std::size_t theirs = operands.dimensions_of(match.of)[match.places[i]];
-    expect_same_coordinates(key, *source, kept[i], data, theirs);
-  }
-  const std::vector<double> values = read_weights(*source);
-  expect_weights(key, *source, values);
-  return product::Weights{
-      .of = match.of,
-      .values = expanded(values, match, match.of == Of::samples ? samples : variables),
-      .name = source->name(),
-      .origin = source->origin()};
+  product::Weights weights{.of = match.of, .name = source->name(), .origin = source->origin()};
+  const WeightPlaces places =
+      places_of(*source, data, match, operands.dimensions_of(match.of), weights.paired);
+  weights.values = places.pick(read_weights(*source));
+  expect_weights(key, *source, weights.values, places);
+  return weights;
 }
 
 }  // namespace shardstream::workloads

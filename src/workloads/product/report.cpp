@@ -104,6 +104,7 @@ void report_dimensions(const Operands& operands, Outcome& outcome) {
   if (!operands.weights) return;
   const bool samples = operands.weights->of == Weights::Of::samples;
   outcome.metrics.push_back({"weights_of", std::string(samples ? "samples" : "variables")});
+  workloads::describe(operands.weights->paired, "weights", outcome);
 }
 
 void describe(const Weights& weights, Outcome& outcome) {

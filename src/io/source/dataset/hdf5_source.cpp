@@ -256,7 +256,8 @@ void select(DatasetPlan& plan, const hdf5::File& opened, std::uint64_t rows) {
     const auto dataset = open_dataset(opened, plan.file.string(), plan.path);
     const Selection chosen = resolve(
         SelectionText::parse(*plan.selection), dimensions_of(dataset, about.name),
-        [&](std::size_t d) { return read_coordinates(dataset, d, about.name); }, about.name);
+        [&](std::size_t d) { return read_coordinates(dataset, d, about.name); }, about.name,
+        &plan.origin.beyond);
     for (std::size_t d = 0; d < chosen.size(); ++d) about.dimensions[d].axis = chosen[d];
     if (!chosen.empty()) about.name += text_of(chosen, about.shape);  // a scalar has no axes
   }

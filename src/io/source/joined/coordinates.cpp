@@ -8,17 +8,68 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/lookup.hpp"
+#include "io/source/coordinate_scale.hpp"
 
 namespace shardstream::io {
 namespace {
 
-/// The first position at which the coordinates differ.
-std::optional<std::size_t> first_difference(const Coordinates& one, const Coordinates& two) {
-  const bool as_f32 = one.type == ElementType::f32 || two.type == ElementType::f32;
-  const auto equal = [&](double a, double b) { return are_same_coordinates(a, b, as_f32); };
+CommonScale common_scale(const Coordinates& one, const Coordinates& two) {
+  return {{one.type, one.attributes}, {two.type, two.attributes}};
+}
+
+/// The first position at which the coordinates have another meaning.
+std::optional<std::size_t> first_difference(const Coordinates& one, const Coordinates& two,
+                                            const CommonScale& scale) {
+  const auto equal = [&](double a, double b) { return scale.are_same(a, b); };
   const auto [at, other] = std::ranges::mismatch(one.values, two.values, equal);
   if (at == one.values.end()) return std::nullopt;
   return static_cast<std::size_t>(at - one.values.begin());
+}
+
+/// "31 days since 2000-01-01"
+std::string text_of(const Coordinates& coordinates, std::size_t position) {
+  const std::string units = attribute_of(coordinates, "units").value_or("");
+  return fmt::format("{}{}{}", coordinates.values[position], units.empty() ? "" : " ",
+                     printable(units));
+}
+
+/// The type that holds every value of both, as numpy.promote_types() gives it.
+ElementType common_type(ElementType a, ElementType b) {
+  using enum ElementType;
+  const auto either = [&](ElementType type) { return a == type || b == type; };
+  const auto other = [&](ElementType type) { return a == type ? b : a; };
+  if (a == b) return a;
+  if (either(f64)) return f64;
+  if (either(f32)) return other(f32) == i8 || other(f32) == u8 ? f32 : f64;
+  if (either(u64)) return other(u64) == u8 ? u64 : f64;
+  return either(i64) ? i64 : i32;
+}
+
+/// Appends the coordinates of the next file.
+void append(const Coordinates& own, Coordinates& all) {
+  const bool differ = !all.are_f32.empty() || own.type != all.type;
+  if (differ && all.are_f32.empty()) {
+    all.are_f32.assign(all.values.size(), all.type == ElementType::f32);
+  }
+  if (differ) {
+    all.are_f32.resize(all.are_f32.size() + own.values.size(), own.type == ElementType::f32);
+  }
+  const auto is_wide = [](ElementType type) {
+    return type == ElementType::i64 || type == ElementType::u64;
+  };
+  all.hold_wide_integers = all.hold_wide_integers || is_wide(all.type) || is_wide(own.type);
+  all.type = common_type(all.type, own.type);
+  all.values.insert(all.values.end(), own.values.begin(), own.values.end());
+}
+
+/// The value of `read` for a data set whose file is opened once more.
+template <class Read>
+auto read_from(const DatasetPlace& place, const Read& read) {
+  const hdf5::AtWork at_work(place.file.string(), hdf5::Stage::opening);
+  const hdf5::Lock lock;
+  const auto file = open_input_file(place.file);
+  const auto dataset = open_dataset(file, place.file.string(), place.path);
+  return read(dataset, place.file.string() + ":" + place.path);
 }
 
 void expect_same_units(const Origin& origin) {
@@ -62,15 +113,24 @@ void CoordinateCheck::add(const DatasetPlan& plan, AllCoordinates coordinates) {
       continue;
     }
     if (d == 0) continue;
-    const Coordinates &one = known->second.coordinates, &two = *coordinates[d];
-    const auto position = first_difference(one, two);
-    if (!position) continue;
-    throw UsageError(fmt::format(
-        "'{}' and '{}' cannot be joined, since their coordinates '{}' differ (at position {}, "
-        "they are {} and {}): choose a pattern for files on the same grid",
-        known->second.file, file, printable(one.name), *position, one.values[*position],
-        two.values[*position]));
+    expect_same(d, known->second, {file, std::move(*coordinates[d])});
   }
+}
+
+void CoordinateCheck::expect_same(std::size_t dimension, const Known& one, const Known& two) {
+  const CommonScale scale = common_scale(one.coordinates, two.coordinates);
+  std::string difference;
+  if (!scale.conflict().empty()) {
+    difference = fmt::format("they have the units {}", scale.conflict());
+  } else if (const auto at = first_difference(one.coordinates, two.coordinates, scale)) {
+    difference = fmt::format("at position {}, they are {} and {}", *at,
+                             text_of(one.coordinates, *at), text_of(two.coordinates, *at));
+  }
+  if (difference.empty()) return;
+  throw UsageError(
+      fmt::format("'{}' and '{}' cannot be joined, since their coordinates '{}' of dimension {} "
+                  "differ ({}): choose a pattern for files on the same grid",
+                  one.file, two.file, printable(one.coordinates.name), dimension, difference));
 }
 
 void CoordinateCheck::note_first_dimension(const std::string& file, const Coordinates& own) {
@@ -78,16 +138,20 @@ void CoordinateCheck::note_first_dimension(const std::string& file, const Coordi
   const auto first = known_.find(0);
   if (first == known_.end() || !mixed_units_.empty()) return;
   const auto& [other, theirs] = first->second;
-  for (const char* const name : {"units", "calendar"}) {
-    const std::string one = attribute_of(theirs, name).value_or("none");
-    const std::string two = attribute_of(own, name).value_or("none");
-    if (one == two) continue;
-    mixed_units_ = fmt::format(
-        "the coordinates '{}' have other {} in '{}' ({}) than in '{}' ({}), so the same number "
-        "means different things in these files",
-        printable(own.name), name, other, printable(one), file, printable(two));
+  const auto text = [](const Coordinates& of, const char* name) {
+    return attribute_of(of, name).value_or("none");
+  };
+  const bool have_units = attribute_of(theirs, "units").has_value();
+  if (have_units == attribute_of(own, "units").has_value() &&
+      common_scale(theirs, own).has_same_numbers()) {
     return;
   }
+  const char* const name = text(theirs, "units") == text(own, "units") ? "calendar" : "units";
+  mixed_units_ = fmt::format(
+      "the coordinates '{}' have other {} in '{}' ({}) than in '{}' ({}), so the same number "
+      "means different things in these files",
+      printable(own.name), name, other, printable(text(theirs, name)), file,
+      printable(text(own, name)));
 }
 
 std::string CoordinateCheck::disorder() const {
@@ -106,11 +170,15 @@ std::string CoordinateCheck::disorder() const {
 }
 
 std::optional<Coordinates> read_coordinates(const DatasetPlace& place, std::size_t dimension) {
-  const hdf5::AtWork at_work(place.file.string(), hdf5::Stage::opening);
-  const hdf5::Lock lock;
-  const auto file = open_input_file(place.file);
-  const auto dataset = open_dataset(file, place.file.string(), place.path);
-  return read_coordinates(dataset, dimension, place.file.string() + ":" + place.path);
+  return read_from(place, [&](const hdf5::Dataset& dataset, const std::string& name) {
+    return read_coordinates(dataset, dimension, name);
+  });
+}
+
+std::optional<Bounds> read_bounds(const DatasetPlace& place, std::size_t dimension) {
+  return read_from(place, [&](const hdf5::Dataset& dataset, const std::string& name) {
+    return read_bounds(dataset, dimension, name);
+  });
 }
 
 std::optional<Coordinates> joined_coordinates(const Origin& origin) {
@@ -124,9 +192,14 @@ std::optional<Coordinates> joined_coordinates(const Origin& origin) {
     if (!own) return std::nullopt;
     if (!all) {
       all = std::move(own);
-    } else {
-      all->values.insert(all->values.end(), own->values.begin(), own->values.end());
+      continue;
     }
+    if (!common_scale(*all, *own).has_same_numbers()) {
+      throw UsageError(fmt::format("the coordinates '{}' have other units in '{}' than in '{}'",
+                                   printable(own->name), place.file.string(),
+                                   origin.joined.front().file.string()));
+    }
+    append(*own, *all);
   }
   return all;
 }

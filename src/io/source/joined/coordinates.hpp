@@ -24,12 +24,12 @@ AllCoordinates read_all_coordinates(const hdf5::File& opened, DatasetPlan& plan)
 class CoordinateCheck {
  public:
   /// Throws UsageError that names two files and the dimension if the coordinates of a dimension
-  /// other than the first one differ. If one of the types is f32, they are compared as f32. Data
-  /// sets without coordinates are not compared.
+  /// other than the first one differ in their meaning (CommonScale). Data sets without coordinates
+  /// are not compared.
   void add(const DatasetPlan& plan, AllCoordinates coordinates);
 
-  /// A sentence that names two files if coordinates along the first dimension have different units
-  /// or calendars; else empty.
+  /// A sentence that names two files if equal coordinates along the first dimension have different
+  /// meanings, because of their units or calendars; else empty.
   const std::string& mixed_units() const { return mixed_units_; }
   /// A warning that names two files if all data sets have coordinates along the first dimension in
   /// the same units, but those of one file do not go on after those of the file before it.
@@ -47,6 +47,8 @@ class CoordinateCheck {
     double first, last;
   };
 
+  /// Throws UsageError if the coordinates of a dimension differ.
+  static void expect_same(std::size_t dimension, const Known& one, const Known& two);
   void note_first_dimension(const std::string& file, const Coordinates& own);
 
   std::map<std::size_t, Known> known_;  // of the first file that has some, by dimension
@@ -59,9 +61,12 @@ class CoordinateCheck {
 /// read_coordinates() of an open data set. Takes the lock.
 std::optional<Coordinates> read_coordinates(const DatasetPlace& place, std::size_t dimension);
 
+/// The bounds of the coordinates of a dimension of a data set, in the same way.
+std::optional<Bounds> read_bounds(const DatasetPlace& place, std::size_t dimension);
+
 /// The coordinates along the first dimension of data sets that are joined, one after another.
 /// Nothing if one of them has none, or if they are more than `max_coordinates`. Takes the lock.
-/// Throws UsageError if they have different units.
+/// Their type is the common one of all files. Throws UsageError if they have different units.
 std::optional<Coordinates> joined_coordinates(const Origin& origin);
 
 /// The coordinate of index `row` of the first dimension of joined data sets. Opens only the file

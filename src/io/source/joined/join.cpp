@@ -111,7 +111,7 @@ std::vector<SourceDimension> joined_dimensions(const std::vector<DatasetPlan>& p
 }
 
 /// Sets the axes to the selection, which becomes a part of `name`.
-void select(const Looks& looks, std::vector<SourceDimension>& dimensions, std::string& name) {
+void select(Looks& looks, std::vector<SourceDimension>& dimensions, std::string& name) {
   if (!looks.selection) return;
   std::vector<Dimension> all;
   Extents extents;
@@ -129,7 +129,7 @@ void select(const Looks& looks, std::vector<SourceDimension>& dimensions, std::s
         if (!mixed.empty()) throw UsageError(mixed + ": select by position");
         return joined_coordinates(looks.origin);
       },
-      name);
+      name, &looks.origin.beyond);
   for (std::size_t d = 0; d < chosen.size(); ++d) dimensions[d].axis = chosen[d];
   name += text_of(chosen, extents);
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/source/dimension_match.hpp"
 #include "io/source/matrix.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/moments.hpp"
@@ -35,6 +36,7 @@ struct Weights {
   Of of = Of::samples;
   std::vector<double> values = {};  ///< one for each; finite, none below 0, and not all 0
   std::string name = {};            ///< "w.h5:/w"
+  io::PairedDimensions paired = {};
   io::Origin origin = {};
 };
 

@@ -97,7 +97,7 @@ CellGroups group_by_dates(const DatePart& by, const io::Source& data,
         excerpt(by.part), join(parts, ", ")));
   }
   CellGroups groups{};
-  std::vector<Date> dates;
+  io::Dates dates;
   try {
     groups.dimension = io::find_dimension(data, by.dimension);
     expect_reduced(data, groups.dimension, reduced);
@@ -109,9 +109,13 @@ CellGroups group_by_dates(const DatePart& by, const io::Source& data,
   }
   groups.name = by.part;
   groups.by = by.dimension + ":" + by.part;
-  if (by.part == "month") group_by_month(dates, groups);
-  if (by.part == "season") group_by_season(dates, groups);
-  if (by.part == "year") group_by_year(dates, groups);
+  if (by.part == "month") group_by_month(dates.values, groups);
+  if (by.part == "season") group_by_season(dates.values, groups);
+  if (by.part == "year") group_by_year(dates.values, groups);
+  groups.bounds = std::move(dates.bounds);
+  for (const std::string& warning : dates.warnings) {
+    groups.origin.warnings.push_back(fmt::format("{}: {}", key, warning));
+  }
   groups.attributes.emplace_back(
       "long_name", fmt::format("{} of {}", by.part, io::name_of_dimension(data, groups.dimension)));
   return groups;
@@ -164,16 +168,14 @@ LabelList<std::string> labels_of(std::vector<std::string> texts) {
   return labels;
 }
 
-/// Sets the groups of the used indices. `labels` are those of all indices, or of the used ones.
+/// Sets the groups of the used indices. `pairs` are their labels.
 template <class Label>
-void group_by(const LabelList<Label>& labels, const io::Axis& axis, const std::string& name,
-              CellGroups& groups) {
-  const bool has_all = labels.values.size() != axis.count;
-  const auto at = [&](std::uint64_t i) { return has_all ? axis[i] : i; };
+void group_by(const LabelList<Label>& labels, const io::DimensionPairs& pairs,
+              const std::string& name, CellGroups& groups) {
   std::vector<Label> distinct;
-  for (std::uint64_t i = 0; i < axis.count; ++i) {
-    if (labels.is_missing[at(i)]) continue;
-    const Label& label = labels.values[at(i)];
+  for (std::uint64_t i = 0; i < pairs.count(); ++i) {
+    if (labels.is_missing[pairs[i]]) continue;
+    const Label& label = labels.values[pairs[i]];
     if (distinct.empty() || distinct.back() != label) distinct.push_back(label);
   }
   std::ranges::sort(distinct);
@@ -183,11 +185,12 @@ void group_by(const LabelList<Label>& labels, const io::Axis& axis, const std::s
     throw UsageError(
         fmt::format("{}: all labels of {} are missing or empty: name other labels", key, name));
   }
-  groups.group_of.reserve(axis.count);
-  for (std::uint64_t i = 0; i < axis.count; ++i) {
-    const auto found = std::ranges::lower_bound(distinct, labels.values[at(i)]);
-    groups.group_of.push_back(
-        labels.is_missing[at(i)] ? no_group : static_cast<std::int32_t>(found - distinct.begin()));
+  groups.group_of.reserve(pairs.count());
+  for (std::uint64_t i = 0; i < pairs.count(); ++i) {
+    const auto found = std::ranges::lower_bound(distinct, labels.values[pairs[i]]);
+    groups.group_of.push_back(labels.is_missing[pairs[i]]
+                                  ? no_group
+                                  : static_cast<std::int32_t>(found - distinct.begin()));
   }
   groups.labels = std::move(distinct);
 }
@@ -235,9 +238,10 @@ CellGroups group_by_texts(io::Texts texts, const io::Source& data,
   groups.name = texts.path.substr(texts.path.rfind('/') + 1);
   groups.by = texts.name;
   groups.origin = std::move(texts.origin);
-  io::expect_same_coordinates(key, texts.name, texts.coordinates, data, groups.dimension);
-  group_by(labels_of(std::move(texts.values)), data.dimensions()[groups.dimension].axis, texts.name,
-           groups);
+  const io::DimensionPairs pairs = io::pair_elements(key, texts.name, texts.coordinates,
+                                                     texts.values.size(), data, groups.dimension);
+  groups.paired.add(data, groups.dimension, pairs.by());
+  group_by(labels_of(std::move(texts.values)), pairs, texts.name, groups);
   return groups;
 }
 
@@ -256,12 +260,13 @@ CellGroups group_by_numbers(const io::Source& source, const io::Source& data,
   CellGroups groups{};
   groups.dimension =
       dimension_of_labels(io::lengths_of(source, kept)[0], source.name(), data, reduced);
-  io::expect_same_coordinates(key, source, kept[0], data, groups.dimension);
+  const io::DimensionPairs pairs = io::pair_elements(key, source, kept[0], data, groups.dimension);
+  groups.paired.add(data, groups.dimension, pairs.by());
   groups.name = io::data_name(source);
   groups.by = source.name();
   groups.attributes = attributes_of_labels(source);
   groups.origin = source.origin();
-  group_by(read_labels(source), data.dimensions()[groups.dimension].axis, source.name(), groups);
+  group_by(read_labels(source), pairs, source.name(), groups);
   return groups;
 }
 

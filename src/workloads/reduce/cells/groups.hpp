@@ -12,6 +12,7 @@
 
 #include "core/options.hpp"
 #include "io/hdf5/labelled_data.hpp"
+#include "io/source/dimension_match.hpp"
 #include "io/source/origin.hpp"
 #include "io/source/result_labels.hpp"
 #include "io/source/source.hpp"
@@ -30,8 +31,12 @@ struct CellGroups {
   std::string name;           ///< of the new dimension: "month", "season", "year", or a data set
   io::Attributes attributes;  ///< of the labels, such as units and long_name
   std::string by;             ///< "time:month", or the name of the data set, "l.h5:/basin"
+  /// How labels were paired with the data.
+  io::PairedDimensions paired = {};
+  /// The data set that the dates are the middle of: bounds of the coordinates; empty if there are
+  /// none.
+  std::string bounds = {};
   io::Origin origin;  ///< the files of the labels; no files if they are in those of the data
-  std::vector<std::string> warnings;  ///< sentences for the user
 
   /// The number of groups.
   std::size_t count() const;
@@ -57,7 +62,8 @@ inline constexpr std::uint64_t max_labels = std::uint64_t{1} << 27;
 /// the groups: integers in ascending order, texts in the order of their bytes. Missing integers and
 /// empty texts belong to no group. Floats count as integers if they are whole or NaN. Its dimension
 /// is the one of `reduced` with the same name, or if there is none, the only one with the same
-/// length: that of all indices, or of the selected ones.
+/// length: that of all indices, or of the selected ones. They are paired with the data by
+/// io::pair_elements().
 ///
 /// Throws UsageError if the option can be neither, if the dimension is not in `reduced`, if it has
 /// no dates, if the data set cannot be read, is no list of integers or texts, has more than

@@ -93,9 +93,18 @@ class CellReport {
     if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
     const bool is_whole = checks.repeatable && fault.empty();
     add_attributes(outcome);
-    if (in_.weights) outcome.metrics.push_back({"weights", in_.weights->name});
+    if (in_.weights) {
+      outcome.metrics.push_back({"weights", in_.weights->name});
+      workloads::describe(in_.weights->paired, "weights", outcome);
+    }
     if (in_.groups) {
       outcome.metrics.push_back({"groups", static_cast<std::int64_t>(in_.groups->count())});
+      workloads::describe(in_.groups->paired, "groups", outcome);
+      if (!in_.groups->bounds.empty()) {
+        const std::string dates = "middle of " + printable(in_.groups->bounds);
+        outcome.metrics.push_back({"group_dates", dates});
+        outcome.attributes.emplace_back("group_dates", dates);
+      }
     }
     // Without a convention, NaNs count; and elements without a group may be missing, too.
     if (in_.choice.skip != cells::Skip::none && all_have_groups() && missing > checks.missing) {
@@ -413,9 +422,6 @@ class CellReport {
     }
     outcome.labelled = labelled_cells(in_.source, in_.plan, in_.groups, in_.weights, in_.columns,
                                       undefined, warnings);
-    if (in_.groups) {
-      warnings.insert(warnings.end(), in_.groups->warnings.begin(), in_.groups->warnings.end());
-    }
     for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
   }
 

@@ -7,14 +7,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "core/error.hpp"
-#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/source/dimension_match.hpp"
 #include "io/source/labels.hpp"
 #include "io/source/matrix.hpp"
-#include "io/source/strided.hpp"
 #include "workloads/weights.hpp"
 
 namespace shardstream::workloads {
@@ -74,52 +73,29 @@ io::DimensionMatch best_match(const Sides& sides, std::span<const std::size_t> r
       key, words, data));
 }
 
-/// The places of the used weights in an array of all weights, row by row. Their dimensions are in
-/// the order of the data.
-struct UsedWeights {
-  std::uint64_t first = 0;  ///< index of the first one
-  io::Extents extent, pitch;
-  std::vector<std::size_t> dimensions;  ///< of the data
+/// The dimensions of the weights in the order of the data.
+std::vector<std::size_t> order_of(const io::DimensionMatch& match) {
+  std::vector<std::size_t> order(match.places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t d) { return match.places[d]; });
+  return order;
+}
 
-  UsedWeights(const Sides& sides, const io::DimensionMatch& match, const io::Source& data);
-  std::uint64_t index_of(std::uint64_t used) const;
-  std::vector<double> from(const std::vector<double>& all) const;
-};
-
-UsedWeights::UsedWeights(const Sides& sides, const io::DimensionMatch& match,
-                         const io::Source& data) {
+/// The places of the weights of the used indices along the dimensions of the weights, in the order
+/// of the data. Notes these and how they were paired.
+WeightPlaces places_of(const io::Source& source, const io::Source& data, const Sides& sides,
+                       const io::DimensionMatch& match, CellWeights& weights) {
   io::Extents all;
   for (const io::NamedLength& each : sides.weights) all.push_back(each.count);
   const io::Extents strides = io::row_major_strides(all);
-  std::vector<std::size_t> order(all.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t d) { return match.places[d]; });
-  for (const std::size_t d : order) {
-    dimensions.push_back(sides.kept[match.places[d]]);
-    const io::Axis& axis = data.dimensions()[dimensions.back()].axis;
-    const bool has_all = all[d] != axis.count;
-    extent.push_back(axis.count);
-    pitch.push_back(strides[d] * (has_all ? axis.step : 1));
-    first += has_all ? axis.first * strides[d] : 0;
+  std::vector<WeightPlaces::Dimension> places;
+  for (const std::size_t d : order_of(match)) {
+    const std::size_t theirs = sides.kept[match.places[d]];
+    places.push_back({io::pair_elements(key, source, sides.own[d], data, theirs), strides[d]});
+    weights.dimensions.push_back(theirs);
+    weights.paired.add(data, theirs, places.back().pairs.by());
   }
-}
-
-std::uint64_t UsedWeights::index_of(std::uint64_t used) const {
-  std::uint64_t index = first;
-  for (std::size_t d = extent.size(); d-- > 0; used /= extent[d]) {
-    index += used % extent[d] * pitch[d];
-  }
-  return index;
-}
-
-std::vector<double> UsedWeights::from(const std::vector<double>& all) const {
-  std::vector<double> used(saturating_product(extent));
-  io::Pitches bytes;
-  for (const std::uint64_t each : pitch) bytes.push_back(each * sizeof(double));
-  io::copy_block(extent, sizeof(double), reinterpret_cast<const std::byte*>(all.data() + first),
-                 bytes, reinterpret_cast<std::byte*>(used.data()),
-                 io::dense_pitches(extent, sizeof(double)));
-  return used;
+  return WeightPlaces(std::move(places));
 }
 
 /// Divides weights by a power of two, and returns its exponent: 0 unless the exponents of some are
@@ -179,16 +155,15 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
   sides.weights = io::lengths_of(*source, sides.own);
   sides.data = io::lengths_of(data, sides.kept);
   const io::DimensionMatch match = best_match(sides, reduced, source->name());
-  for (std::size_t i = 0; i < match.places.size(); ++i) {
-    expect_same_coordinates(key, *source, sides.own[i], data, sides.kept[match.places[i]]);
-  }
-  const UsedWeights used(sides, match, data);
-  CellWeights weights{.dimensions = used.dimensions,
-                      .values = used.from(read_weights(*source)),
+  CellWeights weights{.dimensions = {},
+                      .values = {},
                       .name = source->name(),
                       .units = io::attribute_of(*source, "units"),
+                      .paired = {},
                       .origin = source->origin()};
-  expect_weights(key, *source, weights.values, [&](std::uint64_t i) { return used.index_of(i); });
+  const WeightPlaces places = places_of(*source, data, sides, match, weights);
+  weights.values = places.pick(read_weights(*source));
+  expect_weights(key, *source, weights.values, places);
   weights.exponent = scale_exponents(weights.values);
   if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
     weights.origin.warnings.push_back(std::move(warning));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/options.hpp"
+#include "io/source/dimension_match.hpp"
 #include "io/source/origin.hpp"
 #include "io/source/source.hpp"
 
@@ -25,6 +26,7 @@ struct CellWeights {
   int exponent = 0;   ///< 0 unless some weights are very small or large
   std::string name;   ///< of their data set, "area.nc:/area"
   std::string units;  ///< the attribute of their data set; empty if it has none
+  io::PairedDimensions paired;
   io::Origin origin;  ///< their files
 };
 
@@ -35,11 +37,12 @@ inline constexpr std::uint64_t max_weights = std::uint64_t{1} << 27;
 /// weights are some of the data's. If all have names, they are found by name, in any order. Else
 /// they are found by their lengths, in their order in the data; if several ways fit, the one in
 /// which all are in `reduced` is taken. A dimension of the weights has either the selected indices
-/// of its dimension, or all of them, and then those that are selected count. `reduced` has indices
-/// into data.dimensions(). Throws UsageError if the data set cannot be read or has more than
-/// `max_weights` elements; if its dimensions do not fit, or fit in several ways; if coordinates of
-/// a dimension differ in the same units; and, with its index, for the first weight that is negative
-/// or not finite; and if all are 0. Its origin has a warning if none of the dimensions is reduced,
+/// of its dimension, or all of them, and then those that are selected count. Along a dimension,
+/// weights are paired with the data by io::pair_elements(). `reduced` has indices into
+/// data.dimensions(). Throws UsageError if the data set cannot be read or has more than
+/// `max_weights` elements; if its dimensions do not fit, or fit in several ways; if weights cannot
+/// be paired; and, with its index, for the first weight that is negative or not finite; and if all
+/// are 0. Its origin has a warning if none of the dimensions is reduced,
 /// so that some of the operations `ops` are as without weights. Takes the lock of HDF5.
 std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
                                         std::span<const std::size_t> reduced,
