@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Files of netCDF-4: the names of variables are those of netCDF, dimensions are no data, and default
-fill values are missing in files of any version of netCDF. Results that netCDF can open, whatever
-names, texts and missing coordinates the input has."""
+"""Files of netCDF-4: the names of variables are those of netCDF, dimensions are no data, and
+default fill values are missing in files of any version of netCDF. Results that netCDF can open,
+whatever names, texts and missing coordinates the input has."""
 
 import os
 
@@ -108,14 +108,13 @@ def forget_writer(path):
         del file.attrs["_NCProperties"]
 
 
-FILLS = {"i2": -32767, "u2": 65535, "i4": -2147483647, "u4": 4294967295,
-         "i8": -9223372036854775806, "u8": 18446744073709551614, "f4": netCDF4.default_fillvals["f4"],
-         "f8": netCDF4.default_fillvals["f8"]}
+FILLS = {kind: netCDF4.default_fillvals[kind]
+         for kind in ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")}
 
 
 def test_default_fill_values_of_old_files():
-    """Signs of netCDF are its default fill value as that of HDF5, hidden attributes, dimensions that
-    are no variables. A plain file of h5py has none."""
+    """Signs of netCDF are its default fill value as that of HDF5, hidden attributes, dimensions
+    that are no variables. A plain file of h5py has none, and a warning counts the values."""
     folder = new_folder()
 
     for dtype in FILLS:
@@ -236,7 +235,8 @@ def test_texts_in_results_are_utf8():
 
 
 def test_long_names():
-    """netCDF has names of at most 256 bytes. Longer ones are cut between characters, and stay unique."""
+    """netCDF has names of at most 256 bytes. Longer ones are cut between characters, and stay
+    unique."""
     folder = new_folder()
     long = 150 * "\u00fc"
     with h5py.File(folder / "in.h5", "w") as file:

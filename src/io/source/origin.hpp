@@ -66,7 +66,7 @@ void apply_attributes(Origin& origin, std::vector<std::string> applied,
                       std::span<const std::string> explained, const std::string& name);
 
 /// Sets the option that names the input. A run may have several inputs, so attributes get it as
-/// well, as in "_FillValue of reduce.weights", unless it is input.data.
+/// well, as in "_FillValue of input.b", unless it is input.data.
 void set_option(Origin& origin, std::string_view option);
 
 /// Adds the files, warnings and attributes that `to` does not have yet.
