@@ -2,6 +2,8 @@
 """`run reduce` along dimensions by group (reduce.by), with weights (reduce.weights), and with names
 and coordinates of dimensions, is compared with numpy in extended precision."""
 
+import os
+
 import h5py
 import netCDF4
 import numpy as np
@@ -41,6 +43,28 @@ def test_groups_by_labels():
               ranks=ranks, missing=missing, labels=numbers, group_axis=0, groups=3)
     each([((0,), "label", 1, ()), ((0, 2), "name", 2, SMALL), ((0, 1, 2), "label", 3, ()),
           ((0,), "name", 2, ("--pipeline.mode", "resident"))], one)
+
+
+def test_very_many_groups():
+    """Time and memory are linear in the number of groups."""
+    few, many = 40000, 400000
+    memory = {}
+    for count in (few, many):
+        folder = new_folder()
+        labels = seeded(count).permutation(count) * 3 - count
+        with h5py.File(folder / "in.h5", "w") as file:
+            file["x"], file["label"] = (labels % 1000).astype("f4"), labels
+        before = os.times().children_user
+        finished = reduce(f"{folder}/in.h5:/x", folder / "out.h5", "--reduce.by",
+                          f"{folder}/in.h5:/label", "--reduce.ops", "sum,count")
+        assert finished.values["verified"] == "true", finished
+        memory[count] = int(finished.values["host_memory_peak"])
+        found = stored(folder / "out.h5")
+        assert np.array_equal(found["sum"], np.sort(labels) % 1000), finished
+        assert (found["count"] == 1).all(), finished
+        # 0.6 s if it is linear, 30 s if it is quadratic
+        assert os.times().children_user - before < 10, finished
+    assert (memory[many] - memory[few]) / (many - few) < 700, memory
 
 
 def weighted(array, axes, weights, missing):

@@ -72,6 +72,11 @@ class Composite final : public Computation {
     for (const auto& part : parts_) most = std::max(most, part->passes());
     return most;
   }
+  std::uint64_t max_samples() const override {
+    std::uint64_t most = SampledRanges::max;
+    for (const auto& part : parts_) most = std::min(most, part->max_samples());
+    return most;
+  }
   std::string coverage() const override {
     std::string all;
     for (const auto& part : parts_) all += part->coverage();

@@ -103,6 +103,9 @@ class Computation {
   virtual std::string_view unit_word() const { return {}; }
   /// The number of passes over the data of a repetition, as far as it is known before the run.
   virtual std::uint64_t passes() const { return 1; }
+  /// The number of sampled ranges of a shard, if the state of a range is so large that all of them
+  /// would take much memory.
+  virtual std::uint64_t max_samples() const { return SampledRanges::max; }
   /// The word for several sampled ranges.
   virtual std::string_view sample_word() const {
     return unit_word().empty() ? "ranges" : unit_word();

@@ -8,13 +8,14 @@
 
 namespace shardstream::workloads::stream {
 
-SampledRanges::SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored)
+SampledRanges::SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored,
+                             std::uint64_t most)
     : stored_(stored) {
   constexpr std::uint64_t enough = std::uint64_t{1} << 16;
   const std::uint64_t each = ceil_div(enough, unit) * unit;
   bytes_ = each * stored;
   const std::uint64_t all = ceil_div(shard.count, each);
-  const std::uint64_t samples = std::min(all, max);
+  const std::uint64_t samples = std::min({all, most, max});
   for (std::uint64_t i = 0; i < samples; ++i) {
     const Range part = share(all, i, samples);
     const std::uint64_t chosen = part.first + mix(shard.first + i + 1) % part.count;

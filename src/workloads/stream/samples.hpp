@@ -12,15 +12,16 @@
 
 namespace shardstream::workloads::stream {
 
-/// Samples one range from each of up to `max` equal parts of a shard, chosen by a fixed hash. A
+/// Samples one range from each of some equal parts of a shard, chosen by a fixed hash. A
 /// range is the smallest number of whole units with at least 65 536 elements; the last range of the
 /// data may be shorter.
 class SampledRanges {
  public:
   static constexpr std::uint64_t max = 16;
 
-  /// `shard` begins at a multiple of `unit` elements; `stored` bytes each.
-  SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored);
+  /// `shard` begins at a multiple of `unit` elements; `stored` bytes each. Up to `most` ranges, at
+  /// most `max`.
+  SampledRanges(Range shard, std::uint64_t unit, std::uint64_t stored, std::uint64_t most = max);
 
   /// Copies the stored elements that belong to sampled ranges. Several threads may call it at once,
   /// with ranges that do not overlap.

@@ -138,7 +138,7 @@ class Run {
     const auto span = runtime_.recorder.phase("allocate", PhaseKind::useful);
     session_.collectively([&] {
       const std::uint64_t unit = computation_->device_state({}).unit;
-      samples_.emplace(mine_, unit, sizes_.of.stored);
+      samples_.emplace(mine_, unit, sizes_.of.stored, computation_->max_samples());
       feed_.emplace(*runtime_.device, runtime_.recorder, source_, mine_, sizes_,
                     &session_.heartbeat());
       context_.emplace(ShardContext{runtime_, shards_, mine_, sizes_, *feed_, *samples_, outputs_});

@@ -131,6 +131,11 @@ class CellReduction final : public stream::Computation {
   std::uint64_t shard_unit() const override { return plan_.unit_elements(); }
   std::string_view unit_word() const override { return "units"; }
   std::uint64_t passes() const override { return passes_; }
+  /// Each box has accumulators of all groups.
+  std::uint64_t max_samples() const override {
+    constexpr std::uint64_t enough = std::uint64_t{1} << 21;
+    return std::clamp<std::uint64_t>(enough / plan_.layout().groups, 1, stream::SampledRanges::max);
+  }
   std::string_view sample_word() const override { return "boxes"; }
   std::string coverage() const override {
     if (choice_.skip == cells::Skip::none) {
@@ -261,14 +266,15 @@ class CellReduction final : public stream::Computation {
     const cells::Layout& layout = plan_.layout();
     const std::uint64_t cell = saturating_product(
         {layout.groups, layout.lanes + 1, cells::moment_words<T>(choice_.set) * 8});
-    const std::uint64_t room = device_memory / 8 / stream::SampledRanges::max / cell;
+    const std::uint64_t room = device_memory / 8 / max_samples() / cell;
     return std::clamp<std::uint64_t>(room, 1,
                                      std::min(most / std::min(most, layout.groups), plan_.cells()));
   }
   CellMemory memory(Range shard, std::uint64_t passes) const {
     const std::uint64_t groups = groups_ ? groups_->group_of.size() + groups_->count() + 1 : 0;
     const std::uint64_t weights = weights_ ? weights_->values.size() : 0;
-    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.set, box_cells_,
+    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.set,
+                              box_cells_ * max_samples(),
                               (groups + weights) * sizeof(std::uint64_t));
   }
   /// That of the rank that needs most.

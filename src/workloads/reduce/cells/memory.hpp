@@ -23,9 +23,10 @@ struct CellMemory {
   std::uint64_t units;     ///< of the shard
 };
 
+/// `sampled_cells`: of all sampled boxes together. `lists`: the bytes of lists in device memory.
 template <class T>
 CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& nodes,
-                           std::uint64_t passes, cells::Set set, std::uint64_t box_cells,
+                           std::uint64_t passes, cells::Set set, std::uint64_t sampled_cells,
                            std::uint64_t lists) {
   const cells::Layout& layout = plan.layout();
   const std::uint64_t word = sizeof(std::uint64_t), words = cells::moment_words<T>(set) * word;
@@ -40,7 +41,6 @@ CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& n
     const std::uint64_t moments = layout.lanes > 1 ? 1 : 0;  // of joined lanes
     return saturating_product({cells, layout.groups, (layout.lanes + moments) * words});
   };
-  const std::uint64_t samples = stream::SampledRanges::max;
   const std::uint64_t of_block =
       (cells::block_words(layout.axes) + cells::task_words(layout.axes)) * word +
       sizeof(cells::DenseTask);
@@ -48,7 +48,7 @@ CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& n
   CellMemory memory{
       .fixed = saturating_sum(
           {saturating_product({max_depth(plan, shard), own_cells, layout.groups, words}),
-           saturating_product(2 * samples, states(box_cells)), blocks, lists}),
+           saturating_product(2, states(sampled_cells)), blocks, lists}),
       .per_unit = states(unit_cells),
       .units = units.count};
   if (nodes.are_apart) return memory;
