@@ -58,23 +58,33 @@ Progress::Progress(std::string what, double total, bool enabled, std::FILE* out,
       interval_(terminal_ ? bar_interval : 2 * first_line) {}
 
 Progress::~Progress() {
+  clear();
+}
+
+void Progress::extend(double part) {
+  const std::lock_guard lock(mutex_);
+  if (total_ > 0) total_ += part;
+}
+
+/// Removes the bar.
+void Progress::clear() {
   if (shown_ && terminal_) std::fputs("\r\033[K", out_);
+  shown_ = false;
 }
 
 void Progress::add(double part, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   done_ += part;
-  if (!enabled_ || now < next_ || total_ <= 0) return;
+  if (terminal_ && total_ > 0 && done_ >= total_) return clear();
+  if (!enabled_ || now < next_) return;
   next_ = now + interval_;
   if (!terminal_) interval_ = std::min(2 * interval_, max_interval);
   shown_ = true;
-  const double share = std::clamp(done_ / total_, 0.0, 1.0);
-  const double spent = std::chrono::duration<double>(now - start_).count();
-  const std::string left =
-      share > 0 ? format_duration(spent / share - spent) + " left" : std::string("just started");
-  std::string line =
-      fmt::format("{}: {:.0f} % after {}, {}", what_, 100 * share, format_duration(spent), left);
-  if (terminal_) {
+  const double share = total_ > 0 ? std::clamp(done_ / total_, 0.0, 1.0) : 0;
+  std::string line = words(share, std::chrono::duration<double>(now - start_).count());
+  if (terminal_ && total_ <= 0) {
+    line = fmt::format("\r{}\033[K", line);
+  } else if (terminal_) {
     constexpr int width = 30;
     const int full = static_cast<int>(share * width);
     line = fmt::format("\r[{:#<{}}{:.<{}}] {}\033[K", "", full, "", width - full, line);
@@ -83,6 +93,15 @@ void Progress::add(double part, Clock::time_point now) {
   }
   std::fwrite(line.data(), 1, line.size(), out_);
   std::fflush(out_);
+}
+
+/// The share that is done after some seconds, and the time that is left.
+std::string Progress::words(double share, double seconds) const {
+  if (total_ <= 0) return fmt::format("{}: {} so far", what_, format_duration(seconds));
+  const std::string left = share > 0 ? format_duration(seconds / share - seconds) + " left"
+                                     : std::string("just started");
+  return fmt::format("{}: {:.0f} % after {}, {}", what_, 100 * share, format_duration(seconds),
+                     left);
 }
 
 void print_output(std::string_view lines, std::string_view consolation) {

@@ -44,14 +44,15 @@ class Log {
   bool is_quiet_ = false;
 };
 
-/// The progress of a long step. On a terminal, a bar appears after 2 s, and the destructor clears
-/// it. Elsewhere, a line appears after 5 s, and each interval to the next line is twice the one
-/// before, up to 10 minutes. Nothing is written unless `enabled`. Thread-safe.
+/// The progress of a long step. On a terminal, a bar appears after 2 s. It is cleared when all is
+/// done, and by the destructor. Elsewhere, a line appears after 5 s, and each interval to the next
+/// line is twice the one before, up to 10 minutes. So steps that are repeated share one object.
+/// Nothing is written unless `enabled`. Thread-safe.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `total` in any unit.
+  /// `total` in any unit; 0 if it is unknown.
   Progress(std::string what, double total, bool enabled, std::FILE* out = stderr,
            Clock::time_point start = Clock::now());
   ~Progress();
@@ -60,8 +61,13 @@ class Progress {
 
   /// `part` more of the total is done.
   void add(double part, Clock::time_point now = Clock::now());
+  /// The total has become larger, unless it is unknown.
+  void extend(double part);
 
  private:
+  void clear();
+  std::string words(double share, double seconds) const;
+
   std::mutex mutex_;  // guards everything below
   std::string what_;
   double total_, done_ = 0;

@@ -33,6 +33,8 @@ struct Sampling {
 
   /// Whether the work is done exactly once. Only such runs write checkpoints.
   bool is_single() const { return warmup == 0 && repetitions == 1; }
+  /// The number of calls, timed or not; 0 if it is unknown.
+  std::uint64_t calls() const { return repetitions ? warmup + *repetitions : 0; }
 };
 /// The policy of measure.warmup, repeat, precision and max-time.
 Sampling sampling(const Options& options);

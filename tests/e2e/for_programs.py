@@ -198,6 +198,22 @@ def quiet(arguments, code=0):
     assert finished.out == "" and (finished.err == "" or code != 0), finished
 
 
+def test_repetitions_show_progress():
+    """A line appears after 5 s, also if each repetition takes less."""
+    repeated = ["--measure.repeat", "auto", "--measure.precision", 0.0001, "--measure.max-time",
+                "8s"]
+
+    def check(what, is_quiet, *arguments):
+        finished = run("run", *arguments, *repeated, *["--quiet"] * is_quiet, "-o",
+                       new_folder() / "out.h5").expect(0)
+        lines = [line for line in finished.err.splitlines() if line.startswith(f"{what}: ")]
+        assert bool(lines) != is_quiet, finished
+    reduced = ["reduce", "--input.count", "2^24"]
+    multiplied = ["gemm", "--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512]
+    each([("streaming", False, *reduced), ("streaming", True, *reduced),
+          ("multiplying", False, *multiplied), ("multiplying", True, *multiplied)], check)
+
+
 def test_a_shell_runs_a_list_in_an_empty_folder():
     folder = new_folder()
     commands = run("scale", "model", *MODEL, "--list", "-o", "new/study", cwd=folder).expect(0).out

@@ -57,5 +57,34 @@ TEST(Progress, ALineShowsShareAndTime) {
   std::fclose(file);
 }
 
+TEST(Progress, StepsShareOneObject) {
+  std::FILE* const file = std::tmpfile();
+  const auto start = Progress::Clock::now();
+  {
+    Progress progress("streaming", 20, true, file, start);
+    for (int second = 1; second <= 8; ++second) {
+      if (second == 7) progress.extend(12);  // one more step
+      progress.add(1, start + std::chrono::seconds(second));
+    }
+    progress.add(16, start + 24s);
+  }
+  EXPECT_EQ(text_of(file),
+            "streaming: 25 % after 5 s, 15 s left\nstreaming: 75 % after 24 s, 8 s left\n");
+  std::fclose(file);
+}
+
+TEST(Progress, ATotalMayBeUnknown) {
+  std::FILE* const file = std::tmpfile();
+  const auto start = Progress::Clock::now();
+  {
+    Progress progress("streaming", 0, true, file, start);
+    progress.extend(3);
+    progress.add(1, start + 4s);
+    progress.add(1, start + 6s);
+  }
+  EXPECT_EQ(text_of(file), "streaming: 6 s so far\n");
+  std::fclose(file);
+}
+
 }  // namespace
 }  // namespace shardstream

@@ -100,9 +100,11 @@ class Run {
     repeat();
     computation_->conclude([this](const char* phase) {
       const auto span = runtime_.recorder.phase(phase, PhaseKind::useful);
+      progress_->extend(static_cast<double>(mine_.count));
       stream();
       computation_->combine(feed_->compute());
     });
+    progress_.reset();
     const auto span = runtime_.recorder.phase("verify", PhaseKind::useful);
     report(cache);
     return std::move(outcome_);
@@ -176,14 +178,18 @@ class Run {
   }
 
   void repeat() {
+    const measure::Sampling sampling = measure::sampling(runtime_.options);
+    const double passes = static_cast<double>(sampling.calls() * computation_->passes());
+    progress_.emplace("streaming", passes * static_cast<double>(mine_.count), shows_progress());
     outcome_.samples = measure::sample(
-        session_, measure::sampling(runtime_.options), [this](bool timed) { repetition(timed); },
-        &runtime_.recorder, [this] { compare_repetitions(); });
+        session_, sampling, [this](bool timed) { repetition(timed); }, &runtime_.recorder,
+        [this] { compare_repetitions(); });
   }
 
   void repetition(bool timed) {
     Next next = Next::another_pass;
-    while (next == Next::another_pass) {
+    for (std::uint64_t pass = 0; next == Next::another_pass; ++pass) {
+      if (pass >= computation_->passes()) progress_->extend(static_cast<double>(mine_.count));
       {
         const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", PhaseKind::useful,
                                                   mine_.count * sizes_.bytes_of_pass());
@@ -196,12 +202,11 @@ class Run {
 
   /// One pass over the shard.
   void stream() {
-    Progress progress("streaming", static_cast<double>(mine_.count), shows_progress());
     computation_->begin_pass(feed_->compute());
     feed_->run(
         [&](device::Stream& compute, const pipeline::Batch& batch) {
           computation_->enqueue(compute, batch);
-          progress.add(static_cast<double>(batch.elements.count));
+          progress_->add(static_cast<double>(batch.elements.count));
         },
         [this](Range elements, const std::byte* data) { samples_->keep(elements, data); });
     computation_->end_pass(feed_->compute());
@@ -256,6 +261,7 @@ class Run {
   std::optional<SampledRanges> samples_;
   std::optional<ShardContext> context_;
   std::optional<Digest> digest_;
+  std::optional<Progress> progress_;  // of all passes
   bool repeatable_ = true;
   Outcome outcome_;
   std::optional<pipeline::Feed> feed_;  // the last member: its streams end first

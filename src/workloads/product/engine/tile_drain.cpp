@@ -11,6 +11,7 @@
 #include "kernels/gemm/panel/pairwise.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
+#include "measure/sample.hpp"
 #include "workloads/product/data/elements.hpp"
 
 namespace shardstream::workloads::product {
@@ -83,7 +84,11 @@ void TileDrain::begin(device::Stream& stream, std::uint64_t products,
   normalization_ = &normalization;
   pushed_sums_ = 0;
   ++runs_;
-  progress_.emplace("multiplying", static_cast<double>(products), runtime_.session.rank() == 0);
+  if (!progress_) {
+    const double calls = static_cast<double>(measure::sampling(runtime_.options).calls());
+    progress_.emplace("multiplying", calls * static_cast<double>(products),
+                      runtime_.session.rank() == 0 && runtime_.log.shows_progress());
+  }
   enqueued_.clear();
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
   for (Tile& tile : tiles_) {
@@ -123,7 +128,6 @@ void TileDrain::report_progress() {
 
 void TileDrain::finish() {
   drain_.finish([this] { report_progress(); });
-  progress_.reset();
 }
 
 // ---------------------------------------------------------------- on the device

@@ -203,7 +203,7 @@ class TileDrain {
     std::unique_ptr<device::Event> computed;
     std::uint64_t products;
   };
-  std::optional<Progress> progress_;  ///< of the current run
+  std::optional<Progress> progress_;  ///< of all runs
   std::deque<Enqueued> enqueued_;     ///< products that have not been added to the progress
   std::vector<std::unique_ptr<device::Event>> idle_events_;  ///< for further products
   pipeline::Drain drain_;                                    // last: its writers use the rest
