@@ -28,6 +28,7 @@ TEST(SampledRanges, AreWholeUnitsInDifferentPartsOfTheShard) {
     }
     EXPECT_LE(end, shard.end());
   }
+  EXPECT_EQ(SampledRanges({0, 1 << 24}, 1, 4, 3).ranges().size(), 3U);
   EXPECT_TRUE(SampledRanges({0, 0}, 1, 4).ranges().empty());
   EXPECT_EQ(SampledRanges({0, 10}, 1, 4).ranges(), std::vector{(Range{0, 10})});
 }
