@@ -15,8 +15,8 @@ using Words = std::vector<std::string_view>;
 
 // Items by position and by coordinate, and texts of which most are wrong.
 const Words positions = {"0", "-1", ":", "...", "::2", "1:3", ":-1", "-2:", "0:1", " 1 :2: 1"};
-const Words coordinates = {"lat=-1:0", "lat=1:0", "lon=0.5:", "lon=2.5",
-                           "x=1",      "lat=::2", " lon = :2"};
+const Words coordinates = {"lat=-1:0",   "lat=1:0", "lon=0.5:", "lon=2.5",  "lon=359:1",
+                           "lon=-1:361", "x=1",     "lat=::2",  " lon = :2"};
 const Words odd = {"",
                    " ",
                    "=",
@@ -58,7 +58,10 @@ const std::vector<std::vector<io::Dimension>>& shapes() {
 std::optional<io::Coordinates> coordinates_of(const io::Dimension& dimension) {
   io::Coordinates found{dimension.name, ElementType::f32, {}, {}};
   if (dimension.name == "lat") found.values = {1, 0, -1};
-  if (dimension.name == "lon") found.values = {0, 1, 2, 2.5};
+  if (dimension.name == "lon") {
+    found.values = {0, 1, 2, 2.5};
+    found.attributes = {{"units", "degrees_east"}};
+  }
   return found.values.empty() ? std::nullopt : std::optional(found);
 }
 

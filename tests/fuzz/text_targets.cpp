@@ -14,7 +14,7 @@
 namespace shardstream::fuzz {
 namespace {
 
-constexpr std::array<std::string_view, 50> words = {"0",
+constexpr std::array<std::string_view, 51> words = {"0",
                                                     "1",
                                                     "-1",
                                                     "42",
@@ -63,7 +63,8 @@ constexpr std::array<std::string_view, 50> words = {"0",
                                                     "T12:30:15.5",
                                                     " -06:00",
                                                     "hours since 1582-10",
-                                                    "noleap"};
+                                                    "noleap",
+                                                    "day as %Y%m%d.%f"};
 
 std::string any_text(Random& random) {
   std::string text;

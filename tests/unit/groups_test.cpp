@@ -1,148 +1,15 @@
-// Groups by dates and by labels, and weights: the options reduce.by and reduce.weights.
-#include <array>
+// Groups by dates and by labels: the option reduce.by.
 #include <cmath>
 
-#include "support/sources.hpp"
-#include "workloads/reduce/cells/groups.hpp"
-#include "workloads/reduce/cells/weights.hpp"
+#include "support/cell_inputs.hpp"
 
 namespace shardstream::workloads {
 namespace {
 
-namespace hdf5 = io::hdf5;
-
 using test::attach_scales;
-using test::error_of;
 using test::make_dataset;
 using test::make_file;
-using test::make_scale;
 using test::names;
-
-using Doubles = std::vector<double>;
-using Integers = std::vector<std::int64_t>;
-using Strings = std::vector<std::string>;
-using GroupNumbers = std::vector<std::int32_t>;
-using Numbers = std::vector<std::size_t>;
-
-constexpr std::array option_rows = {
-    OptionRow{"reduce.by", OptionKind::text, "", "", "Groups."},
-    OptionRow{"reduce.weights", OptionKind::text, "", "", "Weights."},
-};
-
-Options options_of(const std::string& data, const std::string& by, const std::string& weights,
-                   const std::string& conventions = "auto") {
-  const char* const no_environment[] = {nullptr};
-  CommandLine given;
-  given.values = {{"input.data", data},
-                  {"reduce.by", by},
-                  {"reduce.weights", weights},
-                  {"input.conventions", conventions}};
-  return OptionTable({io::input_options(), option_rows}).resolve(given, no_environment, {});
-}
-
-/// Files with data x, weights and labels.
-class CellInputs : public testing::Test {
- protected:
-  /// A file with the data set x of this shape, whose dimensions have coordinates 0, 1, 2, ... if
-  /// they have names.
-  hdf5::File make_data(const std::string& file, const std::vector<hsize_t>& shape,
-                       const Strings& dimensions = {}) {
-    hdf5::File made = make_file(folder_ / file);
-    add(made, "x", shape, dimensions);
-    return made;
-  }
-  /// Adds a data set of 1, 2, 3, ..., and scales of its dimensions that are not there yet.
-  void add(const hdf5::File& file, const std::string& name, const std::vector<hsize_t>& shape,
-           const Strings& dimensions = {}) {
-    hsize_t count = 1;
-    for (const hsize_t extent : shape) count *= extent;
-    add(file, name, shape, dimensions, test::counting<double>(count, 1));
-  }
-  void add(const hdf5::File& file, const std::string& name, const std::vector<hsize_t>& shape,
-           const Strings& dimensions, const Doubles& values) {
-    make_dataset(file, name, H5T_IEEE_F64LE, {shape}, H5T_NATIVE_DOUBLE, values.data());
-    for (std::size_t d = 0; d < dimensions.size(); ++d) {
-      add_scale(file, dimensions[d], test::counting<double>(shape[d]));
-    }
-    if (!dimensions.empty()) attach_scales(file, name, dimensions);
-  }
-  void add_scale(const hdf5::File& file, const std::string& name, const Doubles& values) {
-    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) return;
-    make_dataset(file, name, H5T_IEEE_F64LE, {{values.size()}}, H5T_NATIVE_DOUBLE, values.data());
-    make_scale(file, name, name);
-  }
-  /// A file with x(time, 2) and a time coordinate.
-  void make_times(const std::string& file, const Doubles& times, const std::string& units,
-                  const std::string& calendar = "") {
-    const hdf5::Lock lock;
-    const hdf5::File made = make_file(folder_ / file);
-    add_scale(made, "time", times);
-    add(made, "x", {times.size(), 2});
-    attach_scales(made, "x", {"time", ""});
-    const hdf5::Dataset scale(H5Dopen2(made.get(), "time", H5P_DEFAULT), "open");
-    if (!units.empty()) hdf5::write_attribute(scale.get(), "units", units);
-    if (!calendar.empty()) hdf5::write_attribute(scale.get(), "calendar", calendar);
-  }
-  /// Adds bounds of the time coordinate, `per_element` numbers for each, and names them.
-  void add_bounds(const std::string& file, const Doubles& bounds, hsize_t per_element = 2,
-                  const std::string& name = "time_bnds") {
-    {
-      const hdf5::Lock lock;
-      const hdf5::File opened(H5Fopen((folder_ / file).c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
-      make_dataset(opened, "time_bnds", H5T_IEEE_F64LE,
-                   {{bounds.size() / per_element, per_element}}, H5T_NATIVE_DOUBLE, bounds.data());
-    }
-    set(file, "time", "bounds", name);
-  }
-  template <class T>
-  void add_labels(const hdf5::File& file, const std::string& name, hid_t stored, hid_t given,
-                  const std::vector<T>& labels, const Strings& dimensions = {}) {
-    make_dataset(file, name, stored, {{labels.size()}}, given, labels.data());
-    if (!dimensions.empty()) attach_scales(file, name, dimensions);
-  }
-  static hdf5::Type text_type(std::size_t size, H5T_str_t padding = H5T_STR_NULLPAD) {
-    hdf5::Type type(H5Tcopy(H5T_C_S1), "H5Tcopy");
-    hdf5::check(H5Tset_size(type.get(), size), "H5Tset_size");
-    if (size != H5T_VARIABLE) hdf5::check(H5Tset_strpad(type.get(), padding), "H5Tset_strpad");
-    return type;
-  }
-  template <class Value>
-  void set(const std::string& file, const std::string& dataset, const std::string& attribute,
-           const Value& value) {
-    const hdf5::Lock lock;
-    const hdf5::File opened(H5Fopen((folder_ / file).c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
-    const hdf5::Dataset object(H5Dopen2(opened.get(), dataset.c_str(), H5P_DEFAULT), "open");
-    hdf5::write_attribute(object.get(), attribute, value);
-  }
-
-  std::string path(const std::string& text) const {
-    return text.find(".h5") == std::string::npos ? text : folder_ / text;
-  }
-  CellGroups groups(const std::string& data, const std::string& by, const Numbers& reduced) {
-    const Options options = options_of(path(data), path(by), "");
-    const auto source = io::open_source(options);
-    const auto found = open_groups(options, *source, reduced);
-    if (!found) throw std::logic_error("no groups");
-    return *found;
-  }
-  CellWeights weights(const std::string& data, const std::string& named, const Numbers& reduced,
-                      const std::string& conventions = "auto") {
-    const Options options = options_of(path(data), "", path(named), conventions);
-    const auto source = io::open_source(options);
-    const auto found = open_weights(options, *source, reduced);
-    if (!found) throw std::logic_error("no weights");
-    return *found;
-  }
-  std::string groups_error(const std::string& data, const std::string& by, const Numbers& reduced) {
-    return error_of([&] { groups(data, by, reduced); });
-  }
-  std::string weights_error(const std::string& data, const std::string& named,
-                            const Numbers& reduced) {
-    return error_of([&] { weights(data, named, reduced); });
-  }
-
-  test::TemporaryFolder folder_;
-};
 
 // ---------------------------------------------------------------- groups by dates
 
@@ -368,6 +235,20 @@ TEST_F(GroupsByLabels, ArePairedByCoordinates) {
   EXPECT_TRUE(plain.paired.reordered.empty());
 }
 
+TEST_F(GroupsByLabels, ArePairedWithTimesInOtherUnits) {
+  make_times("x_1.h5", {0, 31.5}, "days since 2001-01-01");
+  make_times("x_2.h5", {0, 24.25}, "hours since 2001-03-01");
+  const hdf5::File file = make_file(folder_ / "l.h5");
+  add_scale(file, "time", {60.0 + 1 / 96.0, 59, 31.5, 0});  // 24.25 hours after 2001-03-01
+  add_labels<std::int64_t>(file, "l", H5T_STD_I8LE, H5T_NATIVE_INT64, {3, 2, 1, 0}, {"time"});
+  set("l.h5", "time", "units", std::string("days since 2001-01-01"));
+  const CellGroups made = groups("x_*.h5:/x", "l.h5:/l", {0});
+  EXPECT_EQ(made.group_of, (GroupNumbers{0, 1, 2, 3}));
+  EXPECT_EQ(made.paired.reordered, (Strings{"time"}));
+  set("l.h5", "time", "units", std::string("days since 2001-01-02"));
+  EXPECT_TRUE(names(groups_error("x_*.h5:/x", "l.h5:/l", {0}), "reduce.by", "time"));
+}
+
 TEST_F(GroupsByLabels, OfSeveralFilesFollowOneAnother) {
   make_data("x.h5", {5});
   const hdf5::Type text = text_type(2);
@@ -410,154 +291,6 @@ TEST_F(GroupsByLabels, RejectOtherDataSets) {
   EXPECT_TRUE(names(complaint("x.h5:/long"), "reduce.by", "long", "5000"));
   make_dataset(file, "unwritten", text.get(), {{4}}, text.get(), nullptr);
   EXPECT_TRUE(names(complaint("x.h5:/unwritten"), "reduce.by", "unwritten"));
-}
-
-// ---------------------------------------------------------------- weights
-
-using WeightsOfCells = CellInputs;
-
-TEST_F(WeightsOfCells, FindTheirDimensionsByName) {
-  const hdf5::File file = make_data("x.h5", {2, 3, 4}, {"t", "y", "z"});
-  add(file, "w", {3}, {"y"});
-  const CellWeights one = weights("x.h5:/x", "x.h5:/w", {0, 1, 2});
-  EXPECT_EQ(one.dimensions, (Numbers{1}));
-  EXPECT_EQ(one.values, (Doubles{1, 2, 3}));
-  EXPECT_EQ(one.name, (folder_ / "x.h5") + ":/w");
-  EXPECT_EQ(one.origin.files.size(), 1U);
-  EXPECT_EQ(one.origin.files[0].option, "reduce.weights");
-  add(file, "transposed", {4, 3}, {"z", "y"});
-  const CellWeights two = weights("x.h5:/x", "x.h5:/transposed", {1});
-  EXPECT_EQ(two.dimensions, (Numbers{1, 2}));
-  EXPECT_EQ(two.values, (Doubles{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12}));
-  // A dimension that stays.
-  EXPECT_EQ(weights("x.h5:/x", "x.h5:/w", {0}).dimensions, (Numbers{1}));
-  add(file, "other", {3}, {"other"});
-  EXPECT_TRUE(
-      names(weights_error("x.h5:/x", "x.h5:/other", {1}), "reduce.weights", "other=3", "y=3"));
-}
-
-TEST_F(WeightsOfCells, FindTheirDimensionsByLengths) {
-  const hdf5::File file = make_data("x.h5", {4, 3, 4, 5});
-  add(file, "w", {3, 5});
-  EXPECT_EQ(weights("x.h5:/x", "x.h5:/w", {0}).dimensions, (Numbers{1, 3}));
-  add(file, "four", {4});
-  EXPECT_TRUE(
-      names(weights_error("x.h5:/x", "x.h5:/four", {0, 2}), "reduce.weights", "several", "4"));
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/four", {1}), "reduce.weights", "several"));
-  EXPECT_EQ(weights("x.h5:/x", "x.h5:/four", {1, 2}).dimensions, (Numbers{2}));
-  add(file, "wrong", {5, 3});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/wrong", {0}), "reduce.weights", "5 x 3"));
-  const hdf5::File ones = make_data("ones.h5", {1, 4, 1});
-  add(ones, "w", {1, 4});
-  EXPECT_EQ(weights("ones.h5:/x", "ones.h5:/w", {0, 1, 2}).dimensions, (Numbers{0, 1}));
-}
-
-TEST_F(WeightsOfCells, AreThoseOfTheSelectedIndices) {
-  const hdf5::File file = make_data("x.h5", {6, 2}, {"t", "y"});
-  add(file, "all", {2, 6}, {"y", "t"});
-  const CellWeights some = weights("x.h5:/x[1::2, :]", "x.h5:/all", {0});
-  EXPECT_EQ(some.dimensions, (Numbers{0, 1}));
-  EXPECT_EQ(some.values, (Doubles{2, 8, 4, 10, 6, 12}));
-  EXPECT_EQ(weights("x.h5:/x[1::2, :]", "x.h5:/all[:, 1::2]", {0}).values, some.values);
-  EXPECT_EQ(weights("x.h5:/x[1::2, 1]", "x.h5:/all[1, :]", {0}).values, (Doubles{8, 10, 12}));
-  EXPECT_TRUE(names(weights_error("x.h5:/x[1::2, :]", "x.h5:/all[:, 0::2]", {0}), "reduce.weights",
-                    "t", "0", "1"));
-  EXPECT_TRUE(names(weights_error("x.h5:/x[:, 1]", "x.h5:/all", {0}), "reduce.weights"));
-  // Weights that do not count may have any value.
-  add(file, "holes", {6}, {"t"}, {NAN, 1, -1, 2, INFINITY, 3});
-  EXPECT_EQ(weights("x.h5:/x[1::2]", "x.h5:/holes", {0}).values, (Doubles{1, 2, 3}));
-  EXPECT_TRUE(names(weights_error("x.h5:/x[0::2]", "x.h5:/holes", {0}), "reduce.weights", "0"));
-}
-
-TEST_F(WeightsOfCells, AreFiniteAndNotNegative) {
-  const hdf5::File file = make_data("x.h5", {2, 3});
-  const auto complaint = [&](const std::string& name, const Doubles& values) {
-    add(file, name, {2, 3}, {}, values);
-    return weights_error("x.h5:/x", "x.h5:/" + name, {0});
-  };
-  EXPECT_TRUE(names(complaint("nan", {1, 1, 1, 1, 1, NAN}), "reduce.weights", "[1, 2]", "NaN"));
-  EXPECT_TRUE(names(complaint("inf", {1, INFINITY, 1, 1, 1, NAN}), "reduce.weights", "[0, 1]"));
-  EXPECT_TRUE(
-      names(complaint("negative", {1, 1, 1, -0.5, 1, 1}), "reduce.weights", "[1, 0]", "-0.5"));
-  EXPECT_TRUE(names(complaint("zero", Doubles(6)), "reduce.weights", "6"));
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "uniform", {0}), "reduce.weights", "uniform"));
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/none", {0}), "reduce.weights", "none"));
-}
-
-TEST_F(WeightsOfCells, AreNeitherScalarsNorTooMany) {
-  const hdf5::File file = make_data("x.h5", {2, 3});
-  add(file, "scalar", {}, {}, {1});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/scalar", {0}), "reduce.weights", "scalar"));
-  make_dataset(file, "large", H5T_STD_I8LE, {{max_weights + 1}}, H5T_NATIVE_INT8, nullptr);
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/large", {0}), "reduce.weights", max_weights));
-}
-
-TEST_F(WeightsOfCells, HaveTheCoordinatesOfTheData) {
-  make_data("x.h5", {3, 2}, {"t", "y"});
-  const hdf5::File file = make_file(folder_ / "w.h5");
-  add_scale(file, "t", {0, 1, 2.5});
-  add(file, "w", {3});
-  attach_scales(file, "w", {"t"});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "w.h5:/w", {0}), "reduce.weights", "t", "2"));
-  const hdf5::File twice = make_file(folder_ / "twice.h5");
-  add_scale(twice, "t", {1, 0, 1});
-  add(twice, "w", {3}, {"t"});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "twice.h5:/w", {0}), "reduce.weights", "t", "1"));
-}
-
-TEST_F(WeightsOfCells, ArePairedByCoordinatesInAnyOrder) {
-  const hdf5::File data = make_data("x.h5", {4, 3}, {"t", "y"});
-  const hdf5::File file = make_file(folder_ / "w.h5");
-  add_scale(file, "t", {2, 0, 3, 1});
-  add_scale(file, "y", {0, 1, 2});
-  add(file, "w", {3, 4}, {"y", "t"});
-  const CellWeights all = weights("x.h5:/x", "w.h5:/w", {0, 1});
-  EXPECT_EQ(all.values, (Doubles{2, 6, 10, 4, 8, 12, 1, 5, 9, 3, 7, 11}));
-  EXPECT_EQ(all.paired.reordered, (Strings{"t"}));
-  EXPECT_TRUE(all.paired.by_position.empty());
-  EXPECT_EQ(weights("x.h5:/x[1::2]", "w.h5:/w", {0}).values, (Doubles{4, 8, 12, 3, 7, 11}));
-  add(file, "bad", {4}, {"t"}, {1, 1, -1, 1});
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "w.h5:/bad", {0}), "reduce.weights", "[2]", "-1"));
-  add(file, "plain", {4});
-  const CellWeights plain = weights("x.h5:/x", "w.h5:/plain", {0});
-  EXPECT_EQ(plain.values, (Doubles{1, 2, 3, 4}));
-  EXPECT_EQ(plain.paired.by_position, (Strings{"t"}));
-  EXPECT_TRUE(plain.paired.reordered.empty());
-}
-
-TEST_F(WeightsOfCells, CompareUnitsByTheirMeaning) {
-  {
-    make_data("x.h5", {3}, {"t"});
-    const hdf5::File file = make_file(folder_ / "w.h5");
-    add_scale(file, "t", {2, 1, 0});
-    add(file, "w", {3}, {"t"});
-  }
-  const auto values = [&](const char* of_data, const char* of_weights) {
-    set("x.h5", "t", "units", std::string(of_data));
-    set("w.h5", "t", "units", std::string(of_weights));
-    return weights("x.h5:/x", "w.h5:/w", {0}).values;
-  };
-  const Doubles reordered = {3, 2, 1};
-  EXPECT_EQ(weights("x.h5:/x", "w.h5:/w", {0}).values, reordered);
-  EXPECT_EQ(values("degrees_north", "degree_N"), reordered);
-  EXPECT_EQ(values("degreesE", "degree_east"), reordered);
-  EXPECT_EQ(values("days since 2001-01-01", "day since 2001-1-1 00:00"), reordered);
-  EXPECT_EQ(values("level", "Level"), reordered);
-  for (const auto& [one, two] : {std::pair("degrees_north", "degrees_east"), std::pair("m", "K"),
-                                 std::pair("days since 2001-01-01", "m"),
-                                 std::pair("days since 2001-01-01", "days since 2002-01-01")}) {
-    EXPECT_TRUE(names(error_of([&] { values(one, two); }), "reduce.weights", "t")) << one;
-  }
-}
-
-TEST_F(WeightsOfCells, OfIntegersMayBeMissing) {
-  const hdf5::File file = make_data("x.h5", {3});
-  add_labels<std::int64_t>(file, "w", H5T_STD_I16LE, H5T_NATIVE_INT64, {3, 0, -1});
-  set("x.h5", "w", "missing_value", std::int64_t{-1});
-  set("x.h5", "w", "units", std::string("km2"));
-  EXPECT_TRUE(names(weights_error("x.h5:/x", "x.h5:/w", {0}), "reduce.weights", "[2]", "missing"));
-  EXPECT_EQ(weights("x.h5:/x[:2]", "x.h5:/w", {0}).values, (Doubles{3, 0}));
-  EXPECT_EQ(weights("x.h5:/x[:2]", "x.h5:/w", {0}).units, "km2");
 }
 
 TEST_F(CellInputs, AreNoneByDefault) {

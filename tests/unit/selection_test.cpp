@@ -255,6 +255,8 @@ TEST_F(Longitudes, InsideTheirEndsAreRanges) {
   EXPECT_EQ(axis("-10:20", tens_, "m"), (Axis{.count = 3}));
   EXPECT_TRUE(names(error_of([&] { axis("350:20", tens_, "m"); }), "350", "20"));
   EXPECT_TRUE(names(error_of([&] { axis("-10", tens_); }), "-10", "350"));
+  EXPECT_EQ(axis("-1e300:1e300", tens_), (Axis{.count = 36}));
+  EXPECT_TRUE(names(error_of([&] { axis("1e300:2", tens_); }), "lon"));
   EXPECT_TRUE(names(error_of([&] { axis("350:20", {100, 110}); }), "110"));
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/source/coordinate_scale.hpp"
+#include "io/source/joined/coordinates.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -37,6 +38,25 @@ void add_matches(std::span<const NamedLength> own, std::span<const NamedLength> 
     match.places.push_back(d);
     match.equal_names += have_names ? 1 : 0;
     add_matches(own, data, length, match, matches);
+  }
+}
+
+/// The coordinates of the used indices, or nothing if they cannot be read. Times of joined files in
+/// different units are microseconds since 1970.
+std::optional<Labels> comparable_coordinates(const Source& source, std::size_t dimension) {
+  std::vector<std::string> warnings;  // coordinates that cannot be read cannot be compared
+  if (dimension > 0 || source.origin().mixed_units.empty()) {
+    return coordinates_of(source, dimension, warnings);
+  }
+  try {
+    const auto& [name, extent, axis] = source.dimensions()[dimension];
+    const auto all = joined_times(source.origin());
+    if (!all || all->values.size() != extent) return std::nullopt;
+    Labels used{name, all->type, {}, all->attributes, true};
+    for (std::uint64_t i = 0; i < axis.count; ++i) used.values.push_back(all->values[axis[i]]);
+    return used;
+  } catch (const UsageError&) {
+    return std::nullopt;
   }
 }
 
@@ -133,8 +153,7 @@ DimensionPairs pair_elements(std::string_view option, const std::string& name,
                              const std::optional<Labels>& own, std::uint64_t elements,
                              const Source& data, std::size_t dimension) {
   const Axis& axis = data.dimensions()[dimension].axis;
-  std::vector<std::string> warnings;  // coordinates that cannot be read cannot be compared
-  const auto theirs = own ? coordinates_of(data, dimension, warnings) : std::nullopt;
+  const auto theirs = own ? comparable_coordinates(data, dimension) : std::nullopt;
   if (!theirs) return {axis, elements, DimensionPairs::By::position};
   expect(own->values.size() == elements, "each element has a coordinate");
   const BothCoordinates both{option, name, *own, *theirs, data};
@@ -155,8 +174,7 @@ DimensionPairs pair_elements(std::string_view option, const std::string& name,
 
 DimensionPairs pair_elements(std::string_view option, const Source& source, std::size_t own,
                              const Source& data, std::size_t dimension) {
-  std::vector<std::string> warnings;
-  return pair_elements(option, source.name(), coordinates_of(source, own, warnings),
+  return pair_elements(option, source.name(), comparable_coordinates(source, own),
                        source.dimensions()[own].axis.count, data, dimension);
 }
 

@@ -12,6 +12,8 @@
 namespace shardstream::io {
 namespace {
 
+/// Beyond, doubles of angles lose the digits that count.
+constexpr double max_angle = 1e6;
 constexpr double turn = 360, infinity = std::numeric_limits<double>::infinity();
 
 /// A number that turns may have given rounding errors.
@@ -98,6 +100,7 @@ std::vector<Interval> Ladder::parts_around(Interval range) const {
   const double west = coordinates_.values[lowest()], east = coordinates_.values[highest()];
   if (std::isinf(range.low)) range.low = west;
   if (std::isinf(range.high)) range.high = east;
+  if (std::max(std::abs(range.low), std::abs(range.high)) > max_angle) return {};
   const bool crosses = range.low > range.high;
   if (crosses) range.high += std::ceil((range.low - range.high) / turn) * turn;
   const std::size_t selected = count_between(range);

@@ -185,11 +185,22 @@ std::optional<Coordinates> coordinates_of(const std::vector<DatasetPlace>& place
   return joined_coordinates(origin);
 }
 
+/// The same for comparisons: times of files in different units are microseconds since 1970.
+std::optional<Coordinates> comparable_coordinates(const std::vector<DatasetPlace>& places) {
+  try {
+    return coordinates_of(places);
+  } catch (const UsageError&) {
+    Origin origin;
+    origin.joined = places;
+    return joined_times(origin);
+  }
+}
+
 /// Those of the used indices; nothing if they cannot be read.
 std::optional<Labels> used_coordinates(const std::vector<DatasetPlace>& places,
                                        const SourceDimension& dimension) {
   try {
-    auto found = coordinates_of(places);
+    auto found = comparable_coordinates(places);
     if (!found || found->values.size() != dimension.extent) return std::nullopt;
     const Axis& axis = dimension.axis;
     for (std::uint64_t i = 0; i < axis.count; ++i) found->values[i] = found->values[axis[i]];

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "core/calendar.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/lookup.hpp"
@@ -200,6 +202,36 @@ std::optional<Coordinates> joined_coordinates(const Origin& origin) {
                                    origin.joined.front().file.string()));
     }
     append(*own, *all);
+  }
+  return all;
+}
+
+std::optional<Coordinates> joined_times(const Origin& origin) {
+  constexpr double microseconds_per_day = 86'400e6;
+  constexpr auto units = "microseconds since 1970-01-01";
+  Coordinates all{"", ElementType::f64, {}, {{"units", units}}};
+  std::optional<TimeUnit> common;
+  for (const DatasetPlace& place : origin.joined) {
+    const auto own = read_coordinates(place, 0);
+    const auto own_units = own ? attribute_of(*own, "units") : std::nullopt;
+    if (!own_units || all.values.size() + own->values.size() > max_coordinates) return std::nullopt;
+    const std::string calendar = attribute_of(*own, "calendar").value_or("");
+    const TimeUnit unit(*own_units, calendar_named(calendar));
+    if (!common) {
+      all.name = own->name;
+      if (!calendar.empty()) all.attributes.emplace_back("calendar", calendar);
+      common.emplace(units, unit.calendar());
+    }
+    if (!count_the_same_days(unit.calendar(), common->calendar())) return std::nullopt;
+    if (own->type == ElementType::f32) all.type = ElementType::f32;
+    const Instant start = common->instant(0);
+    for (const double value : own->values) {
+      const Instant instant = std::isnan(value) ? start : unit.instant(value);
+      const double days = static_cast<double>(instant.day - start.day);
+      all.values.push_back(std::isnan(value) ? value
+                                             : days * microseconds_per_day +
+                                                   static_cast<double>(instant.microsecond));
+    }
   }
   return all;
 }

@@ -69,6 +69,11 @@ std::optional<Bounds> read_bounds(const DatasetPlace& place, std::size_t dimensi
 /// Their type is the common one of all files. Throws UsageError if they have different units.
 std::optional<Coordinates> joined_coordinates(const Origin& origin);
 
+/// The same for times in different units, as microseconds since 1970. Nothing if they are no times,
+/// or if their calendars do not count the same days. Throws UsageError for units that are no time,
+/// and for a value that is none.
+std::optional<Coordinates> joined_times(const Origin& origin);
+
 /// The coordinate of index `row` of the first dimension of joined data sets. Opens only the file
 /// that contains it. As joined_coordinates() otherwise.
 std::optional<double> joined_coordinate(const Origin& origin, std::uint64_t row);
