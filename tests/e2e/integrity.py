@@ -340,13 +340,16 @@ def test_attributes_that_are_applied_and_others_that_look_alike():
     def check(workload, name, *options):
         out = new_folder() / "out.h5"
         said = dict(zip(("applied", "not_applied"), MEANINGS[name][2:]))
-        finished = run("run", workload, "--input.data" if workload != "gemm" else "--input.a",
-                       f"{path}:/{name}", *options, "-o", out, env=ON_HOST).expect(0)
+        option = "input.data" if workload != "gemm" else "input.a"
+        finished = run("run", workload, f"--{option}", f"{path}:/{name}", *options, "-o", out,
+                       env=ON_HOST).expect(0)
         if "--dry-run" not in options:
             lines = dict(text.split("=", 1) for text in finished.out.splitlines())
             with h5py.File(out) as file:
                 stored = dict(file["input"].attrs)
             for key, names in said.items():
+                if option != "input.data" and names:
+                    names = ", ".join(f"{text} of {option}" for text in names.split(", "))
                 assert lines.get(key, "") == stored.get(key, "") == names, finished
         names = said["not_applied"]
         if names:
