@@ -267,18 +267,15 @@ __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t fir
     const bool is_empty = Marked && leaf.count == 0;
     if (threadIdx.x == 0 && !is_empty) mean = mean_of<Extreme<T>>(leaf.sum, leaf.count);
     __syncthreads();
-    double squares[vector] = {}, deviations[vector] = {};
+    Squares lane[vector] = {};
     for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned) {
       double delta = deviation(value, mean);
       if constexpr (Marked || std::is_floating_point_v<T>) {
         if (masked && is_missing(value, marker)) delta = 0;
       }
-      squares[c] += delta * delta;
-      deviations[c] += delta;
+      lane[c].add(delta);
     });
-    Squares about;
-    about.squares = fold_sums(squares);
-    about.deviations = fold_sums(deviations);
+    const Squares about = fold_sums(lane);
     if (leaf.count > 0) {
       leaf.m2 = about.about_mean(leaf.count);
       leaf.residual = about.deviations;

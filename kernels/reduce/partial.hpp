@@ -139,10 +139,17 @@ struct Partial {
 template <class T>
 using PartialOf = Partial<Extreme<T>>;
 
-/// Squared deviations of values from about their mean, and the deviations.
+/// The sums of deviations of values from about their mean, and of their squares.
 struct Squares {
   double squares = 0, deviations = 0;
 
+  constexpr void add(double deviation) {
+    squares += deviation * deviation;
+    deviations += deviation;
+  }
+  constexpr Squares operator+(const Squares& other) const {
+    return {squares + other.squares, deviations + other.deviations};
+  }
   /// The sum of squared deviations from the mean of `count` values.
   constexpr double about_mean(std::int64_t count) const {
     const double m2 = squares - deviations * (deviations / static_cast<double>(count));

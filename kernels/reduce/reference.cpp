@@ -90,10 +90,21 @@ Reference reference(const T* x, std::uint64_t count, const PartialOf<T>& exact, 
         want.variance ? squares_about_mean(x, count, exact.sum, exact.count, want) : 0;
     return {sum.value(), magnitude.value(), squares};
   }
-  const long double mean = sum.value() / static_cast<long double>(exact.count);
-  for (std::uint64_t i = 0; want.variance && i < count; ++i) {
+  if (!want.variance) return {sum.value(), magnitude.value(), 0};
+  // Deviations from an element have the digits of those from the mean, which is rounded.
+  std::uint64_t first = 0;
+  while (skip(x[first])) ++first;
+  const auto from_first = [&](T value) {
+    return static_cast<long double>(value) - static_cast<long double>(x[first]);
+  };
+  CompensatedSum offset;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!skip(x[i])) offset.add(from_first(x[i]));
+  }
+  const long double mean = offset.value() / static_cast<long double>(exact.count);
+  for (std::uint64_t i = 0; i < count; ++i) {
     if (skip(x[i])) continue;
-    const long double delta = static_cast<long double>(x[i]) - mean;
+    const long double delta = from_first(x[i]) - mean;
     m2.add(delta * delta);
   }
   return {sum.value(), magnitude.value(), m2.value()};

@@ -4,7 +4,8 @@ doubles. u is 2^-53; n values count, those with a weight above 0.
 A sum of n products has an error of at most (n + 1) u sum w |x|. Squared deviations are taken from a
 shift. Moving it by h adds W h^2 to their sum, W being the sum of the weights. With a shift of an
 average weight or more, that is at most n times the sum about the mean. A value without weight
-changes nothing, unless it is infinite: 0 times infinity is NaN.
+changes nothing, unless it is infinite: 0 times infinity is NaN. With ddof 1, the divisor of a row
+in which one value has all the weight, but for rounding, is 0, and the variance undefined.
 """
 
 import numpy as np
@@ -30,7 +31,8 @@ def weighted(matrix, weights, valid, ddof):
         rest = squares / total
         divisor = total - ddof * rest
         loss = n * UNIT * 4 * total / divisor if ddof else 0
-        divisor = np.where(n > ddof, divisor, np.nan)
+        rounding = ddof * (valid.sum(axis=1) + 64) * UNIT * total
+        divisor = np.where((n > ddof) & (divisor > rounding), divisor, np.nan)
         variance = m2 / divisor
         error = variance * (16 * (n + 16) * (n + 1) * UNIT + loss)
         effective = total * total / squares
