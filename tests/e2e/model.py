@@ -4,7 +4,8 @@ code.
 Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
 numbers exactly); lane i adds lane i + width for width = 256, 128, ..., 1. Deviations from the
 leaf's mean and their squares are added in the same way; large integers are subtracted before they
-are rounded. The sum of the deviations, the residual, corrects for the rounding of the mean. Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
+are rounded. The sum of the deviations, the residual, corrects for the rounding of the mean.
+Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
 every value must be equal in every bit.
 """
 

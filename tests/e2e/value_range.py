@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Values at the ends of double's and of integers' range in `run reduce`: what is lost is named and not
-verified, and nothing else is."""
+"""Values at the ends of double's and of integers' range in `run reduce`: what is lost is named and
+not verified, and nothing else is."""
 
 import math
 
@@ -58,8 +58,8 @@ def test_overflows_are_named():
 
 def test_infinities_are_no_overflow():
     each([(route,) for route in ROUTES],
-         lambda route: check(np.array([[1, math.inf, 2, -3]]), ["sum", "mean", "l1", "l2", *MOMENTS],
-                             *route))
+         lambda route: check(np.array([[1, math.inf, 2, -3]]),
+                             ["sum", "mean", "l1", "l2", *MOMENTS], *route))
 
 
 def test_underflows_are_named():
@@ -135,9 +135,11 @@ def test_the_smallest_integer_is_a_value():
 
 def test_nans_beside_missing_values_are_not_counted():
     """On every route; all other results are NaN."""
-    routes = [(), ("--reduce.over", "0"), ("--reduce.by", "@label"), ("--reduce.weights", "@weight")]
+    routes = [(), ("--reduce.over", "0"), ("--reduce.by", "@label"),
+              ("--reduce.weights", "@weight")]
+    ops = ["count", "sum", "variance", "max", "effective-count"]
 
-    def one(ops, *route):
+    def one(*route):
         lines, _ = check(np.array([math.nan, 1, 2, -1]), ops, *route,
                          attributes={"missing_value": -1.0}, label=np.ones(4, "i4"),
                          weight=np.ones(4))
@@ -147,7 +149,7 @@ def test_nans_beside_missing_values_are_not_counted():
             key = op.replace("-", "_")
             is_nan = lines.get(key) == "nan" or lines.get(f"{key}_undefined") == "1"
             assert is_nan, (op, lines)
-    each([(["count", "sum", "variance", "max", "effective-count"], *route) for route in routes], one)
+    each(routes, one)
 
 
 def test_zeros_of_both_signs_are_equal():

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "core/error.hpp"
 #include "core/text.hpp"

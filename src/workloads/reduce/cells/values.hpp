@@ -1,6 +1,7 @@
 // The operations on the cells of a result: the value of each from the moments of a cell.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
