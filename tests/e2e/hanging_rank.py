@@ -182,7 +182,7 @@ def test_long_phase_that_moves():
         finished = run("run", "reduce", "--input.count", "2^22", "--measure.repeat", passes,
                        "--comm.timeout", f"{TIMEOUT}s", "-o", out / f"{passes}.h5",
                        ranks=3).expect(0)
-        assert finished.err == "", finished
+        assert "error: " not in finished.err, finished  # there may be lines of progress
         seconds, passes = finished.seconds, 3 * passes
 
 
