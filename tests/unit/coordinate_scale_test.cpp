@@ -88,7 +88,7 @@ TEST(CoordinateScales, RoundToF32IfOneSideHasIt) {
 }
 
 TEST(CoordinateScales, AreLongitudesIfAttributesSaySo) {
-  const auto is = [](const Attributes& attributes) { return are_longitudes(attributes); };
+  const auto is = [](const Attributes& attributes) { return are_longitudes("x", attributes); };
   EXPECT_TRUE(is({{"units", "degrees_east"}}));
   EXPECT_TRUE(is({{"units", "degreeE"}}));
   EXPECT_TRUE(is({{"standard_name", "longitude"}}));
@@ -96,6 +96,14 @@ TEST(CoordinateScales, AreLongitudesIfAttributesSaySo) {
   EXPECT_FALSE(is({{"axis", "X"}, {"units", "m"}}));
   EXPECT_FALSE(is({{"axis", "Y"}, {"units", "degrees_north"}}));
   EXPECT_FALSE(is({}));
+}
+
+TEST(CoordinateScales, AreLongitudesByTheirNameOnlyWithoutAttributes) {
+  const Attributes none, metres{{"units", "m"}}, named{{"long_name", "longitude"}};
+  EXPECT_TRUE(are_longitudes("lon", none));
+  EXPECT_TRUE(are_longitudes("longitude", named));
+  EXPECT_FALSE(are_longitudes("lon", metres));
+  EXPECT_FALSE(are_longitudes("lat", none));
 }
 
 }  // namespace

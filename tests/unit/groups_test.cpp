@@ -107,6 +107,10 @@ TEST_F(GroupsByDates, FollowTheCoordinatesIfBoundsCannotBeUsed) {
   add_bounds("calendar.h5", {0, 31, 31, 59});
   set("calendar.h5", "time_bnds", "calendar", std::string("360_day"));
   expect_unused("calendar.h5");
+  make_times("stale.h5", {31.5, 59}, "days since 2001-01-01");
+  add_bounds("stale.h5", {0, 31, 31, 59});
+  set("stale.h5", "time_bnds", "units", std::string("hours since 1999-01-01"));
+  expect_unused("stale.h5");
 }
 
 TEST_F(GroupsByDates, WarnIfCoordinatesMayBeTheEndsOfMonths) {

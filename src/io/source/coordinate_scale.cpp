@@ -81,14 +81,17 @@ double spacing(ElementType type, double value) {
 
 }  // namespace
 
-bool are_longitudes(CoordinateAttributes attributes) {
+bool are_longitudes(std::string_view name, CoordinateAttributes attributes) {
   const std::string units = attribute(attributes, "units");
   const Spellings* const known = spellings_of(units);
   if (known != nullptr && known->quantity == east) return true;
   if (!units.empty() && (known == nullptr || known->quantity != angle)) return false;
-  const std::string name = attribute(attributes, "standard_name");
-  return name == "longitude" || name == "grid_longitude" ||
-         simplified(attribute(attributes, "axis")) == "x";
+  const std::string standard_name = attribute(attributes, "standard_name");
+  const std::string axis = simplified(attribute(attributes, "axis"));
+  if (units.empty() && standard_name.empty() && axis.empty()) {
+    return name == "lon" || name == "longitude";
+  }
+  return standard_name == "longitude" || standard_name == "grid_longitude" || axis == "x";
 }
 
 bool CoordinateScale::Number::operator==(const Number& other) const {

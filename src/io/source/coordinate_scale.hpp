@@ -17,8 +17,8 @@ using CoordinateAttributes = std::span<const std::pair<std::string, std::string>
 
 /// Whether coordinates are longitudes in degrees, so that x and x + 360 are the same place: their
 /// units are a spelling of degrees_east, or their `standard_name` or `axis` says so, and their
-/// units are degrees or missing.
-bool are_longitudes(CoordinateAttributes attributes);
+/// units are degrees or missing. Without all of these, the name of the coordinates decides.
+bool are_longitudes(std::string_view name, CoordinateAttributes attributes);
 
 /// The meaning of the numbers of coordinates.
 class CoordinateScale {

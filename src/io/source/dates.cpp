@@ -89,6 +89,18 @@ struct UsedIndices {
   }
 };
 
+double days(const Instant& instant) {
+  constexpr double microseconds = 86'400e6;
+  return static_cast<double>(instant.day) + static_cast<double>(instant.microsecond) / microseconds;
+}
+
+/// Whether a coordinate is farther from the middle of its bounds than these are from each other:
+/// then they are those of another coordinate, or have other units.
+bool is_far(const Instant& coordinate, const Instant& lower, const Instant& upper) {
+  const double distance = days(coordinate) - days(middle(lower, upper));
+  return std::abs(distance) > std::abs(days(upper) - days(lower));
+}
+
 /// The middle of the bounds of each index. Throws UsageError if they cannot be used.
 std::vector<Instant> middles(const Bounds& bounds, const Times& times, const UsedIndices& used) {
   if (!bounds.problem.empty()) throw UsageError(bounds.problem);
@@ -102,7 +114,11 @@ std::vector<Instant> middles(const Bounds& bounds, const Times& times, const Use
     if (std::isnan(lower) || std::isnan(upper)) {
       throw UsageError(fmt::format("those of index {} are missing", index));
     }
-    made.push_back(middle(unit.instant(lower), unit.instant(upper)));
+    const Instant first = unit.instant(lower), last = unit.instant(upper);
+    if (is_far(instant_at(times, index), first, last)) {
+      throw UsageError(fmt::format("the coordinate of index {} is far outside of them", index));
+    }
+    made.push_back(middle(first, last));
   });
   return made;
 }
@@ -130,8 +146,8 @@ class DateList {
     if (lack_bounds_ && are_month_starts_) {
       dates_.warnings.push_back(fmt::format(
           "all coordinates '{}' without bounds are at midnight of the first day of a month: a mean "
-          "of a month that is stamped with the end of the month would count for the "
-          "next month; if it is, give the coordinates bounds, or correct them",
+          "of a month that is stamped with its end counts for the next month; if they are such "
+          "ends, give the coordinates bounds, or correct them",
           printable(name)));
     }
     return std::move(dates_);

@@ -27,7 +27,7 @@ Ladder::Ladder(const Coordinates& coordinates)
     : coordinates_(coordinates),
       descends_(coordinates.values.size() > 1 &&
                 coordinates.values.back() < coordinates.values.front()),
-      is_circle_(are_longitudes(coordinates.attributes)) {}
+      is_circle_(are_longitudes(coordinates.name, coordinates.attributes)) {}
 
 std::optional<std::size_t> Ladder::first_disorder() const {
   const std::vector<double>& values = coordinates_.values;

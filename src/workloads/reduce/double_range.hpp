@@ -43,7 +43,7 @@ struct OutOfRange {
     if (!underflow.empty()) {
       sentences.push_back(
           fmt::format("{}: products of elements or weights are too small for double and have lost "
-                      "digits: multiply them by a constant",
+                      "digits: multiply the data, or the weights, by a constant",
                       join(underflow, ", ")));
     }
     if (!wide.empty()) {
