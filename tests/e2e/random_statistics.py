@@ -243,8 +243,8 @@ class Case:
             if op.startswith("arg"):
                 value = row["index"] if row["index"] != -1 else math.nan
             else:
-                value = row["exact"]
-                value = int(value) if value.lstrip("-").isdigit() else row["value"]
+                is_whole = self.array.dtype.kind in "iu" and row["exact"].lstrip("-").isdigit()
+                value = int(row["exact"]) if is_whole else row["value"]
             self.check_position(op, row, finished)
             return np.array(value, object)
         array = found[op.replace("-", "_")]
