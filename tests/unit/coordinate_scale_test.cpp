@@ -1,4 +1,4 @@
-// What coordinates mean: spellings of units, times in other units, longitudes.
+// The meaning of coordinates: spellings of units, times in other units, longitudes.
 #include "io/source/coordinate_scale.hpp"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 namespace shardstream::gemm::cblas {
 namespace {
 
-/// What the kernels of a core type use.
+/// The instructions that the kernels of a core type use.
 enum class Instructions { older, avx2, avx512 };
 
 /// OpenBLAS's core types of x86-64 without kernels for AVX2 or AVX-512.

@@ -16,7 +16,7 @@ struct AttributeContent {
   /// count as well. Empty if the attribute has none or too many, or if they cannot be read.
   std::vector<Number> numbers = {};
   bool is_f32 = false;  ///< the type of `numbers`
-  /// Of a string, as_utf8(); empty if it is too long or one of several.
+  /// The text of a string, as_utf8(); empty if it is too long or one of several.
   std::optional<std::string> text;
 
   bool operator==(const AttributeContent&) const = default;

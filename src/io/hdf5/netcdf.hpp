@@ -1,5 +1,5 @@
-// What netCDF-4 adds to HDF5: its own names of variables, dimensions without data, and default fill
-// values. The caller must hold the lock.
+// Additions of netCDF-4 to HDF5: names of variables, dimensions without data, default fill values.
+// The caller must hold the lock.
 #pragma once
 
 #include <optional>

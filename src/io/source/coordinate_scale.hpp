@@ -1,4 +1,4 @@
-// What the numbers of coordinates mean: their units, as the CF conventions and UDUNITS spell them.
+// The meaning of the numbers of coordinates: units, as the CF conventions and UDUNITS spell them.
 #pragma once
 
 #include <optional>
