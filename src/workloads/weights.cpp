@@ -10,6 +10,7 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/source/strided.hpp"
+#include "workloads/default_fill.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -36,15 +37,19 @@ std::unique_ptr<io::Source> open_weight_source(const Options& options, std::stri
       options, {.key = key, .shape = {}, .type = ElementType::f64, .seed = 0, .keeps_type = true});
 }
 
-std::vector<double> read_weights(const io::Source& source) {
+std::vector<double> read_weights(const Options& options, const io::Source& source,
+                                 std::vector<std::string>& warnings) {
   std::vector<double> values(source.count());
   io::Extents extent;
   for (const io::SourceDimension& each : source.dimensions()) extent.push_back(each.axis.count);
   with_element_type(source.type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::vector<T> stored(values.size());
+    const auto bytes = reinterpret_cast<std::byte*>(stored.data());
     source.read_block(io::Extents(extent.size()), extent, io::dense_pitches(extent, sizeof(T)),
-                      reinterpret_cast<std::byte*>(stored.data()));
+                      bytes);
+    const std::uint64_t fills = default_fills(options, source, bytes, stored.size());
+    if (fills > 0) warnings.push_back(default_fill_warning(source, fills));
     std::ranges::transform(stored, values.begin(), [](T x) { return static_cast<double>(x); });
   });
   return values;

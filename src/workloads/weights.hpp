@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,8 +19,10 @@ namespace shardstream::workloads {
 /// names no file, or if the data set cannot be opened.
 std::unique_ptr<io::Source> open_weight_source(const Options& options, std::string_view key);
 
-/// All weights of a source, row by row; missing ones are NaN. Throws Error if they cannot be read.
-std::vector<double> read_weights(const io::Source& source);
+/// All weights of a source, row by row; missing ones are NaN. Adds a warning if some equal netCDF's
+/// default fill value. Throws Error if they cannot be read.
+std::vector<double> read_weights(const Options& options, const io::Source& source,
+                                 std::vector<std::string>& warnings);
 
 /// The weights of elements with some dimensions. All elements with the same indices along the
 /// dimensions that the weights have, too, have the same weight.

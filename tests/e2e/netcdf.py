@@ -156,6 +156,45 @@ def test_default_fill_values_of_old_files():
           ("plain", False), ("filled", True), ("otherwise", False)], check_sign)
 
 
+def test_doubtful_fill_values_are_counted():
+    """In every input, also those that no sample holds; not without conventions."""
+    folder = new_folder()
+    fill = FILLS["f4"]
+    large = np.zeros((1500, 1501), "f4")
+    large[::5, 7::3] = fill
+    small = np.array([[fill, 1, 2], [3, fill, fill]], "f4")
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["large"] = large
+        file.create_dataset("chunked", data=large, chunks=(100, 300), compression="gzip")
+        file["small"], file["c"], file["square"] = small, small, np.eye(3)
+        file["ones"] = np.ones((2, 3), "f4")
+
+    def check(workload, inputs, counts, ranks, *options):
+        words = [text for key, name in inputs
+                 for text in (f"--{key}", f"{folder}/in.h5:/{name}")]
+        finished = run("run", workload, *words, *options, "-o", new_folder() / "out.h5",
+                       ranks=ranks).expect(0)
+        warnings = [line for line in finished.err.splitlines() if "_FillValue" in line]
+        assert len(warnings) == len(counts), finished
+        for warning, (name, count) in zip(warnings, counts):
+            assert f" {count} values of {folder}/in.h5:/{name} " in warning, finished
+
+    many = np.count_nonzero(large == np.float32(fill))
+    cases = [("reduce", [("input.data", name)], [(name, many)], ranks, *options)
+             for name, ranks, options in (
+                 ("large", 1, []), ("large", 2, ["--reduce.over", "0"]),
+                 ("chunked", 2, ["--pipeline.mode", "resident"]))]
+    data = [("input.data", "ones")]
+    cases += [("reduce", [("input.data", "large")], [], 1, "--input.conventions", "none"),
+              ("reduce", [*data, ("reduce.weights", "small")], [("small", 3)], 1,
+               "--reduce.over", "0")]
+    if not why_no_products():
+        cases += [("gram", [("input.data", "chunked")], [("chunked", many)], 2),
+                  ("gemm", [("input.a", "small"), ("input.b", "square"), ("input.c", "c")],
+                   [("small", 3), ("c", 3)], 1, "--gemm.beta", 1, "--input.type", "f32")]
+    each(cases, check)
+
+
 def test_whose_attributes_are_applied():
     """The lines `applied` and `not_applied` name the option of an input other than the data."""
     folder = new_folder()

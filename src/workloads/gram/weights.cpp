@@ -180,7 +180,7 @@ std::optional<product::Weights> open_weights(const Options& options,
   product::Weights weights{.of = match.of, .name = source->name(), .origin = source->origin()};
   const WeightPlaces places =
       places_of(*source, data, match, operands.dimensions_of(match.of), weights.paired);
-  weights.values = places.pick(read_weights(*source));
+  weights.values = places.pick(read_weights(options, *source, weights.origin.warnings));
   expect_weights(key, *source, weights.values, places);
   return weights;
 }

@@ -13,6 +13,7 @@
 #include "kernels/gemm/grid.hpp"
 #include "measure/sample.hpp"
 #include "pipeline/options.hpp"
+#include "workloads/default_fill.hpp"
 #include "workloads/product/checkpoint/finished_tiles.hpp"
 #include "workloads/product/engine/engine.hpp"
 #include "workloads/product/engine/normalization/normalizer.hpp"
@@ -156,6 +157,13 @@ bool finds_samples_first(const runtime::Runtime& runtime, const Plan& plan, cons
          predicted.compute_seconds > 4 * predicted.upload_seconds;
 }
 
+/// Warns of values that may be missing in the matrices. Collective.
+void warn_of_fill_values(runtime::Runtime& runtime, const Operands& operands, unsigned readers) {
+  warn_of_default_fills(runtime, operands.a->source(), readers);
+  if (!operands.symmetric) warn_of_default_fills(runtime, operands.b->source(), readers);
+  if (operands.c) warn_of_default_fills(runtime, operands.c->source(), readers);
+}
+
 /// This rank's part of the product, with its memory: nothing if all of it was taken over.
 class Part {
  public:
@@ -250,6 +258,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
       record.not_finite =
           first_not_finite(runtime, operands, record.samples, prepared.staging.readers);
     }
+    warn_of_fill_values(runtime, operands, prepared.staging.readers);
   }
   conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
            !files.outputs.empty(), names, record, agreed, outcome);

@@ -15,9 +15,9 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/netcdf.hpp"
 #include "measure/sample.hpp"
 #include "measure/source_ceilings.hpp"
+#include "workloads/default_fill.hpp"
 
 namespace shardstream::workloads::stream {
 namespace {
@@ -233,7 +233,7 @@ class Run {
     samples_->convert(source_.conversions());
     computation_->report({repeatable_, samples, missing}, outcome_);
     describe_missing(missing);
-    warn_of_default_fill_values();
+    warn_of_fill_values();
     describe(cache, outcome_);
     if (outcome_.verified == Verification::passed) {
       outcome_.verdict = fmt::format("{} sampled {} agree with their references{}", samples,
@@ -252,36 +252,13 @@ class Run {
     runtime_.log.warn(fmt::format("all values of {} are missing", source_.name()));
   }
 
-  /// Warns if sampled values are netCDF's default fill value, although nothing in the file says
-  /// that netCDF wrote it, so that they count as data. Integers may well have such values.
-  void warn_of_default_fill_values() {
-    const bool is_float = source_.type() == ElementType::f32 || source_.type() == ElementType::f64;
-    if (!is_float || source_.origin().files.empty() ||
-        runtime_.options.text("input.conventions") != "auto") {
-      return;
-    }
-    const std::uint64_t found = session_.sum(count_in_samples(io::default_fill_value_of_floats));
-    if (found == 0 || session_.rank() != 0) return;
-    runtime_.log.warn(fmt::format(
-        "{} of {} equal netCDF's default fill value ({}), but count as data, since nothing in the "
-        "file says that netCDF wrote them: if they are missing, add the attribute _FillValue",
-        counted(found, "sampled value"), source_.name(), io::default_fill_value_of_floats));
-  }
-
-  /// The number of sampled elements, which are floats, with this value.
-  std::uint64_t count_in_samples(double value) const {
-    std::uint64_t found = 0;
+  void warn_of_fill_values() {
+    std::uint64_t sampled = 0;
     for (std::size_t s = 0; s < samples_->ranges().size(); ++s) {
-      const std::uint64_t count = samples_->ranges()[s].count;
-      const auto count_in = [&](const auto* values) {
-        return std::count(values, values + count, value);
-      };
-      const std::byte* const data = samples_->data(s);
-      found += static_cast<std::uint64_t>(source_.type() == ElementType::f32
-                                              ? count_in(reinterpret_cast<const float*>(data))
-                                              : count_in(reinterpret_cast<const double*>(data)));
+      sampled +=
+          default_fills(runtime_.options, source_, samples_->data(s), samples_->ranges()[s].count);
     }
-    return found;
+    warn_of_default_fills(runtime_, source_, mine_, sampled, sizes_.readers);
   }
 
   runtime::Runtime& runtime_;

@@ -128,7 +128,11 @@ std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
       without_effect.push_back(op);
     }
   }
-  if (without_effect.empty() || std::ranges::any_of(weights.dimensions, is_reduced)) return {};
+  // Without elements that count, a cell has no mean.
+  const bool any_zero = std::ranges::find(weights.values, 0) != weights.values.end();
+  if (without_effect.empty() || any_zero || std::ranges::any_of(weights.dimensions, is_reduced)) {
+    return {};
+  }
   for (const std::size_t dimension : weights.dimensions) {
     kept.push_back(printable(io::name_of_dimension(data, dimension)));
   }
@@ -162,7 +166,7 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .paired = {},
                       .origin = source->origin()};
   const WeightPlaces places = places_of(*source, data, sides, match, weights);
-  weights.values = places.pick(read_weights(*source));
+  weights.values = places.pick(read_weights(options, *source, weights.origin.warnings));
   expect_weights(key, *source, weights.values, places);
   weights.exponent = scale_exponents(weights.values);
   if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
