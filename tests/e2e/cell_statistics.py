@@ -14,7 +14,7 @@ import numpy as np
 UNIT = 2.0**-53
 REAL = np.longdouble
 OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max", "argmin", "argmax", "range",
-       "skewness", "kurtosis", "l1", "l2"]
+       "skewness", "kurtosis", "l1", "l2", "rms"]
 
 
 def exact_sums(values, valid):
@@ -33,10 +33,11 @@ class Rows:
     """The statistics of each row of a matrix of values, and the bounds of their errors: {op: array}
     in `values` and `errors`. `valid` says which values count, and `indices` are those of the
     columns. NaNs count unless `skips_nans`, for `count` also only with `counts_nans`. With
-    `propagates`, a row with values that are not valid has only a count."""
+    `propagates`, a row with values that are not valid has only a count, as has one with fewer than
+    `min_count` values."""
 
     def __init__(self, matrix, valid, indices, ddof=0, skips_nans=False, counts_nans=True,
-                 propagates=False):
+                 propagates=False, min_count=0):
         self.values, self.errors = {}, {}
         floating = matrix.dtype.kind == "f"
         nans = np.isnan(matrix) if floating else np.zeros(matrix.shape, bool)
@@ -46,6 +47,7 @@ class Rows:
             self.unknown |= ~valid.all(axis=1)
         self.used = self.counts & ~nans
         self.n = self.counts.sum(axis=1)
+        self.unknown |= self.n < min_count
         self.empty = self.n == 0
         self.add_count(self.n if counts_nans else self.used.sum(axis=1))
         self.add_sums(matrix)
@@ -67,6 +69,7 @@ class Rows:
         self.values["count"] = count
         self.errors["count"] = np.zeros(count.shape)
         self.put("effective-count", self.n.astype("f8"))
+        self.put("sum-of-weights", self.n.astype("f8"), empty=0)
 
     def add_sums(self, matrix):
         x = np.where(self.used, matrix, 0).astype(REAL)
@@ -89,6 +92,7 @@ class Rows:
         wrong = (8 * (self.n + 8) * UNIT * self.n * distance**2
                  + 4 * (self.n + 8) * UNIT * squares)
         self.put("l2", np.sqrt(squares), self.of_root(squares, wrong))
+        self.put("rms", np.sqrt(squares / n), self.of_root(squares / n, wrong / n))
 
     def distance(self, x):
         """The largest distance of a value from the mean."""

@@ -52,7 +52,7 @@ def test_every_type_and_divisor():
         check(values, axes, write(new_folder(), values, chunks=(5, 41, 8)), "--reduce.ddof", ddof,
               ranks=ranks, ddof=ddof)
     each([(name, axes, ddof, 1 + number % 3) for number, (name, (axes, ddof)) in enumerate(
-        itertools.product(TYPES, (((0,), 1), ((1, 2), 0))))], one)
+        itertools.product(TYPES, (((0,), 1), ((1, 2), 5))))], one)
 
 
 def test_long_dimensions():
@@ -184,6 +184,26 @@ def test_missing_values():
                             (3, (), {"chunks": (14, 25, 39), "compression": "gzip"})])
     each([(name, axes, *way) for name, axes, way in zip(
         [*TYPES, "f32", "i32"], itertools.cycle([(0,), (0, 2), (2,), (0, 1, 2)]), ways)], one)
+
+
+def test_too_few_values():
+    """A result of fewer values than reduce.min-count is undefined, in some cells or in all."""
+    shape = (40, 21, 9)
+    missing = np.random.default_rng(4).random(shape) < 0.3
+
+    def one(name, axes, least, ranks):
+        array = draw(shape, TYPES[name])
+        fill = array.dtype.type(100)
+        array[(array == fill) & ~missing] = 1
+        array[missing] = fill
+        source = write(new_folder(), array, {"_FillValue": fill})
+        few = (~missing).sum(axis=axes) < least
+        assert 0 < few.sum() < few.size or len(axes) == 3, few
+        check(array, axes, source, "--reduce.min-count", least, ranks=ranks, missing=missing,
+              min_count=least)
+    valid = (~missing).sum()
+    each([("f64", (0,), 28, 1), ("i32", (0,), 28, 2), ("u64", (1, 2), 132, 3),
+          ("i64", (0, 1, 2), valid, 1), ("i64", (0, 1, 2), valid + 1, 2)], one)
 
 
 def test_nans_that_are_not_declared():

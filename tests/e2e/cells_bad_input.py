@@ -44,7 +44,7 @@ def test_dimensions():
         (["run", "reduce", "--input.data", f"{data}[:, 2]", "--reduce.over", 1], 2,
          ["reduce.over", 1]),
         (["run", "gram", "--gram.rows", 9, "--reduce.over", 0], 2, ["reduce.over", "gram"]),
-        ([*for_over, "0", "--reduce.ddof", 2], 2, ["reduce.ddof", 2]),
+        ([*for_over, "0", "--reduce.ddof", -1], 2, ["reduce.ddof", -1]),
         ([*for_over, "0", "--reduce.ops", "mean,std"], 2, ["reduce.ops", "std", "stddev"]),
         ([*for_over, "0", "--reduce.ops", "skewnes"], 2, ["reduce.ops", "skewnes", "skewness"]),
     ], ranks=(1,))

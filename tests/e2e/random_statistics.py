@@ -20,7 +20,8 @@ from random_cases import check_cases
 from weighted_statistics import weighted
 
 TIMEOUT = 120
-OF_CELLS = ["range", "l1", "l2", "skewness", "kurtosis", "argmin", "argmax", "effective-count"]
+OF_CELLS = ["range", "l1", "l2", "rms", "skewness", "kurtosis", "argmin", "argmax",
+            "sum-of-weights", "effective-count"]
 WITHOUT_WEIGHTS = ["l1", "l2", "skewness", "kurtosis"]
 ORDERED = ["median", "quantile(0.1)", "quantile(0.25)", "quantile(0.999)"]
 TINY = REAL(2)**-1074
@@ -46,8 +47,10 @@ class Case:
             self.draw_cells()
         self.policy = draw.of("reduce.missing", ["auto", "ignore", "propagate", "error"],
                               [6, 3, 2, 1])
-        self.ddof = draw.of("reduce.ddof", [0, 1], [2, 1])
-        self.options += ["--reduce.missing", self.policy, "--reduce.ddof", str(self.ddof)]
+        self.ddof = draw.of("reduce.ddof", [0, 1, 3], [4, 2, 1])
+        self.min_count = draw.of("reduce.min-count", [0, 2, 9, 50000], [9, 1, 2, 1])
+        self.options += ["--reduce.missing", self.policy, "--reduce.ddof", str(self.ddof),
+                         "--reduce.min-count", str(self.min_count)]
         self.makes_arrays = any(option in self.options for option in ("--reduce.over",
                                                                       "--reduce.by"))
         self.draw_operations()
@@ -182,7 +185,7 @@ class Case:
         rows = Rows(matrix, ~missing, indices, ddof=self.ddof,
                     skips_nans=self.policy == "ignore",
                     propagates=self.policy == "propagate" and not is_empty,
-                    counts_nans=self.data.fill is None)
+                    counts_nans=self.data.fill is None, min_count=self.min_count)
         if weights is not None:
             self.put_weighted(rows, matrix, weights)
         elif self.route == "all":
@@ -192,7 +195,7 @@ class Case:
     def put_weighted(self, rows, matrix, weights):
         """The operations that weights change."""
         for op, of in weighted(matrix, weights, rows.used, self.ddof).items():
-            rows.put(op, *of, empty=0 if op == "sum" else np.nan)
+            rows.put(op, *of, empty=0 if op.startswith("sum") else np.nan)
 
     def put_leaves(self, rows):
         """Leaves have rounded means, which are joined level by level (exact.py)."""
@@ -272,6 +275,9 @@ class Case:
             assert math.isnan(float(row["exact"])), (op, finished)
             return
         used = self.array[~self.missing & ~self.is_nan()].astype("f8")
+        if used.size < self.min_count:
+            assert math.isnan(row["value"]), (op, finished)
+            return
         if not used.size or not np.isfinite(used).all() or np.abs(used).max() >= 2**53:
             return
         share = 0.5 if op == "median" else float(op[9:-1])

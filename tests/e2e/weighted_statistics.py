@@ -36,12 +36,17 @@ def weighted(matrix, weights, valid, ddof):
         variance = m2 / divisor
         error = variance * (16 * (n + 16) * (n + 1) * UNIT + loss)
         effective = total * total / squares
+        square = (w * x * x).sum(axis=1) / total
+        square_error = 16 * (n + 16) * UNIT * square
     found = {"sum": (weighted_sum, sum_error), "mean": (mean, mean_error),
              "variance": (variance, error),
              "stddev": (np.sqrt(variance), of_root(variance, error)),
+             "rms": (np.sqrt(square), of_root(square, square_error)),
+             "sum-of-weights": (total, 2 * (n + 2) * UNIT * total),
              "effective-count": (effective, 8 * (n + 4) * UNIT * effective)}
     no_weight = total == 0
-    return {op: (np.where(no_weight, 0 if op == "sum" else np.nan, value), error)
+    sums = ("sum", "sum-of-weights")
+    return {op: (np.where(no_weight, 0 if op in sums else np.nan, value), error)
             for op, (value, error) in found.items()}
 
 

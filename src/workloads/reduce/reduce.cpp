@@ -20,17 +20,24 @@
 #include "workloads/reduce/order/order.hpp"
 #include "workloads/reduce/passes.hpp"
 #include "workloads/reduce/report.hpp"
+#include "workloads/reduce/statistics.hpp"
 #include "workloads/stream/composite.hpp"
 #include "workloads/stream/task.hpp"
 
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::array rows = {
+/// The choices of reduce.ops.
+const std::string& operations() {
+  static const std::string all = statistic_choices() + "|median|quantile(Q,Q)";
+  return all;
+}
+
+const std::array rows = {
     OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
-              "count|sum|mean|variance|stddev|min|max|argmin|argmax|range|skewness|kurtosis|l1|l2|"
-              "effective-count|median|quantile(Q,Q)",
-              "The operations: kurtosis is the excess; l1 and l2 are norms; argmin and argmax are "
+              operations(),
+              "The operations: kurtosis is the excess; l1 and l2 are norms; rms is the root mean "
+              "square; argmin and argmax are "
               "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
               "elements lie."},
     OptionRow{"reduce.over", OptionKind::list, "all", "",
@@ -41,8 +48,10 @@ constexpr std::array rows = {
               "dimension with dates, or FILE:/PATH, a list of labels."},
     OptionRow{"reduce.weights", OptionKind::text, "", "",
               "Weights of the elements: FILE:/PATH, with some of the dimensions of the data."},
-    OptionRow{"reduce.ddof", OptionKind::count, "0", "0..1",
+    OptionRow{"reduce.ddof", OptionKind::count, "0", "0..",
               "Divisor of variance and stddev: n - ddof. 0 is the population, 1 a sample of it."},
+    OptionRow{"reduce.min-count", OptionKind::count, "0", "0..",
+              "With fewer values than this, every result but count is undefined (NaN)."},
     OptionRow{"reduce.quantile-method", OptionKind::choice, "linear", quantile_methods,
               "How median and quantiles are computed from the elements next to them; the names are "
               "those of numpy.quantile."},
@@ -64,7 +73,10 @@ class Reduction : public stream::Computation {
  public:
   Reduction(const Options& options, const io::Source& source, std::vector<std::string> ops)
       : source_(source),
-        request_{std::move(ops), options.text("reduce.missing"), options.count("reduce.ddof")},
+        request_{.ops = std::move(ops),
+                 .missing = options.text("reduce.missing"),
+                 .ddof = options.count("reduce.ddof"),
+                 .min_count = options.count("reduce.min-count")},
         want_(want_of<T>(request_, source)) {}
 
   pipeline::DeviceState device_state(Range shard) const override {
@@ -225,12 +237,6 @@ std::vector<std::string> some(const std::vector<std::string>& ops, const Has& ha
   return found;
 }
 
-/// Whether leaves have the operation.
-bool is_of_leaves(std::string_view op) {
-  constexpr std::array names{"count", "sum", "mean", "variance", "stddev", "min", "max"};
-  return std::ranges::find(names, op) != names.end();
-}
-
 /// Leaves, cells and order statistics, as far as they are requested.
 std::unique_ptr<stream::Computation> create(const Options& options, const io::Source& source) {
   const std::vector<std::string> ops = options.list("reduce.ops");
@@ -244,7 +250,9 @@ std::unique_ptr<stream::Computation> create(const Options& options, const io::So
                     "leave out reduce.over, reduce.by and reduce.weights",
                     ordered.front()));
   }
-  const auto of_leaves = [&](const std::string& op) { return is_whole && is_of_leaves(op); };
+  const auto of_leaves = [&](const std::string& op) {
+    return is_whole && !is_order_statistic(op) && statistic(op).has(Statistic::of_leaves);
+  };
   const auto of_cells = [&](const std::string& op) {
     return !of_leaves(op) && !is_order_statistic(op);
   };

@@ -15,6 +15,7 @@
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
 #include "workloads/reduce/double_range.hpp"
+#include "workloads/reduce/statistics.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
@@ -25,10 +26,14 @@ using reduce::Partial;
 /// The [reduce] options.
 struct StatisticsRequest {
   std::vector<std::string> ops;
-  std::string missing;     ///< the policy
-  std::uint64_t ddof = 0;  ///< the divisor of the variance is count - ddof
+  std::string missing;          ///< the policy
+  std::uint64_t ddof = 0;       ///< the divisor of the variance is count - ddof
+  std::uint64_t min_count = 0;  ///< with fewer values, every result but the count is NaN
 
-  bool has(std::string_view op) const { return std::ranges::find(ops, op) != ops.end(); }
+  bool needs(Ingredient ingredient) const {
+    return std::ranges::any_of(
+        ops, [=](const std::string& op) { return statistic(op).needs(ingredient); });
+  }
 };
 
 /// The statistics of each leaf. If the data have a convention for missing values, leaves always
@@ -36,8 +41,11 @@ struct StatisticsRequest {
 template <class T>
 reduce::Want want_of(const StatisticsRequest& request, const io::Source& source) {
   const bool declared = source.declares_missing();
-  reduce::Want want{.extremes = request.has("min") || request.has("max"),
-                    .variance = request.has("variance") || request.has("stddev"),
+  const auto is_extreme = [](const std::string& op) {
+    return statistic(op).type == Statistic::Type::element;
+  };
+  reduce::Want want{.extremes = std::ranges::any_of(request.ops, is_extreme),
+                    .variance = request.needs(Ingredient::squares),
                     .skip_missing = declared};
   if constexpr (std::floating_point<T>) {
     want.skip_missing = declared || request.missing == "ignore";
@@ -52,7 +60,7 @@ reduce::Want want_of(const StatisticsRequest& request, const io::Source& source)
 struct Invalid {
   std::int64_t missing;  ///< declared by attributes
   std::int64_t nans;     ///< all other NaNs
-  bool makes_nan;        ///< whether every result but the count is NaN
+  bool makes_nan;        ///< whether every result but the count is NaN, also for too few values
   std::int64_t first;    ///< the first of those that make it so, if it is known; or no_index
 };
 
@@ -62,9 +70,10 @@ Invalid invalid_of(const StatisticsRequest& request, const Partial<Wide>& total,
   const std::int64_t nans = total.missing - missing;
   const bool all = request.missing == "propagate";
   const bool makes_nan = all ? total.missing > 0 : request.missing == "auto" && nans > 0;
+  const bool are_few = static_cast<std::uint64_t>(total.count) < request.min_count;
   // Leaves do not distinguish between NaNs and missing values.
   const bool is_known = makes_nan && (all || missing == 0);
-  return {missing, nans, makes_nan, is_known ? total.first_missing : reduce::no_index};
+  return {missing, nans, makes_nan || are_few, is_known ? total.first_missing : reduce::no_index};
 }
 
 /// The value of each operation, with all its digits.
@@ -223,7 +232,7 @@ void report_values(const io::Source& source, const StatisticsRequest& request,
     const std::string position = place(source, value.index);
     const bool is_sum = value.index == reduce::no_index;  // extremes are elements
     const bool overflow = checks.overflows && is_sum && !std::isfinite(value.real);
-    const bool underflow = checks.underflows && (op == "variance" || op == "stddev");
+    const bool underflow = checks.underflows && statistic(op).needs(Ingredient::squares);
     if (overflow) out_of_range.overflow.push_back(op);
     if (underflow) out_of_range.underflow.push_back(op);
     const std::string& where = *next++;

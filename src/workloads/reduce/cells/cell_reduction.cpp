@@ -79,12 +79,14 @@ class CellReduction final : public stream::Computation {
         missing_(options.text("reduce.missing")),
         groups_(open_groups(options, source, request.reduced)),
         weights_(open_weights(options, source, request.reduced, request.ops)),
-        rules_{.ddof = options.count("reduce.ddof"),
-               .is_weighted = weights_.has_value(),
+        rules_{.type = source.type(),
+               .set = set_of(request.ops, source.type(), weights_.has_value()),
+               .ddof = options.count("reduce.ddof"),
+               .min_count = options.count("reduce.min-count"),
                .propagates = missing_ == "propagate",
                .weight_exponent = weights_ ? weights_->exponent : 0},
         plan_(source, dimensions_of(request, groups_, weights_), request.unit),
-        choice_(choice_of<T>(missing_, source, set_of<T>(request.ops, weights_.has_value()))) {
+        choice_(choice_of<T>(missing_, source, rules_.set)) {
     reject_operations();
   }
 
@@ -222,10 +224,7 @@ class CellReduction final : public stream::Computation {
   void conclude(const stream::ExtraPass&) override {
     context_->runtime.session.collectively([&] { download(); });
     if (missing_ != "error") return;
-    std::uint64_t missing = 0;
-    cells::with_set(choice_.set, [&](auto set) {
-      missing = context_->runtime.session.sum(CellReport<T, set()>(inputs()).missing());
-    });
+    const std::uint64_t missing = context_->runtime.session.sum(CellReport(inputs()).missing());
     reject_missing<T>(*context_, source_, missing, [&](std::uint64_t element, T value) {
       return cells::is_skipped(value, choice_.skip, static_cast<T>(choice_.marker)) &&
              has_group(element);
@@ -233,11 +232,9 @@ class CellReduction final : public stream::Computation {
   }
 
   void report(const stream::Checks& checks, Outcome& outcome) override {
-    cells::with_set(choice_.set, [&](auto set) {
-      CellReport<T, set()> report(inputs());
-      report.write();
-      report.describe(checks, outcome);
-    });
+    CellReport report(inputs());
+    report.write();
+    report.describe(checks, outcome);
   }
 
  private:
@@ -299,8 +296,8 @@ class CellReduction final : public stream::Computation {
   void reject_operations() const {
     if (!weights_) return;
     std::vector<std::string> undefined;
-    for (const std::string_view op : {"skewness", "kurtosis", "l1", "l2"}) {
-      if (std::ranges::find(request_.ops, op) != request_.ops.end()) undefined.emplace_back(op);
+    for (const std::string& op : request_.ops) {
+      if (statistic(op).has(Statistic::without_weights)) undefined.push_back(op);
     }
     if (undefined.empty()) return;
     throw UsageError(

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cells/dispatch.hpp"
 #include "kernels/reduce/reference.hpp"
+#include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/plan.hpp"
 
 namespace shardstream::workloads {
@@ -85,8 +85,8 @@ struct SampleMoments {
 /// twice the largest deviation D from the mean. The value of the largest weight w is the shift, and
 /// w D^2 <= m2, so that the squares of its deviation, times all weights, are at most n m2. So
 /// values that hardly count do not make the bound of m2 larger.
-template <class T, cells::Set S>
-CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m) {
+template <class T>
+CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m, cells::Set set) {
   using Real = long double;
   CellCheck check;
   const std::size_t n = sample.values.size();
@@ -102,12 +102,14 @@ CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m)
     weight2 += w * w;
     range.template add<true>(reduce::extreme_key(sample.values[i]), sample.numbers[i]);
   }
-  if constexpr (cells::has_extremes(S)) {
-    is_exact = is_exact && range.min == m.range.min && range.max == m.range.max;
+  if (cells::has_extremes(set) && m.count > 0) {
+    const auto is_right = [](const CellValue& value, auto key) {
+      return value.bits == element_with<T>(key).bits;
+    };
+    is_exact = is_exact && is_right(m.min, range.min) && is_right(m.max, range.max);
   }
-  if constexpr (cells::has_indices(S)) {
-    is_exact =
-        is_exact && range.min_index == m.range.min_index && range.max_index == m.range.max_index;
+  if (cells::has_indices(set)) {
+    is_exact = is_exact && range.min_index == m.min_index && range.max_index == m.max_index;
   }
   check.exact = {is_exact ? 0.0 : 1.0, 0};
   if (!is_finite || n == 0) return check;
@@ -115,17 +117,17 @@ CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m)
   const Real steps = (count + 64) * 0x1p-53L;
   // Products that are subnormal are rounded to multiples of 2^-1074.
   const Real rounding = 16 * (count + 64) * (count + 1) * 0x1p-1074L;
-  if constexpr (std::integral<T> && !cells::is_weighted(S)) {
+  if (std::integral<T> && !cells::is_weighted(set)) {
     reduce::Int128 exact = 0;
-    for (const T x : sample.values) exact += x;
-    check.sum = {exact == m.sum ? 0.0 : 1.0, 0};
+    for (const T x : sample.values) exact += static_cast<reduce::Int128>(x);
+    check.sum = {exact == m.exact_sum ? 0.0 : 1.0, 0};
   } else {
-    const Real of_products = cells::is_weighted(S) ? rounding : 0;
+    const Real of_products = cells::is_weighted(set) ? rounding : 0;
     check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
   }
-  if constexpr (cells::has_squares(S)) {
+  if (cells::has_squares(set)) {
     const SampleMoments about(sample);
-    if constexpr (cells::is_weighted(S)) {
+    if (cells::is_weighted(set)) {
       check.weight = reduce::Deviation::worse(
           sum_deviation(m.weight, about.weight, 2 * steps * about.weight, about.weight),
           sum_deviation(m.weight2, weight2, 2 * steps * weight2 + rounding, weight2));
@@ -136,7 +138,7 @@ CellCheck check_cell(const CellSample<T>& sample, const cells::Moments<T, S>& m)
     const Real largest = std::min(about.weight * about.largest * about.largest, count * about.m2);
     const Real of_squares = rounding * (1 + any);
     check.m2 = sum_deviation(m.m2, about.m2, 32 * steps * largest + of_squares, squares);
-    if constexpr (cells::has_powers(S)) {
+    if (cells::has_powers(set)) {
       const Real cubes = 8 * squares * any, fourths = 32 * squares * any * any;
       check.m3 = sum_deviation(m.m3, about.m3, steps * cubes + of_squares, cubes);
       check.m4 = sum_deviation(m.m4, about.m4, steps * fourths + of_squares * (1 + any), fourths);

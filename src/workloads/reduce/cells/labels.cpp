@@ -14,26 +14,6 @@
 namespace shardstream::workloads {
 namespace {
 
-/// The name of a method in the attribute cell_methods of the CF conventions; empty if there is
-/// none.
-std::string_view method_of(std::string_view op) {
-  if (op == "mean" || op == "sum" || op == "variance" || op == "range") return op;
-  if (op == "stddev") return "standard_deviation";
-  if (op == "min") return "minimum";
-  if (op == "max") return "maximum";
-  return {};
-}
-
-/// The units of an operation's values for data with these units.
-std::string units_of(std::string_view op, const std::string& units, bool is_weighted) {
-  if (op == "count" || op.starts_with("arg") || op == "effective-count" || op == "skewness" ||
-      op == "kurtosis") {
-    return "1";
-  }
-  if (units.empty() || (op == "sum" && is_weighted)) return {};
-  return op == "variance" ? fmt::format("({})^2", units) : units;
-}
-
 std::string names_of(const io::Source& source, const std::vector<std::size_t>& dimensions,
                      std::string_view separator) {
   return join(dimensions, separator,
@@ -49,16 +29,16 @@ io::Attributes attributes_of(const CellColumn& column, const io::Source& source,
   const std::string data = printable(io::data_name(source));
   if (column.dimension) {
     const std::string of = printable(io::name_of_dimension(source, reduced[*column.dimension]));
-    attributes.emplace_back("long_name",
-                            fmt::format("{} at the {} of {}", of, column.op.substr(3), data));
+    attributes.emplace_back(
+        "long_name", fmt::format("{} at the {} of {}", of, column.statistic->name.substr(3), data));
   } else {
     attributes.emplace_back(
-        "long_name", fmt::format("{} of {} over {}{}", column.op, data, over,
+        "long_name", fmt::format("{} of {} over {}{}", column.statistic->name, data, over,
                                  weights ? ", weighted by " + printable(weights->name) : ""));
-    const std::string units =
-        units_of(column.op, io::attribute_of(source, "units"), weights.has_value());
+    const std::string units = column.statistic->units_for(
+        io::attribute_of(source, "units"), weights ? std::optional(weights->units) : std::nullopt);
     if (!units.empty()) attributes.emplace_back("units", units);
-    const std::string_view method = method_of(column.op);
+    const std::string_view method = column.statistic->method;
     if (!method.empty()) {
       attributes.emplace_back("cell_methods",
                               fmt::format("{}: {}", names_of(source, reduced, ": "), method));
@@ -73,12 +53,6 @@ io::Attributes attributes_of(const CellColumn& column, const io::Source& source,
 }
 
 }  // namespace
-
-std::string column_name(std::string_view op) {
-  std::string name(op);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 
 std::uint64_t CellColumn::word(const CellValue& value, std::int64_t undefined,
                                const CellPlan& plan) const {
@@ -96,20 +70,19 @@ std::vector<CellColumn> columns_of(const io::Source& source, const CellPlan& pla
   std::vector<CellColumn> columns;
   std::set<std::string> taken;
   for (const std::string& op : request.ops) {
-    const ElementType type = with_element_type(source.type(), [&](auto tag) {
-      return type_of<typename decltype(tag)::type>(op, is_weighted);
-    });
-    columns.push_back({column_name(op), op, type});
+    const Statistic& row = statistic(op);
+    columns.push_back({row.key(), &row, row.type_for(source.type(), is_weighted)});
     taken.insert(columns.back().name);
   }
   const std::vector<std::size_t>& reduced = plan.dimensions().reduced;
   for (const std::string& op : request.ops) {
-    if (!op.starts_with("arg")) continue;
+    if (!statistic(op).is_position()) continue;
     for (std::size_t i = 0; i < reduced.size(); ++i) {
       std::vector<std::string> ignored;  // labelled_cells() warns
       auto labels = io::coordinates_of(source, reduced[i], ignored);
       if (!labels) continue;
-      CellColumn column{io::netcdf_name(op + "_" + labels->name, taken), op, ElementType::f64, i};
+      CellColumn column{io::netcdf_name(op + "_" + labels->name, taken), &statistic(op),
+                        ElementType::f64, i};
       column.coordinates = std::move(labels->values);
       for (const auto& [key, text] : labels->attributes) {
         if (key == "units" || key == "calendar") column.attributes.emplace_back(key, text);

@@ -9,21 +9,20 @@
 
 #include "io/hdf5/labelled_data.hpp"
 #include "io/source/source.hpp"
+#include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/cell_reduction.hpp"
 #include "workloads/reduce/cells/groups.hpp"
 #include "workloads/reduce/cells/plan.hpp"
-#include "workloads/reduce/cells/values.hpp"
 #include "workloads/reduce/cells/weights.hpp"
+#include "workloads/reduce/statistics.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
 
-/// The name of an operation in results: "effective_count".
-std::string column_name(std::string_view op);
-
 /// An array of the result: the values of an operation, or the coordinates of an extreme.
 struct CellColumn {
-  std::string name, op;
+  std::string name;
+  const Statistic* statistic;
   ElementType type;
   /// The coordinates of a reduced dimension (its position in CellDimensions::reduced), for
   /// argmin and argmax.

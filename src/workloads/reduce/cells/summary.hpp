@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
-#include "workloads/reduce/cells/values.hpp"
+#include "workloads/reduce/cells/cell.hpp"
 
 namespace shardstream::workloads {
 
-/// Integers that can stand for undefined values of elements of type T, in the order of preference.
-/// Attributes hold 64 bits with a sign.
-template <class T>
-constexpr std::array<std::int64_t, 2> undefined_integers() {
+/// Integers that can stand for undefined values of elements of this type, in the order of
+/// preference. Attributes hold 64 bits with a sign.
+constexpr std::array<std::int64_t, 2> undefined_integers(ElementType elements) {
   using Limits = std::numeric_limits<std::int64_t>;
-  if constexpr (std::same_as<T, std::uint64_t>) return {Limits::max(), Limits::max() - 1};
+  if (elements == ElementType::u64) return {Limits::max(), Limits::max() - 1};
   return {Limits::min(), Limits::max()};
 }
 

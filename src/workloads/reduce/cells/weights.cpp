@@ -14,6 +14,7 @@
 #include "io/source/dimension_match.hpp"
 #include "io/source/labels.hpp"
 #include "io/source/matrix.hpp"
+#include "workloads/reduce/statistics.hpp"
 #include "workloads/weights.hpp"
 
 namespace shardstream::workloads {
@@ -124,9 +125,7 @@ std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
   };
   std::vector<std::string> without_effect, kept;
   for (const std::string& op : ops) {
-    if (op == "mean" || op == "variance" || op == "stddev" || op == "effective-count") {
-      without_effect.push_back(op);
-    }
+    if (statistic(op).has(Statistic::like_mean)) without_effect.push_back(op);
   }
   // Without elements that count, a cell has no mean.
   const bool any_zero = std::ranges::find(weights.values, 0) != weights.values.end();

@@ -29,7 +29,8 @@ class OrderStatistics : public stream::Computation {
       : source_(source),
         quantiles_(quantiles_of(options.list("reduce.ops"))),
         method_(options.text("reduce.quantile-method")),
-        policy_(options.text("reduce.missing")) {
+        policy_(options.text("reduce.missing")),
+        min_count_(options.count("reduce.min-count")) {
     if (!std::floating_point<T> && source.declares_missing()) {
       missing_ = {true, static_cast<T>(source.conversions().front().missing_element)};
     }
@@ -143,8 +144,9 @@ class OrderStatistics : public stream::Computation {
   std::int64_t nans() const {
     return static_cast<std::int64_t>(counts_.invalid - counts_.declared);
   }
-  /// Whether all results are NaN because of elements that are not valid.
+  /// Whether all results are NaN because of elements that are not valid, or too few that are.
   bool is_nan() const {
+    if (valid() < min_count_) return true;
     if (policy_ == "propagate") return counts_.invalid > 0;
     return policy_ == "auto" && nans() > 0;
   }
@@ -201,6 +203,7 @@ class OrderStatistics : public stream::Computation {
   const io::Source& source_;
   const std::vector<Quantile> quantiles_;
   const std::string method_, policy_;
+  const std::uint64_t min_count_;  ///< with fewer valid elements, all results are NaN
   order::Missing<T> missing_;
   std::uint64_t memory_ = UINT64_MAX;  // device memory that may be used
   const stream::ShardContext* context_ = nullptr;

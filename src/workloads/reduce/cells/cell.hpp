@@ -1,0 +1,119 @@
+// One cell of the result, for any type of elements: what its statistics are computed from.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cells/moments.hpp"
+#include "kernels/data/element.hpp"
+
+namespace shardstream::workloads {
+
+/// The rules for values, besides the moments.
+struct CellRules {
+  ElementType type;  ///< of the elements
+  cells::Set set;    ///< of the moments
+  std::uint64_t ddof = 0;
+  std::uint64_t min_count = 0;  ///< with fewer values, every result but the count is undefined
+  /// Whether missing values make every result but the count undefined.
+  bool propagates = false;
+  int weight_exponent = 0;  ///< weights are multiples of two to this power
+
+  bool is_weighted() const { return cells::is_weighted(set); }
+  bool has_integers() const { return type != ElementType::f32 && type != ElementType::f64; }
+  /// Whether squares of elements can be too large or too small for double.
+  bool can_leave_range() const { return type == ElementType::f64 || is_weighted(); }
+};
+
+/// Whether a value is right.
+enum class Flaw : std::uint8_t {
+  none,
+  overflow,   ///< it, or a step towards it, exceeds the range of double, or for integers 64 bits
+  underflow,  ///< a step towards it has lost digits
+};
+
+/// A value of 64 bits: a double, or an integer.
+struct CellValue {
+  std::uint64_t bits;
+  double real;  ///< the value, rounded; NaN if it is undefined
+  Flaw flaw = Flaw::none;
+};
+
+/// A double as a value. All NaNs have the same bits.
+CellValue value_of(double x);
+/// An integer as a value.
+template <std::integral T>
+constexpr CellValue value_of(T x) {
+  return {static_cast<std::uint64_t>(x), static_cast<double>(x)};
+}
+
+/// The element with this key as a value.
+template <class T>
+CellValue element_with(reduce::OrderKey<T> key) {
+  const T element = reduce::from_order_key<T>(key);
+  if constexpr (std::integral<T>) return value_of(element);
+  return value_of(static_cast<double>(element));
+}
+
+/// The statistics of a cell as kernels leave them (cells::Moments), for any type of elements.
+/// Members that their set lacks are 0.
+struct CellMoments {
+  std::int64_t count = 0;         ///< of values
+  reduce::Int128 exact_sum = 0;   ///< of integers without weights
+  double sum = 0;                 ///< rounded, for them; with weights, of products with the weights
+  double weight = 0;              ///< the sum of the weights; without them, the count
+  double weight2 = 0;             ///< of the squares of weights
+  double m2 = 0, m3 = 0, m4 = 0;  ///< of powers of deviations from the mean
+  double magnitude = 0;           ///< the sum of absolute values
+  CellValue min{}, max{};         ///< with a count of at least 1
+  double range = 0;               ///< max - min, rounded once
+  std::int64_t min_index = reduce::no_index, max_index = reduce::no_index;
+};
+
+/// A function that reads the moments of a cell, whose words begin at `first` and are `pitch` words
+/// apart.
+using LoadMoments = CellMoments (*)(std::uint64_t* first, std::uint64_t pitch);
+LoadMoments moments_loader(ElementType type, cells::Set set);
+
+/// Moments of one type and set of statistics, for any.
+template <class T, cells::Set S>
+CellMoments any_moments(const cells::Moments<T, S>& m) {
+  CellMoments any{.count = m.count,
+                  .sum = reduce::to_double(m.sum),
+                  .weight = m.total_weight(),
+                  .weight2 = m.weight2,
+                  .m2 = m.m2,
+                  .m3 = m.m3,
+                  .m4 = m.m4,
+                  .magnitude = m.magnitude,
+                  .min_index = m.range.min_index,
+                  .max_index = m.range.max_index};
+  if constexpr (std::integral<T> && !cells::is_weighted(S)) any.exact_sum = m.sum;
+  if constexpr (cells::has_extremes(S)) {
+    if (m.count == 0) return any;
+    any.min = element_with<T>(m.range.min);
+    any.max = element_with<T>(m.range.max);
+    if constexpr (std::integral<T>) {
+      any.range = reduce::to_double(reduce::Int128{m.range.max} - m.range.min);
+    } else {
+      any.range = any.max.real - any.min.real;
+    }
+  }
+  return any;
+}
+
+/// A cell with `expected` elements. `moments` and `rules` must outlive it.
+struct Cell {
+  Cell(const CellMoments& moments, const CellRules& rules, std::uint64_t expected);
+
+  const CellMoments& m;
+  const CellRules& rules;
+  bool is_sum_defined, is_defined;
+  bool has_nan = false;  ///< an element is NaN. Only with extremes
+  bool sum_is_nan, is_finite;
+
+  double mean() const { return m.sum / m.weight; }
+};
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,380 @@
+#include "workloads/reduce/cells/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "core/text.hpp"
+#include "io/source/labels.hpp"
+#include "kernels/cells/dispatch.hpp"
+#include "workloads/reduce/report.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+std::uint64_t words_of_moments(ElementType type, cells::Set set) {
+  return with_element_type(type, [&](auto tag) {
+    return std::uint64_t{cells::moment_words<typename decltype(tag)::type>(set)};
+  });
+}
+
+bool is_in_range(const CellSummary& all) {
+  return all.overflows + all.underflows == 0;
+}
+
+std::vector<std::pair<std::string, reduce::Deviation>> named(const CellCheck& check) {
+  return {{"number of values or an extreme", check.exact},
+          {"sum", check.sum},
+          {"sum of squared deviations", check.m2},
+          {"sum of cubed deviations", check.m3},
+          {"sum of fourth powers", check.m4},
+          {"sum of magnitudes", check.magnitude},
+          {"sum of weights", check.weight}};
+}
+
+}  // namespace
+
+CellReport::CellReport(CellInputs inputs)
+    : in_(std::move(inputs)),
+      load_(moments_loader(in_.rules.type, in_.rules.set)),
+      words_(words_of_moments(in_.rules.type, in_.rules.set)),
+      expected_(in_.plan.layout().groups, in_.groups ? 0 : in_.plan.values()) {
+  for (const std::string& op : in_.request.ops) statistics_.push_back(&statistic(op));
+  if (!in_.groups) return;
+  const std::vector<std::int32_t>& group_of = in_.groups->group_of;
+  const std::uint64_t values_of_index = in_.plan.values() / group_of.size();
+  for (const std::int32_t group : group_of) {
+    if (group >= 0) expected_[static_cast<std::size_t>(group)] += values_of_index;
+  }
+}
+
+std::uint64_t CellReport::missing() const {
+  std::uint64_t missing = 0;
+  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
+    missing += expected_[group] - static_cast<std::uint64_t>(m.count);
+  });
+  return missing;
+}
+
+void CellReport::write() {
+  summaries_ = summarize();
+  if (in_.context.outputs.empty()) return;
+  for (std::size_t i = 0; i < in_.columns.size(); ++i) {
+    write(in_.columns[i], undefined_integer(i), in_.context.outputs[i]);
+  }
+}
+
+void CellReport::describe(const stream::Checks& checks, Outcome& outcome) {
+  const CellCheck check = worst_check();
+  const std::uint64_t missing = in_.context.runtime.session.sum(this->missing());
+  const std::string fault = fault_of(checks, check, missing);
+  if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
+  const bool is_whole = checks.repeatable && fault.empty();
+  add_attributes(outcome);
+  if (in_.weights) {
+    outcome.metrics.push_back({"weights", in_.weights->name});
+    workloads::describe(in_.weights->paired, "weights", outcome);
+  }
+  if (in_.groups) {
+    outcome.metrics.push_back({"groups", static_cast<std::int64_t>(in_.groups->count())});
+    workloads::describe(in_.groups->paired, "groups", outcome);
+    if (!in_.groups->bounds.empty()) {
+      const std::string dates = "middle of " + printable(in_.groups->bounds);
+      outcome.metrics.push_back({"group_dates", dates});
+      outcome.attributes.emplace_back("group_dates", dates);
+    }
+  }
+  // Without a convention, NaNs count; and elements without a group may be missing, too.
+  if (in_.choice.skip != cells::Skip::none && all_have_groups() && missing > checks.missing) {
+    outcome.metrics.push_back({"nans", static_cast<std::int64_t>(missing - checks.missing)});
+  }
+  if (in_.request.makes_arrays) {
+    add_table(check, is_whole, outcome);
+    if (in_.context.runtime.session.rank() == 0) label(outcome);
+  } else {
+    add_rows(check, is_whole, outcome);
+  }
+  out_of_range().describe(is_whole && outcome.verdict.empty(), outcome);
+}
+
+template <class Use>
+void CellReport::for_outputs(const Use& use) const {
+  for (const CellInputs::Pass& pass : in_.passes) {
+    const std::uint64_t count = pass.roots->size() / words_;
+    std::uint64_t* root = pass.roots->data();
+    for (const Range part : pass.outputs) {
+      for (std::uint64_t output = part.first; output < part.end(); ++output) {
+        use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
+            load_(root++, count));
+      }
+    }
+  }
+}
+
+std::int64_t CellReport::undefined_integer(std::size_t column) const {
+  if (in_.columns[column].statistic->is_position()) return reduce::no_index;
+  const std::array<bool, 2>& is_value = summaries_[column].is_value;
+  return undefined_integers(in_.rules.type)[is_value[0] && !is_value[1] ? 1 : 0];
+}
+
+void CellReport::write(const CellColumn& column, std::int64_t undefined,
+                       const io::RangeWriter& writer) const {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  std::vector<std::uint64_t> words;
+  std::uint64_t first = 0;
+  const auto flush = [&] {
+    if (!words.empty()) writer.write(first, std::as_bytes(std::span(words)));
+    words.clear();
+  };
+  for_outputs([&](std::uint64_t group, std::uint64_t cell, const CellMoments& m) {
+    const std::uint64_t output = group * in_.plan.cells() + cell;
+    if (words.size() == piece || output != first + words.size()) flush();
+    if (words.empty()) first = output;
+    words.push_back(
+        column.word(column.statistic->value(this->cell(group, m)), undefined, in_.plan));
+  });
+  flush();
+}
+
+std::vector<CellSummary> CellReport::summarize() const {
+  std::vector<CellSummary> own(statistics_.size());
+  const std::array undefined = undefined_integers(in_.rules.type);
+  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
+    const Cell of = cell(group, m);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i].add(statistics_[i]->value(of), undefined);
+    }
+  });
+  const auto all = in_.context.runtime.session.gather(own);
+  for (CellSummary& each : own) each = {};
+  for (std::size_t i = 0; i < all.size(); ++i) own[i % own.size()].add(all[i]);
+  return own;
+}
+
+CellCheck CellReport::worst_check() {
+  CellCheck worst;
+  for (const CellInputs::Pass& pass : in_.passes) {
+    for (std::size_t s = 0; s < in_.boxes.boxes.size(); ++s) {
+      with_element_type(in_.rules.type, [&](auto tag) {
+        worst.add(check_box<typename decltype(tag)::type>(s, pass));
+      });
+    }
+  }
+  const auto all = in_.context.runtime.session.gather(std::vector{worst});
+  for (const CellCheck& other : all) worst.add(other);
+  return worst;
+}
+
+template <class T>
+CellCheck CellReport::check_box(std::size_t number, const CellInputs::Pass& pass) const {
+  const CellPlan::Box& box = in_.boxes.boxes[number];
+  const Range kept = in_.context.samples.ranges()[number];
+  const auto* x = reinterpret_cast<const T*>(in_.context.samples.data(number)) +
+                  (box.elements.first - kept.first);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, CellSample<T>> cells;  // by group, cell
+  in_.plan.visit(box.elements, [&](const CellPlan::Element& element) {
+    const T value = *x++;
+    const std::int32_t group = in_.groups ? in_.groups->group_of[element.grouped] : 0;
+    if (group < 0 || element.cell - pass.cells.first >= pass.cells.count) return;
+    CellSample<T>& cell = cells[{static_cast<std::uint64_t>(group), element.cell}];
+    const auto marker = static_cast<T>(in_.choice.marker);
+    if (in_.choice.skip != cells::Skip::none && cells::is_skipped(value, in_.choice.skip, marker)) {
+      return;
+    }
+    cell.count += in_.choice.skip == cells::Skip::none ? 1 : cells::counted(value);
+    cell.values.push_back(value);
+    cell.numbers.push_back(static_cast<std::int64_t>(element.value));
+    if (in_.weights) cell.weights.push_back(in_.weights->values[element.weight]);
+  });
+  CellCheck worst;
+  const std::uint64_t groups = in_.plan.layout().groups;
+  const std::uint64_t samples = in_.boxes.boxes.size() * groups * in_.boxes.max_cells;
+  for (const auto& [place, sample] : cells) {
+    const std::uint64_t at =
+        (number * groups + place.first) * in_.boxes.max_cells + place.second - box.cells.first;
+    worst.add(check_cell(sample, load_(pass.samples->data() + at, samples), in_.rules.set));
+  }
+  return worst;
+}
+
+std::string CellReport::fault_of(const stream::Checks& checks, const CellCheck& check,
+                                 std::uint64_t missing) const {
+  std::uint64_t wrong = 0;
+  const bool is_exact = in_.choice.skip == cells::Skip::none;
+  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
+    const auto count = static_cast<std::uint64_t>(m.count);
+    wrong += count > expected_[group] || (is_exact && count != expected_[group]) ? 1 : 0;
+  });
+  const ranks::Session& session = in_.context.runtime.session;
+  wrong = session.sum(wrong);
+  if (wrong > 0) return fmt::format("{} cells have a wrong number of values", wrong);
+  // NaNs that no attribute declares are additional; integers have none.
+  const bool is_wrong =
+      in_.rules.has_integers() ? missing != checks.missing : missing < checks.missing;
+  if (all_have_groups() && in_.choice.skip == cells::Skip::missing && is_wrong) {
+    return fmt::format("{} values are left out, but the conversion has found {} missing", missing,
+                       checks.missing);
+  }
+  for (const auto& [name, deviation] : named(check)) {
+    if (deviation.passes()) continue;
+    return fmt::format(
+        "the {} of a sampled cell is {:.3g} away from its reference, more than "
+        "{:.3g}",
+        name, deviation.error, deviation.bound);
+  }
+  return {};
+}
+
+void CellReport::add_attributes(Outcome& outcome) const {
+  outcome.attributes.emplace_back("missing_policy", in_.missing_policy);
+  outcome.attributes.emplace_back("cells", static_cast<std::int64_t>(in_.plan.cells()));
+  outcome.attributes.emplace_back("lanes", static_cast<std::int64_t>(in_.plan.layout().lanes));
+  outcome.attributes.emplace_back("unit_elements",
+                                  static_cast<std::int64_t>(in_.plan.unit_elements()));
+  outcome.attributes.emplace_back("cell_passes", static_cast<std::int64_t>(in_.passes.size()));
+  outcome.attributes.emplace_back("ddof", static_cast<std::int64_t>(in_.rules.ddof));
+  outcome.attributes.emplace_back("min_count", static_cast<std::int64_t>(in_.rules.min_count));
+  if (in_.groups) outcome.attributes.emplace_back("groups", in_.groups->by);
+  if (in_.weights) outcome.attributes.emplace_back("weights", in_.weights->name);
+}
+
+OutOfRange CellReport::out_of_range() const {
+  OutOfRange found;
+  for (std::size_t i = 0; i < summaries_.size(); ++i) {
+    const std::string op(statistics_[i]->name);
+    const bool is_integer =
+        statistics_[i]->type_for(in_.rules.type, in_.rules.is_weighted()) != ElementType::f64;
+    if (summaries_[i].overflows > 0) (is_integer ? found.wide : found.overflow).push_back(op);
+    if (summaries_[i].underflows > 0) found.underflow.push_back(op);
+  }
+  return found;
+}
+
+void CellReport::add_table(const CellCheck& check, bool is_whole, Outcome& outcome) const {
+  Table table("cells", {{"op", ColumnType::text},
+                        {"min", ColumnType::real},
+                        {"max", ColumnType::real},
+                        {"undefined", ColumnType::integer},
+                        {"validated", ColumnType::integer},
+                        {"max_error", ColumnType::real},
+                        {"tolerance", ColumnType::real}});
+  outcome.metrics.push_back({"cells", static_cast<std::int64_t>(in_.plan.outputs())});
+  if (in_.passes.size() > 1) {
+    outcome.metrics.push_back({"cell_passes", static_cast<std::int64_t>(in_.passes.size())});
+  }
+  for (std::size_t i = 0; i < statistics_.size(); ++i) {
+    const Statistic& op = *statistics_[i];
+    const CellSummary& all = summaries_[i];
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    const double min = all.defined > 0 ? all.min.real : nan;
+    const double max = all.defined > 0 ? all.max.real : nan;
+    const reduce::Deviation deviation = check.*op.check;
+    table.add({std::string(op.name), min, max, static_cast<std::int64_t>(all.undefined),
+               std::int64_t{is_whole && is_in_range(all)}, deviation.error, deviation.bound});
+    const std::string key = op.key();
+    if (all.defined > 0) {
+      outcome.metrics.push_back(
+          {.key = key + "_smallest", .value = exact_text(op, all.min), .number = min});
+      outcome.metrics.push_back(
+          {.key = key + "_largest", .value = exact_text(op, all.max), .number = max});
+    }
+    if (all.undefined > 0) {
+      outcome.metrics.push_back({key + "_undefined", static_cast<std::int64_t>(all.undefined)});
+    }
+  }
+  outcome.results.push_back(std::move(table));
+}
+
+void CellReport::add_rows(const CellCheck& check, bool is_whole, Outcome& outcome) const {
+  Table& table = statistics_table(outcome);
+  for (std::size_t i = 0; i < statistics_.size(); ++i) {
+    const Statistic& op = *statistics_[i];
+    const Single single = only_value(op);
+    const bool is_index = op.is_position() && single.index != reduce::no_index;
+    const reduce::Deviation deviation = check.*op.check;
+    const std::string position = is_index ? join(position_of(single.index), ",") : "";
+    const std::string coordinates = is_index ? coordinates_of_value(single.index) : "";
+    table.add({std::string(op.name), single.real, single.exact,
+               is_index ? single.index : reduce::no_index, position, coordinates,
+               std::int64_t{is_whole && is_in_range(summaries_[i])}, deviation.error,
+               deviation.bound});
+    const std::string key = op.key();
+    outcome.metrics.push_back({.key = key, .value = single.exact, .number = single.real});
+    if (!position.empty()) outcome.metrics.push_back({key + "_position", position});
+    if (!coordinates.empty()) outcome.metrics.push_back({key + "_coordinates", coordinates});
+  }
+}
+
+io::Extents CellReport::position_of(std::int64_t number) const {
+  const std::vector<std::uint64_t> indices =
+      in_.plan.reduced_indices(static_cast<std::uint64_t>(number));
+  io::Extents position;
+  for (const io::SourceDimension& each : in_.source.dimensions()) {
+    position.push_back(each.axis.first);
+  }
+  const std::vector<std::size_t>& reduced = in_.plan.dimensions().reduced;
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    position[reduced[i]] = in_.source.dimensions()[reduced[i]].axis[indices[i]];
+  }
+  return position;
+}
+
+/// Only rank 0, whose results count, reads coordinates.
+std::string CellReport::coordinates_of_value(std::int64_t number) const {
+  if (in_.context.runtime.session.rank() != 0) return {};
+  std::vector<std::string> warnings;
+  const std::vector<io::Extents> positions{position_of(number)};
+  const std::string text = io::coordinates_at(in_.source, positions, warnings).front();
+  for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
+  return text;
+}
+
+std::string CellReport::exact_text(const Statistic& op, const CellValue& value) const {
+  if (value.real != value.real) return "nan";
+  const ElementType type = op.type_for(in_.rules.type, in_.rules.is_weighted());
+  if (type == ElementType::f64) return fmt::format("{}", value.real);
+  return type == ElementType::u64 ? fmt::format("{}", value.bits)
+                                  : fmt::format("{}", static_cast<std::int64_t>(value.bits));
+}
+
+CellReport::Single CellReport::only_value(const Statistic& op) const {
+  Single single;
+  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
+    const CellValue value = op.value(cell(group, m));
+    single.real = value.real;
+    const bool is_undefined = value.real != value.real;
+    single.index = is_undefined ? reduce::no_index : static_cast<std::int64_t>(value.bits);
+    single.exact = exact_text(op, value);
+  });
+  const ranks::Session& session = in_.context.runtime.session;
+  single.exact = session.broadcast(single.exact);
+  single.real = session.gather(std::vector{single.real}).front();
+  single.index = session.gather(std::vector{single.index}).front();
+  return single;
+}
+
+void CellReport::label(Outcome& outcome) const {
+  std::vector<std::optional<std::int64_t>> undefined(in_.columns.size());
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < summaries_.size(); ++i) {
+    const CellSummary& all = summaries_[i];
+    if (all.undefined == 0 || in_.columns[i].type == ElementType::f64) continue;
+    undefined[i] = undefined_integer(i);
+    if (!all.is_value[0] || !all.is_value[1]) continue;
+    warnings.push_back(
+        fmt::format("{} has the value {}, which also stands for undefined ones: pass "
+                    "--input.type f64",
+                    in_.columns[i].name, *undefined[i]));
+  }
+  outcome.labelled = labelled_cells(in_.source, in_.plan, in_.groups, in_.weights, in_.columns,
+                                    undefined, warnings);
+  for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
+}
+
+}  // namespace shardstream::workloads

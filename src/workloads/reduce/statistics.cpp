@@ -1,0 +1,329 @@
+#include "workloads/reduce/statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "workloads/reduce/double_range.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// Values out of range
+
+double smallest(const Cell& cell) {
+  return smallest_sum(static_cast<double>(cell.m.count));
+}
+
+Flaw flaw(bool is_finite, bool is_small) {
+  return !is_finite ? Flaw::overflow : is_small ? Flaw::underflow : Flaw::none;
+}
+
+/// Whether products of weights and elements have lost digits.
+bool has_small_products(const Cell& cell) {
+  if (!cell.rules.is_weighted()) return false;
+  const double largest = std::max(std::fabs(cell.m.min.real), std::fabs(cell.m.max.real));
+  return cell.m.weight > 0 && largest > 0 && cell.m.weight * largest < smallest(cell);
+}
+
+/// Whether sums of squares, or of the power of a deviation, have.
+bool has_small_power(const Cell& cell, int power) {
+  const double extent = cell.m.max.real - cell.m.min.real;
+  if (extent == 0) return false;
+  const double m2 = cell.m.m2;
+  if (m2 < smallest(cell) && (m2 > 0 || cell.m.weight * extent * extent < smallest(cell))) {
+    return true;
+  }
+  return power > 2 && std::pow(extent, power) < smallest(cell);
+}
+
+bool has_small_weights(const Cell& cell) {
+  return cell.rules.is_weighted() && cell.m.weight > 0 && cell.m.weight2 < smallest(cell);
+}
+
+Flaw flaw_of_mean(const Cell& cell, double value) {
+  return flaw(std::isfinite(value), has_small_products(cell));
+}
+Flaw flaw_of_range(const Cell&, double value) {
+  return flaw(std::isfinite(value), false);
+}
+Flaw flaw_of_effective_count(const Cell& cell, double) {
+  return flaw(std::isfinite(cell.m.weight * cell.m.weight + cell.m.weight2),
+              has_small_weights(cell));
+}
+Flaw flaw_of_variance(const Cell& cell, double) {
+  const bool uses_squares = cell.rules.ddof > 0;  // of weights
+  return flaw(std::isfinite(cell.m.m2) && (!uses_squares || std::isfinite(cell.m.weight2)),
+              has_small_power(cell, 2) || (uses_squares && has_small_weights(cell)));
+}
+Flaw flaw_of_l2(const Cell& cell, double value) {
+  return flaw(std::isfinite(value), has_small_power(cell, 2) && value * value < smallest(cell));
+}
+Flaw flaw_of_rms(const Cell& cell, double value) {
+  return flaw_of_l2(cell, value * std::sqrt(cell.m.weight));
+}
+Flaw flaw_of_skewness(const Cell& cell, double) {
+  const double variance = cell.m.m2 / static_cast<double>(cell.m.count);
+  return flaw(std::isfinite(cell.m.m3) && std::isfinite(std::pow(variance, 1.5)),
+              has_small_power(cell, 3));
+}
+Flaw flaw_of_kurtosis(const Cell& cell, double) {
+  const auto n = static_cast<double>(cell.m.count);
+  return flaw(std::isfinite(n * cell.m.m4) && std::isfinite(cell.m.m2 * cell.m.m2),
+              has_small_power(cell, 4));
+}
+
+// Values. Those in double are asked only for cells that are defined.
+
+CellValue undefined() {
+  return value_of(nan);
+}
+
+/// The value of a formula in double, and its flaw if all elements are finite.
+template <double (*Formula)(const Cell&), Flaw (*FlawOf)(const Cell&, double)>
+CellValue real(const Cell& cell) {
+  if (!cell.is_defined) return undefined();
+  CellValue value = value_of(Formula(cell));
+  if (cell.rules.can_leave_range() && cell.is_finite && cell.m.weight != 0) {
+    value.flaw = FlawOf(cell, value.real);
+  }
+  return value;
+}
+
+CellValue count(const Cell& cell) {
+  return value_of(cell.m.count);
+}
+
+CellValue exact_sum(const Cell& cell) {
+  const reduce::Int128 sum = cell.m.exact_sum;
+  const bool is_u64 = cell.rules.type == ElementType::u64;
+  const bool fits = is_u64 ? sum >= 0 && sum <= std::numeric_limits<std::uint64_t>::max()
+                           : sum >= std::numeric_limits<std::int64_t>::min() &&
+                                 sum <= std::numeric_limits<std::int64_t>::max();
+  if (fits) return {static_cast<std::uint64_t>(sum), cell.m.sum};
+  CellValue value = undefined();
+  value.flaw = Flaw::overflow;
+  return value;
+}
+
+CellValue sum(const Cell& cell) {
+  if (!cell.is_sum_defined) return undefined();
+  const bool is_weighted = cell.rules.is_weighted();
+  if (cell.rules.has_integers() && !is_weighted) return exact_sum(cell);
+  CellValue value =
+      value_of(is_weighted ? std::ldexp(cell.m.sum, cell.rules.weight_exponent) : cell.m.sum);
+  if (cell.rules.can_leave_range() && cell.is_finite && cell.m.count > 0) {
+    value.flaw = flaw(std::isfinite(value.real), has_small_products(cell));
+  }
+  return value;
+}
+
+template <CellValue CellMoments::*Extreme>
+CellValue extreme(const Cell& cell) {
+  return cell.is_defined && !cell.has_nan ? cell.m.*Extreme : undefined();
+}
+
+template <std::int64_t CellMoments::*Index>
+CellValue position(const Cell& cell) {
+  return cell.is_defined && !cell.has_nan ? value_of(cell.m.*Index) : undefined();
+}
+
+double mean(const Cell& cell) {
+  return cell.mean();
+}
+
+double range(const Cell& cell) {
+  return cell.m.range;
+}
+
+double effective_count(const Cell& cell) {
+  if (cell.has_nan) return nan;
+  return cell.rules.is_weighted() ? cell.m.weight * cell.m.weight / cell.m.weight2 : cell.m.weight;
+}
+
+/// With weights, the divisor is the sum of the weights, W, or for ddof 1 W - (sum of w^2) / W, the
+/// unbiased one for weights that state reliability. If a single value has all the weight, but for
+/// rounding, that is 0.
+double variance(const Cell& cell) {
+  if (cell.sum_is_nan) return nan;
+  const auto ddof = static_cast<double>(cell.rules.ddof);
+  const double weight = cell.m.weight;
+  if (!cell.rules.is_weighted()) {
+    const double divisor = weight - ddof;
+    return divisor > 0 ? cell.m.m2 / divisor : nan;
+  }
+  const double divisor = weight - (ddof == 0 ? 0 : ddof * (cell.m.weight2 / weight));
+  const double rounding = (static_cast<double>(cell.m.count) + 64) * 0x1p-53 * weight;
+  return divisor > (ddof == 0 ? 0 : rounding) ? cell.m.m2 / divisor : nan;
+}
+
+double stddev(const Cell& cell) {
+  return std::sqrt(variance(cell));
+}
+
+double skewness(const Cell& cell) {
+  if (cell.sum_is_nan) return nan;
+  const auto n = static_cast<double>(cell.m.count);
+  return cell.m.m3 / n / std::pow(cell.m.m2 / n, 1.5);
+}
+
+double kurtosis(const Cell& cell) {
+  if (cell.sum_is_nan) return nan;
+  const auto n = static_cast<double>(cell.m.count);
+  return n * cell.m.m4 / (cell.m.m2 * cell.m.m2) - 3;
+}
+
+double l1(const Cell& cell) {
+  return cell.m.magnitude;
+}
+
+double l2(const Cell& cell) {
+  const bool is_infinite = std::isinf(cell.m.min.real) || std::isinf(cell.m.max.real);
+  if (is_infinite && !cell.has_nan) return std::numeric_limits<double>::infinity();
+  const double n = cell.m.weight, mean = cell.mean();
+  const double square = cell.m.m2 + n * (mean * mean);
+  if (std::isfinite(square) && square >= smallest(cell)) return std::sqrt(square);
+  return std::hypot(std::sqrt(cell.m.m2), std::sqrt(n) * mean);
+}
+
+/// The root of the mean of the squares, with weights if there are any.
+double rms(const Cell& cell) {
+  return l2(cell) / std::sqrt(cell.m.weight);
+}
+
+CellValue sum_of_weights(const Cell& cell) {
+  if (!cell.is_sum_defined || cell.has_nan) return undefined();
+  CellValue value = value_of(std::ldexp(cell.m.weight, cell.rules.weight_exponent));
+  value.flaw = flaw(std::isfinite(value.real), false);
+  return value;
+}
+
+// The rows
+
+using Type = Statistic::Type;
+using Units = Statistic::Units;
+
+constexpr unsigned none = 0;
+constexpr auto extremes = static_cast<unsigned>(Ingredient::extremes);
+constexpr unsigned squares = Ingredient::squares | Ingredient::extremes;
+constexpr unsigned powers = squares | static_cast<unsigned>(Ingredient::powers);
+constexpr unsigned positions = Ingredient::extremes | Ingredient::positions;
+constexpr unsigned magnitudes = Ingredient::extremes | Ingredient::magnitudes;
+
+constexpr unsigned of_leaves = Statistic::of_leaves, without_weights = Statistic::without_weights;
+constexpr unsigned averages = Statistic::of_leaves | Statistic::like_mean;
+
+constexpr Statistic rows[] = {
+    {"count", none, Type::count, Units::one, "", &CellCheck::exact, count, of_leaves},
+    {"sum", none, Type::sum, Units::of_sum, "sum", &CellCheck::sum, sum, of_leaves},
+    {"mean", none, Type::real, Units::of_data, "mean", &CellCheck::sum, real<mean, flaw_of_mean>,
+     averages},
+    {"variance", squares, Type::real, Units::squared, "variance", &CellCheck::m2,
+     real<variance, flaw_of_variance>, averages},
+    {"stddev", squares, Type::real, Units::of_data, "standard_deviation", &CellCheck::m2,
+     real<stddev, flaw_of_variance>, averages},
+    {"min", extremes, Type::element, Units::of_data, "minimum", &CellCheck::exact,
+     extreme<&CellMoments::min>, of_leaves},
+    {"max", extremes, Type::element, Units::of_data, "maximum", &CellCheck::exact,
+     extreme<&CellMoments::max>, of_leaves},
+    {"argmin", positions, Type::position, Units::one, "", &CellCheck::exact,
+     position<&CellMoments::min_index>},
+    {"argmax", positions, Type::position, Units::one, "", &CellCheck::exact,
+     position<&CellMoments::max_index>},
+    {"range", extremes, Type::real, Units::of_data, "range", &CellCheck::exact,
+     real<range, flaw_of_range>},
+    {"skewness", powers, Type::real, Units::one, "", &CellCheck::m3,
+     real<skewness, flaw_of_skewness>, without_weights},
+    {"kurtosis", powers, Type::real, Units::one, "", &CellCheck::m4,
+     real<kurtosis, flaw_of_kurtosis>, without_weights},
+    {"l1", magnitudes, Type::real, Units::of_data, "", &CellCheck::magnitude,
+     real<l1, flaw_of_range>, without_weights},
+    {"l2", squares, Type::real, Units::of_data, "", &CellCheck::m2, real<l2, flaw_of_l2>,
+     without_weights},
+    {"rms", squares, Type::real, Units::of_data, "root_mean_square", &CellCheck::m2,
+     real<rms, flaw_of_rms>, Statistic::like_mean},
+    {"sum-of-weights", extremes, Type::real, Units::of_weights, "", &CellCheck::weight,
+     sum_of_weights},
+    {"effective-count", extremes, Type::real, Units::one, "", &CellCheck::weight,
+     real<effective_count, flaw_of_effective_count>, Statistic::like_mean},
+};
+
+}  // namespace
+
+ElementType Statistic::type_for(ElementType elements, bool is_weighted) const {
+  switch (type) {
+    case Type::count:
+    case Type::position:
+      return ElementType::i64;
+    case Type::sum:
+      if (is_weighted) return ElementType::f64;
+      [[fallthrough]];
+    case Type::element:
+      if (elements == ElementType::f32 || elements == ElementType::f64) return ElementType::f64;
+      return elements == ElementType::u64 ? ElementType::u64 : ElementType::i64;
+    case Type::real:
+      break;
+  }
+  return ElementType::f64;
+}
+
+std::string Statistic::units_for(const std::string& of_data,
+                                 const std::optional<std::string>& of_weights) const {
+  switch (units) {
+    case Units::one:
+      return "1";
+    case Units::of_weights:
+      return of_weights.value_or("1");
+    case Units::of_sum:
+      return of_weights ? "" : of_data;
+    case Units::squared:
+      return of_data.empty() ? "" : fmt::format("({})^2", of_data);
+    case Units::of_data:
+      break;
+  }
+  return of_data;
+}
+
+std::string Statistic::key() const {
+  std::string key(name);
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+std::span<const Statistic> all_statistics() {
+  return rows;
+}
+
+const Statistic& statistic(std::string_view name) {
+  const auto* const found = std::ranges::find(rows, name, &Statistic::name);
+  expect(found != std::end(rows), "the operation is a statistic");
+  return *found;
+}
+
+std::string statistic_choices() {
+  return join(all_statistics(), "|", [](const Statistic& each) { return each.name; });
+}
+
+cells::Set set_of(std::span<const std::string> names, ElementType elements, bool is_weighted) {
+  if (is_weighted) return cells::Set::weighted;
+  cells::Set set = elements == ElementType::f64 ? cells::Set::extremes : cells::Set::sum;
+  const auto at_least = [&](cells::Set other) { set = std::max(set, other); };
+  for (const std::string& name : names) {
+    const Statistic& row = statistic(name);
+    if (row.needs(Ingredient::extremes)) at_least(cells::Set::extremes);
+    if (row.needs(Ingredient::squares)) at_least(cells::Set::squares);
+    for (const Ingredient rare :
+         {Ingredient::positions, Ingredient::powers, Ingredient::magnitudes}) {
+      if (row.needs(rare)) at_least(cells::Set::all);
+    }
+  }
+  return set;
+}
+
+}  // namespace shardstream::workloads
