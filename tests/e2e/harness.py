@@ -4,6 +4,7 @@ functions test_*() of a script. A script starts in an empty folder of its own.
 By hand: SHARDSTREAM_TEST_PROGRAM=build/host/shardstream tests/e2e/SCRIPT.py [test_name...]
 """
 
+import atexit
 import concurrent.futures
 import contextlib
 import os
@@ -88,10 +89,18 @@ def command_line(arguments, ranks):
 NO_DAEMON = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_orte_create_session_dirs": "0"}
 
 
+def launcher_folder():
+    """The environment in which Open MPI's launcher has a folder of its own for its files. Launchers
+    that start or end at the same time may fail in the folder that they would share."""
+    folder = tempfile.mkdtemp(prefix="ompi-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"TMPDIR": folder}
+
+
 def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
     """Starts the program and does not wait. `prefix` is a command that starts the whole."""
-    if ranks == 1 and "scale" not in arguments:  # which starts a launcher
-        env = {**NO_DAEMON, **(env or {})}
+    starts_launcher = ranks > 1 or "scale" in arguments
+    env = {**(launcher_folder() if starts_launcher else NO_DAEMON), **(env or {})}
     return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env, ranks),
                             cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
