@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <optional>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
@@ -14,84 +17,95 @@
 namespace shardstream::workloads {
 namespace {
 
-bool may_have_them(const Options& options, const io::Source& source) {
-  const bool is_float = source.type() == ElementType::f32 || source.type() == ElementType::f64;
-  return is_float && !source.origin().files.empty() && options.text("input.conventions") == "auto";
+template <class T>
+std::uint64_t count_in(std::span<const T> values) {
+  return static_cast<std::uint64_t>(
+      std::ranges::count(values, static_cast<T>(io::default_fill_value_of_floats)));
 }
 
-/// The number of them among elements that are read for this purpose.
-std::uint64_t read_and_count(const Options& options, const io::Source& source, Range elements) {
-  std::vector<std::byte> read(elements.count * size_of(source.type()));
-  source.read(elements.first, elements.count, read.data());
-  return default_fills(options, source, read.data(), elements.count);
+template <class T>
+std::uint64_t read_and_count(const io::Source& source, Range elements) {
+  std::vector<T> values(elements.count);
+  source.read(elements.first, elements.count, reinterpret_cast<std::byte*>(values.data()));
+  return count_in(std::span<const T>(values));
 }
 
-/// The elements of whole boxes, of about a million elements, since parts of chunks cost as much.
-std::uint64_t piece_of(const io::Source& source) {
-  constexpr std::uint64_t enough = std::uint64_t{1} << 20;
-  const std::uint64_t box = saturating_product(source.box());
-  return box >= enough ? enough : enough / box * box;
-}
-
-std::uint64_t count_all(runtime::Runtime& runtime, const io::Source& source, Range own,
-                        unsigned readers) {
-  const std::uint64_t piece = piece_of(source);
+/// The number in `ranges(number)` for each number below `count`, or nothing if these elements
+/// cannot be read.
+template <class Ranges>
+std::optional<std::uint64_t> count_in_ranges(const ranks::Session& session,
+                                             const io::Source& source, std::uint64_t count,
+                                             unsigned readers, const Ranges& ranges) {
   std::atomic<std::uint64_t> found = 0;
-  Progress progress("counting fill values", static_cast<double>(own.count),
-                    runtime.session.rank() == 0 && runtime.log.shows_progress());
-  runtime.session.collectively([&] {
-    parallel_for(ceil_div(own.count, piece), readers, [&](std::uint64_t number) {
-      const Range elements = intersection({own.first + number * piece, piece}, own);
-      found += read_and_count(runtime.options, source, elements);
-      runtime.session.heartbeat().move();
-      progress.add(static_cast<double>(elements.count));
+  try {
+    parallel_for(count, readers, [&](std::uint64_t number) {
+      const Range elements = ranges(number);
+      found += source.type() == ElementType::f32 ? read_and_count<float>(source, elements)
+                                                 : read_and_count<double>(source, elements);
+      session.heartbeat().move();
     });
-  });
-  return runtime.session.sum(found);
+  } catch (const Error&) {
+    return std::nullopt;  // the elements have been read before, so the result stands
+  }
+  return found;
 }
 
 }  // namespace
 
-std::uint64_t default_fills(const Options& options, const io::Source& source,
-                            const std::byte* elements, std::uint64_t count) {
-  if (!may_have_them(options, source)) return 0;
-  const auto count_in = [&](const auto* values) {
-    return static_cast<std::uint64_t>(
-        std::count(values, values + count, io::default_fill_value_of_floats));
-  };
-  return source.type() == ElementType::f32 ? count_in(reinterpret_cast<const float*>(elements))
-                                           : count_in(reinterpret_cast<const double*>(elements));
+bool may_have_default_fill(const Options& options, const io::Source& source) {
+  const bool is_float = source.type() == ElementType::f32 || source.type() == ElementType::f64;
+  return is_float && !source.declares_missing() && !source.origin().files.empty() &&
+         options.text("input.conventions") == "auto";
 }
 
-std::string default_fill_warning(const io::Source& source, std::uint64_t found) {
+std::uint64_t count_default_fill(std::span<const float> values) {
+  return count_in(values);
+}
+std::uint64_t count_default_fill(std::span<const double> values) {
+  return count_in(values);
+}
+
+std::string default_fill_warning(const io::Source& source, std::uint64_t found, bool at_least) {
   return fmt::format(
-      "{} of {} equal netCDF's default fill value ({}), but count as data, since nothing in the "
-      "file says that netCDF wrote them: if they are missing, add the attribute _FillValue",
-      counted(found, "value"), source.name(), io::default_fill_value_of_floats);
+      "{} has netCDF's default fill value, {}, in {}{}. They count as data, since nothing in the "
+      "file says that netCDF wrote it: if they are missing, add the attribute _FillValue in the "
+      "type of the data; if not, pass --input.conventions none",
+      source.name(), io::default_fill_value_of_floats, at_least ? "at least " : "",
+      counted(found, "element"));
 }
 
-void warn_of_default_fills(runtime::Runtime& runtime, const io::Source& source, Range own,
-                           std::uint64_t sampled, unsigned readers) {
-  if (runtime.session.sum(sampled) == 0) return;
-  const std::uint64_t found = count_all(runtime, source, own, readers);
-  if (runtime.session.rank() == 0) runtime.log.warn(default_fill_warning(source, found));
+void count_and_warn(runtime::Runtime& runtime, const io::Source& source, Range own,
+                    std::uint64_t sampled, unsigned readers) {
+  const ranks::Session& session = runtime.session;
+  const std::uint64_t all_sampled = session.sum(sampled);
+  if (all_sampled == 0) return;
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  Progress progress("counting fill values", static_cast<double>(own.count),
+                    session.rank() == 0 && runtime.log.shows_progress());
+  const auto found =
+      count_in_ranges(session, source, ceil_div(own.count, piece), readers, [&](std::uint64_t i) {
+        const Range elements = intersection({own.first + i * piece, piece}, own);
+        progress.add(static_cast<double>(elements.count));
+        return elements;
+      });
+  const bool all_read = session.sum(found ? 0 : 1) == 0;
+  const std::uint64_t all = session.sum(found.value_or(0));
+  if (session.rank() != 0 || (all_read && all == 0)) return;
+  runtime.log.warn(default_fill_warning(source, all_read ? all : all_sampled, !all_read));
 }
 
-void warn_of_default_fills(runtime::Runtime& runtime, const io::Source& source, unsigned readers) {
-  if (!may_have_them(runtime.options, source)) return;
-  constexpr std::uint64_t ranges = 16, of_range = 4096;
+void sample_and_warn(runtime::Runtime& runtime, const io::Source& source, unsigned readers) {
+  if (!may_have_default_fill(runtime.options, source)) return;
+  constexpr std::uint64_t ranges = 16, of_range = std::uint64_t{1} << 16;
   const ranks::Session& session = runtime.session;
   const Range own = share(source.count(), static_cast<std::uint64_t>(session.rank()),
                           static_cast<std::uint64_t>(session.size()));
-  std::uint64_t sampled = 0;
-  session.collectively([&] {
-    for (std::uint64_t i = 0; i < ranges; ++i) {
-      Range part = share(own.count, i, ranges);
-      part = {own.first + part.first, std::min(part.count, of_range)};
-      if (part.count > 0) sampled += read_and_count(runtime.options, source, part);
-    }
-  });
-  warn_of_default_fills(runtime, source, own, sampled, readers);
+  const auto sampled =
+      count_in_ranges(session, source, ranges, readers, [&](std::uint64_t i) -> Range {
+        const Range part = share(own.count, i, ranges);
+        return {own.first + part.first, std::min(part.count, of_range)};
+      });
+  count_and_warn(runtime, source, own, sampled.value_or(0), readers);
 }
 
 }  // namespace shardstream::workloads

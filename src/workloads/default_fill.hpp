@@ -1,9 +1,9 @@
-// Elements that may be missing although their file does not say so: floats that equal netCDF's
-// default fill value, in data of which nothing says that netCDF wrote them. They count as data.
+// Counts the floats that equal netCDF's default fill value in data sets without any sign of netCDF
+// and without a convention for missing values. They count as data, but may well be missing.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/options.hpp"
@@ -13,23 +13,27 @@
 
 namespace shardstream::workloads {
 
-/// The number of these `count` elements of `source` that equal netCDF's default fill value.
-/// Integers may well have such values, so it is 0 for them, and for elements that are in no file or
-/// are read without conventions.
-std::uint64_t default_fills(const Options& options, const io::Source& source,
-                            const std::byte* elements, std::uint64_t count);
+/// Whether such values of a source can be missing. Those of integers are no less likely as data,
+/// and generated elements, or elements that are read without conventions, are as they are.
+bool may_have_default_fill(const Options& options, const io::Source& source);
 
-/// The warning that `found` elements equal the default fill value.
-std::string default_fill_warning(const io::Source& source, std::uint64_t found);
+/// How many of these values equal netCDF's default fill value.
+std::uint64_t count_default_fill(std::span<const float> values);
+std::uint64_t count_default_fill(std::span<const double> values);
 
-/// Warns if elements of `own`, the ranges of the ranks, equal the default fill value. `sampled` is
-/// their number among those that the ranks have looked at; only if there are any, the ranks read
-/// their ranges once more, with `readers` threads, and count all. Collective. Throws AgreedError if
-/// they cannot be read.
-void warn_of_default_fills(runtime::Runtime& runtime, const io::Source& source, Range own,
-                           std::uint64_t sampled, unsigned readers);
+/// The warning about `found` elements. With `at_least`, there may be more.
+std::string default_fill_warning(const io::Source& source, std::uint64_t found,
+                                 bool at_least = false);
 
-/// The same for a source of which no elements are at hand: the ranks read some.
-void warn_of_default_fills(runtime::Runtime& runtime, const io::Source& source, unsigned readers);
+/// Warns if elements equal the default fill value. `sampled` is their number among those that this
+/// rank has looked at; if it is 0 on all ranks, nothing is read. Otherwise each rank reads its
+/// elements, `own`, with `readers` threads, and counts all; if they cannot be read, the warning has
+/// the sampled ones. Collective.
+void count_and_warn(runtime::Runtime& runtime, const io::Source& source, Range own,
+                    std::uint64_t sampled, unsigned readers);
+
+/// The same for a source of which no elements are at hand: each rank reads up to 16 ranges of 65
+/// 536 elements. Collective.
+void sample_and_warn(runtime::Runtime& runtime, const io::Source& source, unsigned readers);
 
 }  // namespace shardstream::workloads

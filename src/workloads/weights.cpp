@@ -37,19 +37,15 @@ std::unique_ptr<io::Source> open_weight_source(const Options& options, std::stri
       options, {.key = key, .shape = {}, .type = ElementType::f64, .seed = 0, .keeps_type = true});
 }
 
-std::vector<double> read_weights(const Options& options, const io::Source& source,
-                                 std::vector<std::string>& warnings) {
+std::vector<double> read_weights(const io::Source& source) {
   std::vector<double> values(source.count());
   io::Extents extent;
   for (const io::SourceDimension& each : source.dimensions()) extent.push_back(each.axis.count);
   with_element_type(source.type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::vector<T> stored(values.size());
-    const auto bytes = reinterpret_cast<std::byte*>(stored.data());
     source.read_block(io::Extents(extent.size()), extent, io::dense_pitches(extent, sizeof(T)),
-                      bytes);
-    const std::uint64_t fills = default_fills(options, source, bytes, stored.size());
-    if (fills > 0) warnings.push_back(default_fill_warning(source, fills));
+                      reinterpret_cast<std::byte*>(stored.data()));
     std::ranges::transform(stored, values.begin(), [](T x) { return static_cast<double>(x); });
   });
   return values;
@@ -78,6 +74,13 @@ std::vector<double> WeightPlaces::pick(const std::vector<double>& all) const {
     }
   }
   return picked;
+}
+
+void warn_of_default_fill(const Options& options, const io::Source& source,
+                          std::span<const double> weights, std::vector<std::string>& warnings) {
+  const std::uint64_t found =
+      may_have_default_fill(options, source) ? count_default_fill(weights) : 0;
+  if (found > 0) warnings.push_back(default_fill_warning(source, found));
 }
 
 void expect_weights(std::string_view key, const io::Source& source, std::span<const double> weights,

@@ -19,10 +19,8 @@ namespace shardstream::workloads {
 /// names no file, or if the data set cannot be opened.
 std::unique_ptr<io::Source> open_weight_source(const Options& options, std::string_view key);
 
-/// All weights of a source, row by row; missing ones are NaN. Adds a warning if some equal netCDF's
-/// default fill value. Throws Error if they cannot be read.
-std::vector<double> read_weights(const Options& options, const io::Source& source,
-                                 std::vector<std::string>& warnings);
+/// All weights of a source, row by row; missing ones are NaN. Throws Error if they cannot be read.
+std::vector<double> read_weights(const io::Source& source);
 
 /// The weights of elements with some dimensions. All elements with the same indices along the
 /// dimensions that the weights have, too, have the same weight.
@@ -45,6 +43,10 @@ class WeightPlaces {
  private:
   std::vector<Dimension> dimensions_;
 };
+
+/// Adds a warning if some of the weights that are used equal netCDF's default fill value.
+void warn_of_default_fill(const Options& options, const io::Source& source,
+                          std::span<const double> weights, std::vector<std::string>& warnings);
 
 /// Throws UsageError, with its position, for the first weight that is negative or not finite, and
 /// if all are 0. `places` has the index of each weight among all weights of `source`.

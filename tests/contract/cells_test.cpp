@@ -295,8 +295,11 @@ std::vector<Problem> problems() {
 template <class T>
 class Cells : public testing::Test {};
 #ifdef __SANITIZE_THREAD__
-using Types = testing::Types<float, std::int32_t>;  // races do not depend on the type
+// Races depend neither on the type nor on the set of statistics, only on the problem.
+constexpr bool has_one_set = true;
+using Types = testing::Types<float, std::int32_t>;
 #else
+constexpr bool has_one_set = false;
 using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t,
                              std::uint64_t>;
 #endif
@@ -342,8 +345,10 @@ TYPED_TEST(Cells, AgreeWithIndependentSums) {
       expect_sums<TypeParam>(problem, Set::weighted, Skip::nans);
       continue;
     }
-    expect_sums<TypeParam>(problem, Set::all, Skip::none);
-    if (std::floating_point<TypeParam>) {
+    if (!has_one_set || !std::same_as<TypeParam, float>) {
+      expect_sums<TypeParam>(problem, Set::all, Skip::none);
+    }
+    if (std::floating_point<TypeParam> && !has_one_set) {
       expect_sums<TypeParam>(problem, Set::squares, Skip::none);
     }
     if (!std::same_as<TypeParam, float>) continue;
@@ -363,9 +368,10 @@ TYPED_TEST(Cells, AgreeWithIndependentSums) {
 /// 64 units of 9 rows, which have one lane.
 TEST(CellsOfManyUnits, AgreeWithIndependentSums) {
   const Problem problem{{576, 8200}, {576, 8200}, {0}};
-  expect_sums<float>(problem, cells::Set::squares, cells::Skip::none);
+  if (!has_one_set) expect_sums<float>(problem, cells::Set::squares, cells::Skip::none);
   const Problem grouped{{576, 2750}, {576, 2750}, {0}, 0};  // in three groups
   expect_sums<float>(grouped, cells::Set::squares, cells::Skip::none);
+  if (has_one_set) return;
   expect_sums<double>(grouped, cells::Set::all, cells::Skip::nans);
 }
 

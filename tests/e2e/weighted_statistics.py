@@ -36,7 +36,8 @@ def weighted(matrix, weights, valid, ddof):
         variance = m2 / divisor
         error = variance * (16 * (n + 16) * (n + 1) * UNIT + loss)
         effective = total * total / squares
-        square = (w * x * x).sum(axis=1) / total
+        # Infinities of both signs are as one of weight 0.
+        square = np.where(np.isnan(weighted_sum), np.nan, (w * x * x).sum(axis=1)) / total
         square_error = 16 * (n + 16) * UNIT * square
     found = {"sum": (weighted_sum, sum_error), "mean": (mean, mean_error),
              "variance": (variance, error),

@@ -180,8 +180,9 @@ std::optional<product::Weights> open_weights(const Options& options,
   product::Weights weights{.of = match.of, .name = source->name(), .origin = source->origin()};
   const WeightPlaces places =
       places_of(*source, data, match, operands.dimensions_of(match.of), weights.paired);
-  weights.values = places.pick(read_weights(options, *source, weights.origin.warnings));
+  weights.values = places.pick(read_weights(*source));
   expect_weights(key, *source, weights.values, places);
+  warn_of_default_fill(options, *source, weights.values, weights.origin.warnings);
   return weights;
 }
 

@@ -159,9 +159,14 @@ bool finds_samples_first(const runtime::Runtime& runtime, const Plan& plan, cons
 
 /// Warns of values that may be missing in the matrices. Collective.
 void warn_of_fill_values(runtime::Runtime& runtime, const Operands& operands, unsigned readers) {
-  warn_of_default_fills(runtime, operands.a->source(), readers);
-  if (!operands.symmetric) warn_of_default_fills(runtime, operands.b->source(), readers);
-  if (operands.c) warn_of_default_fills(runtime, operands.c->source(), readers);
+  std::vector<std::string> looked_at;
+  for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix == nullptr || std::ranges::find(looked_at, matrix->name()) != looked_at.end()) {
+      continue;
+    }
+    sample_and_warn(runtime, matrix->source(), readers);
+    looked_at.push_back(matrix->name());
+  }
 }
 
 /// This rank's part of the product, with its memory: nothing if all of it was taken over.

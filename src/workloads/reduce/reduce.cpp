@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -27,39 +29,40 @@
 namespace shardstream::workloads {
 namespace {
 
-/// The choices of reduce.ops.
-const std::string& operations() {
-  static const std::string all = statistic_choices() + "|median|quantile(Q,Q)";
+/// The rows of [reduce].
+std::span<const OptionRow> rows() {
+  static const std::string operations = statistic_choices() + "|median|quantile(Q,Q)";
+  static const std::array all = {
+      OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
+                operations,
+                "The operations: kurtosis is the excess; l1 and l2 are norms; rms is the root mean "
+                "square; argmin and argmax are "
+                "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
+                "elements lie."},
+      OptionRow{
+          "reduce.over", OptionKind::list, "all", "",
+          "Dimensions over which statistics are taken, by name or by number from 0. The other "
+          "dimensions remain in the result."},
+      OptionRow{"reduce.by", OptionKind::text, "", "",
+                "Groups along one of these dimensions: TIME:month, TIME:season or TIME:year for a "
+                "dimension with dates, or FILE:/PATH, a list of labels."},
+      OptionRow{"reduce.weights", OptionKind::text, "", "",
+                "Weights of the elements: FILE:/PATH, with some of the dimensions of the data."},
+      OptionRow{"reduce.ddof", OptionKind::count, "0", "0..",
+                "Divisor of variance and stddev: n - ddof. 0 is the population, 1 a sample of it."},
+      OptionRow{"reduce.min-count", OptionKind::count, "0", "0..",
+                "With fewer values than this, every result but count is undefined (NaN)."},
+      OptionRow{
+          "reduce.quantile-method", OptionKind::choice, "linear", quantile_methods,
+          "How median and quantiles are computed from the elements next to them; the names are "
+          "those of numpy.quantile."},
+      OptionRow{"reduce.missing", OptionKind::choice, "auto", "auto|ignore|propagate|error",
+                "Missing values and NaNs are left out (ignore), make every result but count NaN "
+                "(propagate), or end the run (error). With auto, values that attributes declare as "
+                "missing are left out, and other NaNs propagate."},
+  };
   return all;
 }
-
-const std::array rows = {
-    OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
-              operations(),
-              "The operations: kurtosis is the excess; l1 and l2 are norms; rms is the root mean "
-              "square; argmin and argmax are "
-              "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
-              "elements lie."},
-    OptionRow{"reduce.over", OptionKind::list, "all", "",
-              "Dimensions over which statistics are taken, by name or by number from 0. The other "
-              "dimensions remain in the result."},
-    OptionRow{"reduce.by", OptionKind::text, "", "",
-              "Groups along one of these dimensions: TIME:month, TIME:season or TIME:year for a "
-              "dimension with dates, or FILE:/PATH, a list of labels."},
-    OptionRow{"reduce.weights", OptionKind::text, "", "",
-              "Weights of the elements: FILE:/PATH, with some of the dimensions of the data."},
-    OptionRow{"reduce.ddof", OptionKind::count, "0", "0..",
-              "Divisor of variance and stddev: n - ddof. 0 is the population, 1 a sample of it."},
-    OptionRow{"reduce.min-count", OptionKind::count, "0", "0..",
-              "With fewer values than this, every result but count is undefined (NaN)."},
-    OptionRow{"reduce.quantile-method", OptionKind::choice, "linear", quantile_methods,
-              "How median and quantiles are computed from the elements next to them; the names are "
-              "those of numpy.quantile."},
-    OptionRow{"reduce.missing", OptionKind::choice, "auto", "auto|ignore|propagate|error",
-              "Missing values and NaNs are left out (ignore), make every result but count NaN "
-              "(propagate), or end the run (error). With auto, values that attributes declare as "
-              "missing are left out, and other NaNs propagate."},
-};
 
 /// The worst deviation of any rank. Collective.
 Deviation worst_of(const ranks::Session& session, const Deviation& mine) {
@@ -140,6 +143,10 @@ class Reduction : public stream::Computation {
                           {"nans", invalid.nans},
                           {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
                           {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
+  }
+  double largest() const override {
+    return want_.extremes ? static_cast<double>(total_.max)
+                          : std::numeric_limits<double>::quiet_NaN();
   }
 
  private:
@@ -302,7 +309,7 @@ Workload reduce_workload() {
   return {.name = "reduce",
           .summary = "statistics of all elements, in one pass",
           .example = "--input.data sea.h5:/elevation -o sea-stats.h5",
-          .options = {rows},
+          .options = {rows()},
           .honours = stream::honoured_keys(),
           .data = {"input.data"},
           .sizes = {"input.count", "input.shape"},

@@ -41,10 +41,7 @@ struct StatisticsRequest {
 template <class T>
 reduce::Want want_of(const StatisticsRequest& request, const io::Source& source) {
   const bool declared = source.declares_missing();
-  const auto is_extreme = [](const std::string& op) {
-    return statistic(op).type == Statistic::Type::element;
-  };
-  reduce::Want want{.extremes = std::ranges::any_of(request.ops, is_extreme),
+  reduce::Want want{.extremes = request.needs(Ingredient::extremes),
                     .variance = request.needs(Ingredient::squares),
                     .skip_missing = declared};
   if constexpr (std::floating_point<T>) {
@@ -88,7 +85,7 @@ class Values {
   };
 
   Values(const Partial<Wide>& total, const Invalid& invalid, std::uint64_t ddof)
-      : total_(total), invalid_(invalid), ddof_(static_cast<std::int64_t>(ddof)) {}
+      : total_(total), invalid_(invalid), ddof_(ddof) {}
 
   Value operator[](std::string_view op) const {
     if (op == "count") return integer(total_.count);
@@ -99,8 +96,9 @@ class Values {
     if (op == "mean") return real(mean());
     if (op == "variance") return real(variance());
     if (op == "stddev") return real(std::sqrt(variance()));
-    return op == "min" ? extreme(total_.min, total_.min_index)
-                       : extreme(total_.max, total_.max_index);
+    if (op == "min") return extreme(total_.min, total_.min_index);
+    expect(op == "max", "leaves have the statistic");
+    return extreme(total_.max, total_.max_index);
   }
 
  private:
@@ -125,8 +123,8 @@ class Values {
                              : reduce::to_double(total_.sum) / static_cast<double>(total_.count);
   }
   double variance() const {
-    return total_.count <= ddof_ ? quiet_nan
-                                 : total_.m2 / static_cast<double>(total_.count - ddof_);
+    const auto count = static_cast<std::uint64_t>(total_.count);
+    return count <= ddof_ ? quiet_nan : total_.m2 / static_cast<double>(count - ddof_);
   }
   Value extreme(Wide value, std::int64_t index) const {
     if (index == reduce::no_index) return {quiet_nan, "nan"};
@@ -139,7 +137,7 @@ class Values {
 
   Partial<Wide> total_;
   Invalid invalid_;
-  std::int64_t ddof_;
+  std::uint64_t ddof_;
 };
 
 /// The coordinates of element `index`, such as "12,34"; empty for no_index.

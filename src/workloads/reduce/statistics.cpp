@@ -17,7 +17,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Values out of range
 
-double smallest(const Cell& cell) {
+double smallest_sum_of(const CellView& cell) {
   return smallest_sum(static_cast<double>(cell.m.count));
 }
 
@@ -26,54 +26,57 @@ Flaw flaw(bool is_finite, bool is_small) {
 }
 
 /// Whether products of weights and elements have lost digits.
-bool has_small_products(const Cell& cell) {
+bool has_small_products(const CellView& cell) {
   if (!cell.rules.is_weighted()) return false;
   const double largest = std::max(std::fabs(cell.m.min.real), std::fabs(cell.m.max.real));
-  return cell.m.weight > 0 && largest > 0 && cell.m.weight * largest < smallest(cell);
+  return cell.m.weight > 0 && largest > 0 && cell.m.weight * largest < smallest_sum_of(cell);
 }
 
 /// Whether sums of squares, or of the power of a deviation, have.
-bool has_small_power(const Cell& cell, int power) {
+bool has_small_power(const CellView& cell, int power) {
   const double extent = cell.m.max.real - cell.m.min.real;
   if (extent == 0) return false;
   const double m2 = cell.m.m2;
-  if (m2 < smallest(cell) && (m2 > 0 || cell.m.weight * extent * extent < smallest(cell))) {
+  if (m2 < smallest_sum_of(cell) &&
+      (m2 > 0 || cell.m.weight * extent * extent < smallest_sum_of(cell))) {
     return true;
   }
-  return power > 2 && std::pow(extent, power) < smallest(cell);
+  return power > 2 && std::pow(extent, power) < smallest_sum_of(cell);
 }
 
-bool has_small_weights(const Cell& cell) {
-  return cell.rules.is_weighted() && cell.m.weight > 0 && cell.m.weight2 < smallest(cell);
+bool has_small_weights(const CellView& cell) {
+  return cell.rules.is_weighted() && cell.m.weight > 0 && cell.m.weight2 < smallest_sum_of(cell);
 }
 
-Flaw flaw_of_mean(const Cell& cell, double value) {
+Flaw flaw_of_mean(const CellView& cell, double value) {
   return flaw(std::isfinite(value), has_small_products(cell));
 }
-Flaw flaw_of_range(const Cell&, double value) {
+Flaw flaw_if_infinite(const CellView&, double value) {
   return flaw(std::isfinite(value), false);
 }
-Flaw flaw_of_effective_count(const Cell& cell, double) {
+Flaw flaw_of_effective_count(const CellView& cell, double) {
   return flaw(std::isfinite(cell.m.weight * cell.m.weight + cell.m.weight2),
               has_small_weights(cell));
 }
-Flaw flaw_of_variance(const Cell& cell, double) {
+Flaw flaw_of_variance(const CellView& cell, double) {
   const bool uses_squares = cell.rules.ddof > 0;  // of weights
   return flaw(std::isfinite(cell.m.m2) && (!uses_squares || std::isfinite(cell.m.weight2)),
               has_small_power(cell, 2) || (uses_squares && has_small_weights(cell)));
 }
-Flaw flaw_of_l2(const Cell& cell, double value) {
-  return flaw(std::isfinite(value), has_small_power(cell, 2) && value * value < smallest(cell));
+Flaw flaw_of_l2(const CellView& cell, double value) {
+  return flaw(std::isfinite(value),
+              has_small_power(cell, 2) && value * value < smallest_sum_of(cell));
 }
-Flaw flaw_of_rms(const Cell& cell, double value) {
-  return flaw_of_l2(cell, value * std::sqrt(cell.m.weight));
+Flaw flaw_of_rms(const CellView& cell, double value) {
+  const Flaw of_l2 = flaw_of_l2(cell, value * std::sqrt(cell.m.weight));
+  return of_l2 == Flaw::none ? flaw(true, has_small_products(cell)) : of_l2;
 }
-Flaw flaw_of_skewness(const Cell& cell, double) {
+Flaw flaw_of_skewness(const CellView& cell, double) {
   const double variance = cell.m.m2 / static_cast<double>(cell.m.count);
   return flaw(std::isfinite(cell.m.m3) && std::isfinite(std::pow(variance, 1.5)),
               has_small_power(cell, 3));
 }
-Flaw flaw_of_kurtosis(const Cell& cell, double) {
+Flaw flaw_of_kurtosis(const CellView& cell, double) {
   const auto n = static_cast<double>(cell.m.count);
   return flaw(std::isfinite(n * cell.m.m4) && std::isfinite(cell.m.m2 * cell.m.m2),
               has_small_power(cell, 4));
@@ -86,8 +89,8 @@ CellValue undefined() {
 }
 
 /// The value of a formula in double, and its flaw if all elements are finite.
-template <double (*Formula)(const Cell&), Flaw (*FlawOf)(const Cell&, double)>
-CellValue real(const Cell& cell) {
+template <double (*Formula)(const CellView&), Flaw (*FlawOf)(const CellView&, double)>
+CellValue real(const CellView& cell) {
   if (!cell.is_defined) return undefined();
   CellValue value = value_of(Formula(cell));
   if (cell.rules.can_leave_range() && cell.is_finite && cell.m.weight != 0) {
@@ -96,11 +99,11 @@ CellValue real(const Cell& cell) {
   return value;
 }
 
-CellValue count(const Cell& cell) {
+CellValue count(const CellView& cell) {
   return value_of(cell.m.count);
 }
 
-CellValue exact_sum(const Cell& cell) {
+CellValue exact_sum(const CellView& cell) {
   const reduce::Int128 sum = cell.m.exact_sum;
   const bool is_u64 = cell.rules.type == ElementType::u64;
   const bool fits = is_u64 ? sum >= 0 && sum <= std::numeric_limits<std::uint64_t>::max()
@@ -112,7 +115,7 @@ CellValue exact_sum(const Cell& cell) {
   return value;
 }
 
-CellValue sum(const Cell& cell) {
+CellValue sum(const CellView& cell) {
   if (!cell.is_sum_defined) return undefined();
   const bool is_weighted = cell.rules.is_weighted();
   if (cell.rules.has_integers() && !is_weighted) return exact_sum(cell);
@@ -125,32 +128,32 @@ CellValue sum(const Cell& cell) {
 }
 
 template <CellValue CellMoments::*Extreme>
-CellValue extreme(const Cell& cell) {
+CellValue extreme(const CellView& cell) {
   return cell.is_defined && !cell.has_nan ? cell.m.*Extreme : undefined();
 }
 
 template <std::int64_t CellMoments::*Index>
-CellValue position(const Cell& cell) {
+CellValue position(const CellView& cell) {
   return cell.is_defined && !cell.has_nan ? value_of(cell.m.*Index) : undefined();
 }
 
-double mean(const Cell& cell) {
+double mean(const CellView& cell) {
   return cell.mean();
 }
 
-double range(const Cell& cell) {
+double range(const CellView& cell) {
   return cell.m.range;
 }
 
-double effective_count(const Cell& cell) {
+double effective_count(const CellView& cell) {
   if (cell.has_nan) return nan;
   return cell.rules.is_weighted() ? cell.m.weight * cell.m.weight / cell.m.weight2 : cell.m.weight;
 }
 
-/// With weights, the divisor is the sum of the weights, W, or for ddof 1 W - (sum of w^2) / W, the
-/// unbiased one for weights that state reliability. If a single value has all the weight, but for
-/// rounding, that is 0.
-double variance(const Cell& cell) {
+/// With weights, the divisor is W - ddof (sum of w^2) / W, where W is the sum of the weights. With
+/// ddof 1 it is the unbiased one for weights that state reliability; if a single value has all the
+/// weight, it is 0, but for rounding. A divisor that is not positive makes the variance NaN.
+double variance(const CellView& cell) {
   if (cell.sum_is_nan) return nan;
   const auto ddof = static_cast<double>(cell.rules.ddof);
   const double weight = cell.m.weight;
@@ -163,41 +166,43 @@ double variance(const Cell& cell) {
   return divisor > (ddof == 0 ? 0 : rounding) ? cell.m.m2 / divisor : nan;
 }
 
-double stddev(const Cell& cell) {
+double stddev(const CellView& cell) {
   return std::sqrt(variance(cell));
 }
 
-double skewness(const Cell& cell) {
+double skewness(const CellView& cell) {
   if (cell.sum_is_nan) return nan;
   const auto n = static_cast<double>(cell.m.count);
   return cell.m.m3 / n / std::pow(cell.m.m2 / n, 1.5);
 }
 
-double kurtosis(const Cell& cell) {
+double kurtosis(const CellView& cell) {
   if (cell.sum_is_nan) return nan;
   const auto n = static_cast<double>(cell.m.count);
   return n * cell.m.m4 / (cell.m.m2 * cell.m.m2) - 3;
 }
 
-double l1(const Cell& cell) {
+double l1(const CellView& cell) {
   return cell.m.magnitude;
 }
 
-double l2(const Cell& cell) {
+double l2(const CellView& cell) {
   const bool is_infinite = std::isinf(cell.m.min.real) || std::isinf(cell.m.max.real);
   if (is_infinite && !cell.has_nan) return std::numeric_limits<double>::infinity();
   const double n = cell.m.weight, mean = cell.mean();
   const double square = cell.m.m2 + n * (mean * mean);
-  if (std::isfinite(square) && square >= smallest(cell)) return std::sqrt(square);
+  if (std::isfinite(square) && square >= smallest_sum_of(cell)) return std::sqrt(square);
   return std::hypot(std::sqrt(cell.m.m2), std::sqrt(n) * mean);
 }
 
-/// The root of the mean of the squares, with weights if there are any.
-double rms(const Cell& cell) {
+/// The root of the mean of the squares, weighted if there are weights. An infinity of weight 0
+/// makes it NaN, and so do infinities of both signs, since the moments do not tell them apart.
+double rms(const CellView& cell) {
+  if (cell.m.weight == 0 || (cell.rules.is_weighted() && cell.sum_is_nan)) return nan;
   return l2(cell) / std::sqrt(cell.m.weight);
 }
 
-CellValue sum_of_weights(const Cell& cell) {
+CellValue sum_of_weights(const CellView& cell) {
   if (!cell.is_sum_defined || cell.has_nan) return undefined();
   CellValue value = value_of(std::ldexp(cell.m.weight, cell.rules.weight_exponent));
   value.flaw = flaw(std::isfinite(value.real), false);
@@ -211,23 +216,23 @@ using Units = Statistic::Units;
 
 constexpr unsigned none = 0;
 constexpr auto extremes = static_cast<unsigned>(Ingredient::extremes);
-constexpr unsigned squares = Ingredient::squares | Ingredient::extremes;
-constexpr unsigned powers = squares | static_cast<unsigned>(Ingredient::powers);
+constexpr auto squares = static_cast<unsigned>(Ingredient::squares);  // have the extremes, too
+constexpr unsigned powers = Ingredient::squares | Ingredient::powers;
 constexpr unsigned positions = Ingredient::extremes | Ingredient::positions;
-constexpr unsigned magnitudes = Ingredient::extremes | Ingredient::magnitudes;
+constexpr auto magnitudes = static_cast<unsigned>(Ingredient::magnitudes);
 
 constexpr unsigned of_leaves = Statistic::of_leaves, without_weights = Statistic::without_weights;
-constexpr unsigned averages = Statistic::of_leaves | Statistic::like_mean;
+constexpr unsigned mean_of_leaves = Statistic::of_leaves | Statistic::ignores_equal_weights;
 
 constexpr Statistic rows[] = {
     {"count", none, Type::count, Units::one, "", &CellCheck::exact, count, of_leaves},
     {"sum", none, Type::sum, Units::of_sum, "sum", &CellCheck::sum, sum, of_leaves},
     {"mean", none, Type::real, Units::of_data, "mean", &CellCheck::sum, real<mean, flaw_of_mean>,
-     averages},
+     mean_of_leaves},
     {"variance", squares, Type::real, Units::squared, "variance", &CellCheck::m2,
-     real<variance, flaw_of_variance>, averages},
+     real<variance, flaw_of_variance>, mean_of_leaves},
     {"stddev", squares, Type::real, Units::of_data, "standard_deviation", &CellCheck::m2,
-     real<stddev, flaw_of_variance>, averages},
+     real<stddev, flaw_of_variance>, mean_of_leaves},
     {"min", extremes, Type::element, Units::of_data, "minimum", &CellCheck::exact,
      extreme<&CellMoments::min>, of_leaves},
     {"max", extremes, Type::element, Units::of_data, "maximum", &CellCheck::exact,
@@ -237,21 +242,21 @@ constexpr Statistic rows[] = {
     {"argmax", positions, Type::position, Units::one, "", &CellCheck::exact,
      position<&CellMoments::max_index>},
     {"range", extremes, Type::real, Units::of_data, "range", &CellCheck::exact,
-     real<range, flaw_of_range>},
+     real<range, flaw_if_infinite>},
     {"skewness", powers, Type::real, Units::one, "", &CellCheck::m3,
      real<skewness, flaw_of_skewness>, without_weights},
     {"kurtosis", powers, Type::real, Units::one, "", &CellCheck::m4,
      real<kurtosis, flaw_of_kurtosis>, without_weights},
     {"l1", magnitudes, Type::real, Units::of_data, "", &CellCheck::magnitude,
-     real<l1, flaw_of_range>, without_weights},
+     real<l1, flaw_if_infinite>, without_weights},
     {"l2", squares, Type::real, Units::of_data, "", &CellCheck::m2, real<l2, flaw_of_l2>,
      without_weights},
     {"rms", squares, Type::real, Units::of_data, "root_mean_square", &CellCheck::m2,
-     real<rms, flaw_of_rms>, Statistic::like_mean},
+     real<rms, flaw_of_rms>, Statistic::ignores_equal_weights},
     {"sum-of-weights", extremes, Type::real, Units::of_weights, "", &CellCheck::weight,
      sum_of_weights},
     {"effective-count", extremes, Type::real, Units::one, "", &CellCheck::weight,
-     real<effective_count, flaw_of_effective_count>, Statistic::like_mean},
+     real<effective_count, flaw_of_effective_count>, Statistic::ignores_equal_weights},
 };
 
 }  // namespace

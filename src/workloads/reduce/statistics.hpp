@@ -11,7 +11,7 @@
 #include "kernels/cells/moments.hpp"
 #include "kernels/data/element.hpp"
 #include "workloads/reduce/cells/cell.hpp"
-#include "workloads/reduce/cells/check.hpp"
+#include "workloads/reduce/cells/cell_check.hpp"
 
 namespace shardstream::workloads {
 
@@ -39,11 +39,11 @@ struct Statistic {
   /// Units of values, for data with units.
   enum class Units : std::uint8_t { one, of_data, of_sum, squared, of_weights };
 
-  /// Properties that most statistics lack.
+  /// Properties of the few statistics that have them.
   enum Trait : std::uint8_t {
-    of_leaves = 1,        ///< the pass over all elements in leaves has it
-    like_mean = 2,        ///< equal weights have no effect
-    without_weights = 4,  ///< it is not defined with weights
+    of_leaves = 1,              ///< the pass over all elements in leaves has it
+    ignores_equal_weights = 2,  ///< equal weights have no effect
+    without_weights = 4,        ///< it is not defined with weights
   };
 
   std::string_view name;
@@ -53,7 +53,7 @@ struct Statistic {
   /// The method in the attribute cell_methods of the CF conventions; empty if there is none.
   std::string_view method;
   reduce::Deviation CellCheck::*check;  ///< what verifies it
-  CellValue (*value)(const Cell&);
+  CellValue (*value)(const CellView&);
   unsigned traits = 0;  ///< a set of Trait
 
   ElementType type_for(ElementType elements, bool is_weighted) const;

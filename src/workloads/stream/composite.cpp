@@ -1,7 +1,9 @@
 #include "workloads/stream/composite.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -177,6 +179,11 @@ class Composite final : public Computation {
       append_lines(own.metrics, outcome.metrics);
     }
     outcome.verdict = join(verdicts, "; ");
+  }
+  double largest() const override {
+    double largest = std::numeric_limits<double>::quiet_NaN();
+    for (const auto& part : parts_) largest = std::fmax(largest, part->largest());
+    return largest;
   }
 
  private:

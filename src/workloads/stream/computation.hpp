@@ -149,6 +149,8 @@ class Computation {
   /// `verified` and, unless all checks have passed, `verdict`. If !checks.repeatable, the verdict
   /// is set already, and nothing may be verified. Collective.
   virtual void report(const Checks& checks, Outcome& outcome) = 0;
+  /// The largest element of this rank's results, or NaN if they do not show it. After report().
+  virtual double largest() const { return std::numeric_limits<double>::quiet_NaN(); }
 };
 
 }  // namespace shardstream::workloads::stream

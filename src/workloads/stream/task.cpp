@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/netcdf.hpp"
 #include "measure/sample.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/default_fill.hpp"
@@ -252,13 +253,21 @@ class Run {
     runtime_.log.warn(fmt::format("all values of {} are missing", source_.name()));
   }
 
+  /// The sampled ranges, and the largest element if it is known, tell whether elements equal the
+  /// default fill value.
   void warn_of_fill_values() {
-    std::uint64_t sampled = 0;
+    if (!may_have_default_fill(runtime_.options, source_)) return;
+    std::uint64_t seen = 0;
     for (std::size_t s = 0; s < samples_->ranges().size(); ++s) {
-      sampled +=
-          default_fills(runtime_.options, source_, samples_->data(s), samples_->ranges()[s].count);
+      const std::uint64_t count = samples_->ranges()[s].count;
+      const std::byte* const data = samples_->data(s);
+      seen += source_.type() == ElementType::f32
+                  ? count_default_fill({reinterpret_cast<const float*>(data), count})
+                  : count_default_fill({reinterpret_cast<const double*>(data), count});
     }
-    warn_of_default_fills(runtime_, source_, mine_, sampled, sizes_.readers);
+    const bool is_largest = computation_->largest() >= io::default_fill_value_of_floats;
+    if (seen == 0 && is_largest) seen = 1;
+    count_and_warn(runtime_, source_, mine_, seen, sizes_.readers);
   }
 
   runtime::Runtime& runtime_;

@@ -1,6 +1,6 @@
 #include "workloads/reduce/cells/cell.hpp"
 
-#include <bit>
+#include <cmath>
 
 #include "kernels/cells/dispatch.hpp"
 
@@ -14,11 +14,6 @@ CellMoments load(std::uint64_t* first, std::uint64_t pitch) {
 
 }  // namespace
 
-CellValue value_of(double x) {
-  if (x != x) x = std::numeric_limits<double>::quiet_NaN();  // its sign and payload mean nothing
-  return {std::bit_cast<std::uint64_t>(x), x};
-}
-
 LoadMoments moments_loader(ElementType type, cells::Set set) {
   LoadMoments loader = nullptr;
   with_element_type(type, [&](auto tag) {
@@ -28,7 +23,7 @@ LoadMoments moments_loader(ElementType type, cells::Set set) {
   return loader;
 }
 
-Cell::Cell(const CellMoments& moments, const CellRules& its_rules, std::uint64_t expected)
+CellView::CellView(const CellMoments& moments, const CellRules& its_rules, std::uint64_t expected)
     : m(moments),
       rules(its_rules),
       is_sum_defined(static_cast<std::uint64_t>(m.count) >= rules.min_count &&

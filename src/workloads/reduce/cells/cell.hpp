@@ -1,16 +1,18 @@
 // One cell of the result, for any type of elements: what its statistics are computed from.
 #pragma once
 
-#include <cmath>
+#include <bit>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 
 #include "kernels/cells/moments.hpp"
 #include "kernels/data/element.hpp"
+#include "kernels/reduce/partial.hpp"
 
 namespace shardstream::workloads {
 
-/// The rules for values, besides the moments.
+/// What the values of all cells follow from, besides their moments.
 struct CellRules {
   ElementType type;  ///< of the elements
   cells::Set set;    ///< of the moments
@@ -22,7 +24,7 @@ struct CellRules {
 
   bool is_weighted() const { return cells::is_weighted(set); }
   bool has_integers() const { return type != ElementType::f32 && type != ElementType::f64; }
-  /// Whether squares of elements can be too large or too small for double.
+  /// Whether sums, or products of elements or weights, can be too large or too small for double.
   bool can_leave_range() const { return type == ElementType::f64 || is_weighted(); }
 };
 
@@ -40,8 +42,11 @@ struct CellValue {
   Flaw flaw = Flaw::none;
 };
 
-/// A double as a value. All NaNs have the same bits.
-CellValue value_of(double x);
+/// A double as a value. All NaNs have the same bits, since their sign and payload mean nothing.
+inline CellValue value_of(double x) {
+  if (x != x) x = std::numeric_limits<double>::quiet_NaN();
+  return {std::bit_cast<std::uint64_t>(x), x};
+}
 /// An integer as a value.
 template <std::integral T>
 constexpr CellValue value_of(T x) {
@@ -57,7 +62,7 @@ CellValue element_with(reduce::OrderKey<T> key) {
 }
 
 /// The statistics of a cell as kernels leave them (cells::Moments), for any type of elements.
-/// Members that their set lacks are 0.
+/// Members that their set lacks are 0, indices no_index.
 struct CellMoments {
   std::int64_t count = 0;         ///< of values
   reduce::Int128 exact_sum = 0;   ///< of integers without weights
@@ -103,15 +108,18 @@ CellMoments any_moments(const cells::Moments<T, S>& m) {
   return any;
 }
 
-/// A cell with `expected` elements. `moments` and `rules` must outlive it.
-struct Cell {
-  Cell(const CellMoments& moments, const CellRules& rules, std::uint64_t expected);
+/// A cell with `expected` elements, as the formulas of statistics see it. `moments` and `rules`
+/// must outlive it.
+struct CellView {
+  CellView(const CellMoments& moments, const CellRules& rules, std::uint64_t expected);
 
   const CellMoments& m;
   const CellRules& rules;
-  bool is_sum_defined, is_defined;
+  bool is_sum_defined;   ///< also without values: neither too few nor, with propagates, any missing
+  bool is_defined;       ///< what needs at least one value
   bool has_nan = false;  ///< an element is NaN. Only with extremes
-  bool sum_is_nan, is_finite;
+  bool sum_is_nan;       ///< of floats
+  bool is_finite;        ///< all elements are; without extremes, their sum
 
   double mean() const { return m.sum / m.weight; }
 };

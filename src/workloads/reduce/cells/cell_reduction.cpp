@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "kernels/cells/dispatch.hpp"
 #include "workloads/reduce/cells/check.hpp"
 #include "workloads/reduce/cells/exchange.hpp"
 #include "workloads/reduce/cells/groups.hpp"
@@ -19,6 +21,7 @@
 #include "workloads/reduce/cells/shard_cells.hpp"
 #include "workloads/reduce/cells/weights.hpp"
 #include "workloads/reduce/missing.hpp"
+#include "workloads/reduce/statistics.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -235,7 +238,9 @@ class CellReduction final : public stream::Computation {
     CellReport report(inputs());
     report.write();
     report.describe(checks, outcome);
+    largest_ = report.largest();
   }
+  double largest() const override { return largest_; }
 
  private:
   static constexpr std::uint64_t max_passes = 1024;
@@ -395,6 +400,7 @@ class CellReduction final : public stream::Computation {
   std::optional<ShardCells<T>> shard_;
   std::optional<CellExchange<T>> exchange_;
   cells::States on_device_{};
+  double largest_ = std::numeric_limits<double>::quiet_NaN();
   mutable std::optional<std::vector<CellColumn>> columns_;
   mutable bool is_downloaded_ = true;
   mutable std::vector<std::vector<std::uint64_t>> roots_, samples_of_pass_;

@@ -11,22 +11,10 @@
 
 #include "kernels/reduce/reference.hpp"
 #include "workloads/reduce/cells/cell.hpp"
+#include "workloads/reduce/cells/cell_check.hpp"
 #include "workloads/reduce/cells/plan.hpp"
 
 namespace shardstream::workloads {
-
-/// The largest deviations of sampled cells, each relative to its bound.
-struct CellCheck {
-  reduce::Deviation exact;  ///< of counts and extremes: 0, or 1 if one is wrong
-  reduce::Deviation sum, m2, m3, m4, magnitude, weight;
-
-  void add(const CellCheck& other) {
-    for (const auto member : {&CellCheck::exact, &CellCheck::sum, &CellCheck::m2, &CellCheck::m3,
-                              &CellCheck::m4, &CellCheck::magnitude, &CellCheck::weight}) {
-      this->*member = reduce::Deviation::worse(this->*member, other.*member);
-    }
-  }
-};
 
 /// Values of one cell, in the order of storage.
 template <class T>
@@ -117,13 +105,12 @@ CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m, cells::S
   const Real steps = (count + 64) * 0x1p-53L;
   // Products that are subnormal are rounded to multiples of 2^-1074.
   const Real rounding = 16 * (count + 64) * (count + 1) * 0x1p-1074L;
-  if (std::integral<T> && !cells::is_weighted(set)) {
+  const Real of_products = cells::is_weighted(set) ? rounding : 0;
+  check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
+  if constexpr (std::integral<T>) {
     reduce::Int128 exact = 0;
-    for (const T x : sample.values) exact += static_cast<reduce::Int128>(x);
-    check.sum = {exact == m.exact_sum ? 0.0 : 1.0, 0};
-  } else {
-    const Real of_products = cells::is_weighted(set) ? rounding : 0;
-    check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
+    for (const T x : sample.values) exact += x;
+    if (!cells::is_weighted(set)) check.sum = {exact == m.exact_sum ? 0.0 : 1.0, 0};
   }
   if (cells::has_squares(set)) {
     const SampleMoments about(sample);

@@ -56,9 +56,8 @@ CellReport::CellReport(CellInputs inputs)
 
 std::uint64_t CellReport::missing() const {
   std::uint64_t missing = 0;
-  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    missing += expected_[group] - static_cast<std::uint64_t>(m.count);
-  });
+  for_counts(
+      [&](std::uint64_t group, std::uint64_t count) { missing += expected_[group] - count; });
   return missing;
 }
 
@@ -117,6 +116,18 @@ void CellReport::for_outputs(const Use& use) const {
   }
 }
 
+template <class Use>
+void CellReport::for_counts(const Use& use) const {
+  for (const CellInputs::Pass& pass : in_.passes) {
+    const std::uint64_t* count = pass.roots->data();  // the first word of all moments
+    for (const Range part : pass.outputs) {
+      for (std::uint64_t output = part.first; output < part.end(); ++output) {
+        use(output / pass.cells.count, *count++);
+      }
+    }
+  }
+}
+
 std::int64_t CellReport::undefined_integer(std::size_t column) const {
   if (in_.columns[column].statistic->is_position()) return reduce::no_index;
   const std::array<bool, 2>& is_value = summaries_[column].is_value;
@@ -136,19 +147,21 @@ void CellReport::write(const CellColumn& column, std::int64_t undefined,
     const std::uint64_t output = group * in_.plan.cells() + cell;
     if (words.size() == piece || output != first + words.size()) flush();
     if (words.empty()) first = output;
-    words.push_back(
-        column.word(column.statistic->value(this->cell(group, m)), undefined, in_.plan));
+    words.push_back(column.word(column.statistic->value(view(group, m)), undefined, in_.plan));
   });
   flush();
 }
 
-std::vector<CellSummary> CellReport::summarize() const {
+std::vector<CellSummary> CellReport::summarize() {
   std::vector<CellSummary> own(statistics_.size());
   const std::array undefined = undefined_integers(in_.rules.type);
   for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    const Cell of = cell(group, m);
+    const CellView cell = view(group, m);
+    if (cells::has_extremes(in_.rules.set) && m.count > 0) {
+      largest_ = std::fmax(largest_, m.max.real);
+    }
     for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i].add(statistics_[i]->value(of), undefined);
+      own[i].add(statistics_[i]->value(cell), undefined);
     }
   });
   const auto all = in_.context.runtime.session.gather(own);
@@ -207,8 +220,7 @@ std::string CellReport::fault_of(const stream::Checks& checks, const CellCheck& 
                                  std::uint64_t missing) const {
   std::uint64_t wrong = 0;
   const bool is_exact = in_.choice.skip == cells::Skip::none;
-  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    const auto count = static_cast<std::uint64_t>(m.count);
+  for_counts([&](std::uint64_t group, std::uint64_t count) {
     wrong += count > expected_[group] || (is_exact && count != expected_[group]) ? 1 : 0;
   });
   const ranks::Session& session = in_.context.runtime.session;
@@ -238,8 +250,11 @@ void CellReport::add_attributes(Outcome& outcome) const {
   outcome.attributes.emplace_back("unit_elements",
                                   static_cast<std::int64_t>(in_.plan.unit_elements()));
   outcome.attributes.emplace_back("cell_passes", static_cast<std::int64_t>(in_.passes.size()));
-  outcome.attributes.emplace_back("ddof", static_cast<std::int64_t>(in_.rules.ddof));
-  outcome.attributes.emplace_back("min_count", static_cast<std::int64_t>(in_.rules.min_count));
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  for (const auto& [name, count] :
+       {std::pair("ddof", in_.rules.ddof), std::pair("min_count", in_.rules.min_count)}) {
+    outcome.attributes.emplace_back(name, static_cast<std::int64_t>(std::min(count, most)));
+  }
   if (in_.groups) outcome.attributes.emplace_back("groups", in_.groups->by);
   if (in_.weights) outcome.attributes.emplace_back("weights", in_.weights->name);
 }
@@ -346,7 +361,7 @@ std::string CellReport::exact_text(const Statistic& op, const CellValue& value) 
 CellReport::Single CellReport::only_value(const Statistic& op) const {
   Single single;
   for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    const CellValue value = op.value(cell(group, m));
+    const CellValue value = op.value(view(group, m));
     single.real = value.real;
     const bool is_undefined = value.real != value.real;
     single.index = is_undefined ? reduce::no_index : static_cast<std::int64_t>(value.bits);

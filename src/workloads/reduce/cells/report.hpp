@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ class CellReport {
   /// Writes the values of this rank's outputs to the result, if it has arrays. Collective.
   void write();
 
+  /// The largest element of this rank's cells; NaN without extremes. After write().
+  double largest() const { return largest_; }
+
   /// Called after write(). Collective.
   void describe(const stream::Checks& checks, Outcome& outcome);
 
@@ -63,14 +67,17 @@ class CellReport {
   /// Calls use(group, cell, moments) for the outputs of this rank.
   template <class Use>
   void for_outputs(const Use& use) const;
-  Cell cell(std::uint64_t group, const CellMoments& moments) const {
+  /// Calls use(group, count) for them, without reading the other moments.
+  template <class Use>
+  void for_counts(const Use& use) const;
+  CellView view(std::uint64_t group, const CellMoments& moments) const {
     return {moments, in_.rules, expected_[group]};
   }
 
   /// The integer that stands for an undefined value of a column.
   std::int64_t undefined_integer(std::size_t column) const;
   void write(const CellColumn& column, std::int64_t undefined, const io::RangeWriter& writer) const;
-  std::vector<CellSummary> summarize() const;
+  std::vector<CellSummary> summarize();
 
   // Verification
 
@@ -109,7 +116,8 @@ class CellReport {
   const std::uint64_t words_;                 // of the moments of a cell
   std::vector<const Statistic*> statistics_;  // the operations
   std::vector<std::uint64_t> expected_;       // values of a cell, by group
-  std::vector<CellSummary> summaries_;        // of each operation
+  double largest_ = std::numeric_limits<double>::quiet_NaN();
+  std::vector<CellSummary> summaries_;  // of each operation
 };
 
 }  // namespace shardstream::workloads

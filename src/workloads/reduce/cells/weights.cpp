@@ -125,20 +125,18 @@ std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
   };
   std::vector<std::string> without_effect, kept;
   for (const std::string& op : ops) {
-    if (statistic(op).has(Statistic::like_mean)) without_effect.push_back(op);
+    if (statistic(op).has(Statistic::ignores_equal_weights)) without_effect.push_back(op);
   }
-  // Without elements that count, a cell has no mean.
+  if (without_effect.empty() || std::ranges::any_of(weights.dimensions, is_reduced)) return {};
   const bool any_zero = std::ranges::find(weights.values, 0) != weights.values.end();
-  if (without_effect.empty() || any_zero || std::ranges::any_of(weights.dimensions, is_reduced)) {
-    return {};
-  }
   for (const std::size_t dimension : weights.dimensions) {
     kept.push_back(printable(io::name_of_dimension(data, dimension)));
   }
   return fmt::format(
       "{} has no effect on {}: {} has weights along {} only, which reduce.over keeps, so all "
-      "elements of a cell have the same weight",
-      key, fmt::join(without_effect, ", "), weights.name, fmt::join(kept, ", "));
+      "elements of a cell have the same weight{}",
+      key, fmt::join(without_effect, ", "), weights.name, fmt::join(kept, ", "),
+      any_zero ? "; cells of weight 0 are undefined" : "");
 }
 
 }  // namespace
@@ -165,8 +163,9 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .paired = {},
                       .origin = source->origin()};
   const WeightPlaces places = places_of(*source, data, sides, match, weights);
-  weights.values = places.pick(read_weights(options, *source, weights.origin.warnings));
+  weights.values = places.pick(read_weights(*source));
   expect_weights(key, *source, weights.values, places);
+  warn_of_default_fill(options, *source, weights.values, weights.origin.warnings);
   weights.exponent = scale_exponents(weights.values);
   if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {
     weights.origin.warnings.push_back(std::move(warning));
