@@ -15,7 +15,7 @@
 
 namespace shardstream::workloads {
 
-/// What a statistic is computed from, besides the count and the sum.
+/// The inputs of a statistic besides the count and the sum.
 enum class Ingredient : std::uint8_t {
   extremes = 1,
   positions = 2,  ///< of the extremes

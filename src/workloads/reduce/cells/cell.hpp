@@ -12,7 +12,7 @@
 
 namespace shardstream::workloads {
 
-/// What the values of all cells follow from, besides their moments.
+/// The rules for the values of cells. All cells have the same rules.
 struct CellRules {
   ElementType type;  ///< of the elements
   cells::Set set;    ///< of the moments

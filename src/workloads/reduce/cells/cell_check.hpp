@@ -1,4 +1,4 @@
-// What the check of sampled cells (check) finds.
+// The result of the check of sampled cells.
 #pragma once
 
 #include "kernels/reduce/reference.hpp"
