@@ -150,9 +150,10 @@ double effective_count(const CellView& cell) {
   return cell.rules.is_weighted() ? cell.m.weight * cell.m.weight / cell.m.weight2 : cell.m.weight;
 }
 
-/// With weights, the divisor is W - ddof V / W. W is the sum of the weights, V that of their squares.
-/// For ddof 1 it is the unbiased one for weights that state reliability. It is 0, but for rounding,
-/// if a single value has all the weight. The variance is NaN unless the divisor is positive.
+/// With weights, the divisor is W - ddof V / W. W is the sum of the weights, V that of their
+/// squares. For ddof 1 it is the unbiased one for weights that state reliability. It is 0, but for
+/// rounding, if a single value has all the weight. The variance is NaN unless the divisor is
+/// positive.
 double variance(const CellView& cell) {
   if (cell.sum_is_nan) return nan;
   const auto ddof = static_cast<double>(cell.rules.ddof);
