@@ -265,7 +265,7 @@ class Run {
                   ? count_default_fill({reinterpret_cast<const float*>(data), count})
                   : count_default_fill({reinterpret_cast<const double*>(data), count});
     }
-    const bool is_largest = computation_->largest() >= io::default_fill_value_of_floats;
+    const bool is_largest = computation_->largest() == io::default_fill_value_of_floats;
     if (seen == 0 && is_largest) seen = 1;
     count_and_warn(runtime_, source_, mine_, seen, sizes_.readers);
   }
