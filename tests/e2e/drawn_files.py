@@ -19,7 +19,7 @@ UNLIMITED = h5py.h5s.UNLIMITED
 LOOK_ALIKES = {"_fillvalue": [-1, math.nan], "ValidRange": [[0, 5]], "Slope": [2.0, 1.0],
                "intercept": [3.0, 0.0], "nodata": [7], "gain": [0.5, 1.0]}
 # Attributes that change nothing (drawn_conventions.py draws those that do).
-HARMLESS = {"units": "m", "long_name": "height above sea", "_Netcdf4Dimid": 3, "count": [1, 2],
+HARMLESS = {"units": "m", "long_name": "height above sea", "count": [1, 2],
             "scale_factor": 1.0, "add_offset": 0.0, "MATLAB_empty": 0}
 
 
