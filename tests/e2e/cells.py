@@ -206,6 +206,19 @@ def test_too_few_values():
           ("i64", (0, 1, 2), valid, 1), ("i64", (0, 1, 2), valid + 1, 2)], one)
 
 
+def test_divisors_that_are_not_positive():
+    """Also those beyond integers of 64 bits with a sign: the variance is undefined."""
+    source = write(new_folder(), draw((7,), "f8"))
+
+    def one(ddof, options):
+        folder = new_folder()
+        finished = reduce(source, folder / "out.h5", "--reduce.ops", "variance", "--reduce.ddof",
+                          ddof, *options)
+        assert np.isnan(stored(folder / "out.h5")["variance"]), finished
+    each([(ddof, options) for ddof in (7, 8, 2**63, 2**64 - 1) for options in ([], over((0,))[:2])],
+         one)
+
+
 def test_nans_that_are_not_declared():
     """They make a cell's results NaN, except the count, unless they are ignored."""
     array = draw((41, 5, 8), "f8")
