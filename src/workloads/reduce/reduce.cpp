@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
 #include "workloads/reduce/cells/cell_reduction.hpp"
+#include "workloads/reduce/double_range.hpp"
 #include "workloads/reduce/order/order.hpp"
 #include "workloads/reduce/passes.hpp"
 #include "workloads/reduce/report.hpp"
@@ -64,10 +66,32 @@ std::span<const OptionRow> rows() {
   return all;
 }
 
+/// The statistics of each leaf. If the data have a convention for missing values, leaves always
+/// leave them out, so that the count is that of valid values under every policy.
+template <class T>
+reduce::Want want_of(const std::vector<std::string>& ops, const std::string& missing,
+                     const io::Source& source) {
+  const auto need = [&](Ingredient ingredient) {
+    return std::ranges::any_of(
+        ops, [=](const std::string& op) { return statistic(op).needs(ingredient); });
+  };
+  const bool declared = source.declares_missing();
+  reduce::Want want{.extremes = need(Ingredient::extremes),
+                    .variance = need(Ingredient::squares),
+                    .skip_missing = declared};
+  if constexpr (std::floating_point<T>) {
+    want.skip_missing = declared || missing == "ignore";
+  } else if (declared) {
+    const auto marker = static_cast<T>(source.conversions().front().missing_element);
+    want.marker = static_cast<std::int64_t>(marker);
+  }
+  return want;
+}
+
 /// The worst deviation of any rank. Collective.
-Deviation worst_of(const ranks::Session& session, const Deviation& mine) {
+reduce::Deviation worst_of(const ranks::Session& session, const reduce::Deviation& mine) {
   const auto all = session.gather(std::vector{mine});
-  return std::accumulate(all.begin() + 1, all.end(), all[0], Deviation::worse);
+  return std::accumulate(all.begin() + 1, all.end(), all[0], reduce::Deviation::worse);
 }
 
 /// The Computation of `reduce`.
@@ -76,11 +100,13 @@ class Reduction : public stream::Computation {
  public:
   Reduction(const Options& options, const io::Source& source, std::vector<std::string> ops)
       : source_(source),
-        request_{.ops = std::move(ops),
-                 .missing = options.text("reduce.missing"),
-                 .ddof = options.count("reduce.ddof"),
-                 .min_count = options.count("reduce.min-count")},
-        want_(want_of<T>(request_, source)) {}
+        ops_(std::move(ops)),
+        missing_(options.text("reduce.missing")),
+        want_(want_of<T>(ops_, missing_, source)),
+        rules_{.type = source.type(),
+               .set = want_.extremes ? cells::Set::extremes : cells::Set::sum,
+               .ddof = options.count("reduce.ddof"),
+               .min_count = options.count("reduce.min-count")} {}
 
   pipeline::DeviceState device_state(Range shard) const override {
     const auto memory = reduce::tree_memory<T>(leaves_in(shard));
@@ -121,11 +147,11 @@ class Reduction : public stream::Computation {
 
   void report(const stream::Checks& checks, Outcome& outcome) override {
     reduce::LeafCheck check = shard_reduction_->verify();
-    for (Deviation* deviation :
+    for (reduce::Deviation* deviation :
          {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
       *deviation = worst_of(*session_, *deviation);
     }
-    const Invalid invalid = invalid_of(request_, total_, static_cast<std::int64_t>(checks.missing));
+    const Invalid invalid = invalid_of(static_cast<std::int64_t>(checks.missing));
     const std::string fault = fault_of(invalid);
     if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
     if (!check.exact.passes() && outcome.verdict.empty()) {
@@ -133,13 +159,18 @@ class Reduction : public stream::Computation {
           "a sampled leaf's count, missing values or extremes, or the tree over a batch, are wrong";
     }
     std::vector<std::string> warnings;
-    report_values<T>(source_, request_, total_, invalid, check,
-                     {.whole = checks.repeatable && check.exact.passes() && fault.empty(),
-                      .overflows = overflows_ && !invalid.makes_nan,
-                      .underflows = underflows_ && !invalid.makes_nan},
-                     session_->rank() == 0, warnings, outcome);
+    report_leaves({.source = source_,
+                   .ops = ops_,
+                   .rules = rules_,
+                   .total = all_moments(total_),
+                   .invalid = invalid,
+                   .check = check,
+                   .is_whole = checks.repeatable && check.exact.passes() && fault.empty(),
+                   .overflows = overflows_ && !invalid.makes_nan,
+                   .underflows = underflows_ && !invalid.makes_nan},
+                  session_->rank() == 0, warnings, outcome);
     for (const std::string& warning : warnings) log_->warn(warning);
-    outcome.attributes = {{"missing_policy", request_.missing},
+    outcome.attributes = {{"missing_policy", missing_},
                           {"nans", invalid.nans},
                           {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
                           {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
@@ -157,9 +188,19 @@ class Reduction : public stream::Computation {
   /// Throws AgreedError if values are missing or NaN, and reduce.missing is error.
   void reject_missing() const {
     session_->collectively([&] {
-      if (request_.missing != "error" || total_.missing == 0) return;
+      if (missing_ != "error" || total_.missing == 0) return;
       reject(source_, static_cast<std::uint64_t>(total_.missing), total_.first_missing);
     });
+  }
+
+  /// Of `missing` elements that attributes declare as missing.
+  Invalid invalid_of(std::int64_t missing) const {
+    const std::int64_t nans = total_.missing - missing;
+    const bool all = missing_ == "propagate";
+    const bool makes_nan = all ? total_.missing > 0 : missing_ == "auto" && nans > 0;
+    // Leaves do not distinguish between NaNs and missing values.
+    const bool is_known = makes_nan && (all || missing == 0);
+    return {missing, nans, makes_nan, is_known ? total_.first_missing : reduce::no_index};
   }
 
   /// The fault if elements were not counted, or not as many are missing as the conversion has
@@ -183,7 +224,7 @@ class Reduction : public stream::Computation {
       const bool is_small = want_.variance && total_.count > 0 &&
                             total_.m2 < smallest_sum(static_cast<double>(total_.count));
       if (is_finite && !is_small) return;
-      const bool is_nan = !want_.skip_missing || request_.missing == "propagate";
+      const bool is_nan = !want_.skip_missing || missing_ == "propagate";
       if (total_.missing > 0 && is_nan) return;
       const Partial<Wide> total = total_;
       if (!want_.extremes) {
@@ -199,8 +240,10 @@ class Reduction : public stream::Computation {
   }
 
   const io::Source& source_;
-  const StatisticsRequest request_;
+  const std::vector<std::string> ops_;
+  const std::string missing_;  // the policy
   const reduce::Want want_;
+  const CellRules rules_;
   const ranks::Session* session_ = nullptr;
   Log* log_ = nullptr;
   std::optional<ShardReduction<T>> shard_reduction_;
@@ -258,7 +301,7 @@ std::unique_ptr<stream::Computation> create(const Options& options, const io::So
                     ordered.front()));
   }
   const auto of_leaves = [&](const std::string& op) {
-    return is_whole && !is_order_statistic(op) && statistic(op).has(Statistic::of_leaves);
+    return is_whole && !is_order_statistic(op) && statistic(op).leaf_check != nullptr;
   };
   const auto of_cells = [&](const std::string& op) {
     return !of_leaves(op) && !is_order_statistic(op);

@@ -222,22 +222,24 @@ constexpr unsigned powers = Ingredient::squares | Ingredient::powers;
 constexpr unsigned positions = Ingredient::extremes | Ingredient::positions;
 constexpr auto magnitudes = static_cast<unsigned>(Ingredient::magnitudes);
 
-constexpr unsigned of_leaves = Statistic::of_leaves, without_weights = Statistic::without_weights;
-constexpr unsigned mean_of_leaves = Statistic::of_leaves | Statistic::ignores_equal_weights;
+constexpr unsigned without_weights = Statistic::without_weights;
+constexpr unsigned ignores_equal_weights = Statistic::ignores_equal_weights;
+
+using Leaf = reduce::LeafCheck;
 
 constexpr Statistic rows[] = {
-    {"count", none, Type::count, Units::one, "", &CellCheck::exact, count, of_leaves},
-    {"sum", none, Type::sum, Units::of_sum, "sum", &CellCheck::sum, sum, of_leaves},
+    {"count", none, Type::count, Units::one, "", &CellCheck::exact, count, 0, &Leaf::exact},
+    {"sum", none, Type::sum, Units::of_sum, "sum", &CellCheck::sum, sum, 0, &Leaf::sum},
     {"mean", none, Type::real, Units::of_data, "mean", &CellCheck::sum, real<mean, flaw_of_mean>,
-     mean_of_leaves},
+     ignores_equal_weights, &Leaf::mean},
     {"variance", squares, Type::real, Units::squared, "variance", &CellCheck::m2,
-     real<variance, flaw_of_variance>, mean_of_leaves},
+     real<variance, flaw_of_variance>, ignores_equal_weights, &Leaf::variance},
     {"stddev", squares, Type::real, Units::of_data, "standard_deviation", &CellCheck::m2,
-     real<stddev, flaw_of_variance>, mean_of_leaves},
+     real<stddev, flaw_of_variance>, ignores_equal_weights, &Leaf::stddev},
     {"min", extremes, Type::element, Units::of_data, "minimum", &CellCheck::exact,
-     extreme<&CellMoments::min>, of_leaves},
+     extreme<&CellMoments::min>, 0, &Leaf::exact, &CellMoments::min_index},
     {"max", extremes, Type::element, Units::of_data, "maximum", &CellCheck::exact,
-     extreme<&CellMoments::max>, of_leaves},
+     extreme<&CellMoments::max>, 0, &Leaf::exact, &CellMoments::max_index},
     {"argmin", positions, Type::position, Units::one, "", &CellCheck::exact,
      position<&CellMoments::min_index>},
     {"argmax", positions, Type::position, Units::one, "", &CellCheck::exact,
@@ -253,11 +255,11 @@ constexpr Statistic rows[] = {
     {"l2", squares, Type::real, Units::of_data, "", &CellCheck::m2, real<l2, flaw_of_l2>,
      without_weights},
     {"rms", squares, Type::real, Units::of_data, "root_mean_square", &CellCheck::m2,
-     real<rms, flaw_of_rms>, Statistic::ignores_equal_weights},
+     real<rms, flaw_of_rms>, ignores_equal_weights},
     {"sum-of-weights", extremes, Type::real, Units::of_weights, "", &CellCheck::weight,
      sum_of_weights},
     {"effective-count", extremes, Type::real, Units::one, "", &CellCheck::weight,
-     real<effective_count, flaw_of_effective_count>, Statistic::ignores_equal_weights},
+     real<effective_count, flaw_of_effective_count>, ignores_equal_weights},
 };
 
 }  // namespace
@@ -277,6 +279,15 @@ ElementType Statistic::type_for(ElementType elements, bool is_weighted) const {
       break;
   }
   return ElementType::f64;
+}
+
+std::string Statistic::exact_text(const CellValue& of, ElementType elements,
+                                  bool is_weighted) const {
+  if (std::isnan(of.real)) return "nan";
+  const ElementType own = type_for(elements, is_weighted);
+  if (own == ElementType::f64) return fmt::format("{}", of.real);
+  return own == ElementType::u64 ? fmt::format("{}", of.bits)
+                                 : fmt::format("{}", static_cast<std::int64_t>(of.bits));
 }
 
 std::string Statistic::units_for(const std::string& of_data,

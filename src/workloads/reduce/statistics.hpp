@@ -41,9 +41,8 @@ struct Statistic {
 
   /// Properties of the few statistics that have them.
   enum Trait : std::uint8_t {
-    of_leaves = 1,              ///< the pass over all elements in leaves has it
-    ignores_equal_weights = 2,  ///< equal weights have no effect
-    without_weights = 4,        ///< it is not defined with weights
+    ignores_equal_weights = 1,  ///< equal weights have no effect
+    without_weights = 2,        ///< it is not defined with weights
   };
 
   std::string_view name;
@@ -52,15 +51,23 @@ struct Statistic {
   Units units;
   /// The method in the attribute cell_methods of the CF conventions; empty if there is none.
   std::string_view method;
-  reduce::Deviation CellCheck::*check;  ///< what verifies it
+  reduce::Deviation CellCheck::*check;  ///< what verifies it in cells
   CellValue (*value)(const CellView&);
   unsigned traits = 0;  ///< a set of Trait
+  /// What verifies it in leaves; null if only cells have it.
+  reduce::Deviation reduce::LeafCheck::*leaf_check = nullptr;
+  std::int64_t CellMoments::*index = nullptr;  ///< of the element that is the value
 
   ElementType type_for(ElementType elements, bool is_weighted) const;
+  /// Value `of` with all its digits, "nan" if it is undefined.
+  std::string exact_text(const CellValue& of, ElementType elements, bool is_weighted) const;
   /// `of_weights`: nothing without weights. Units that are unknown are empty.
   std::string units_for(const std::string& of_data,
                         const std::optional<std::string>& of_weights) const;
+  bool is_count() const { return type == Type::count; }
   bool is_position() const { return type == Type::position; }
+  bool is_element() const { return type == Type::element; }
+  bool is_sum() const { return type == Type::sum; }
   bool needs(Ingredient ingredient) const {
     return (ingredients & static_cast<unsigned>(ingredient)) != 0;
   }

@@ -351,11 +351,7 @@ std::string CellReport::coordinates_of_value(std::int64_t number) const {
 }
 
 std::string CellReport::exact_text(const Statistic& op, const CellValue& value) const {
-  if (value.real != value.real) return "nan";
-  const ElementType type = op.type_for(in_.rules.type, in_.rules.is_weighted());
-  if (type == ElementType::f64) return fmt::format("{}", value.real);
-  return type == ElementType::u64 ? fmt::format("{}", value.bits)
-                                  : fmt::format("{}", static_cast<std::int64_t>(value.bits));
+  return op.exact_text(value, in_.rules.type, in_.rules.is_weighted());
 }
 
 CellReport::Single CellReport::only_value(const Statistic& op) const {
