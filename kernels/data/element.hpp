@@ -49,4 +49,10 @@ constexpr std::string_view name_of(ElementType type) {
   return names[static_cast<std::size_t>(type)];
 }
 
+/// The range of options for an element type, and what other programs call the types.
+inline constexpr std::string_view element_type_range = "auto|f32|f64|i32|i64|i8|u8|u64";
+inline constexpr std::string_view element_type_other_names =
+    "float=f32 float32=f32 double=f64 float64=f64 int=i32 int32=i32 long=i64 int64=i64 int8=i8 "
+    "uint8=u8 uint64=u64";
+
 }  // namespace shardstream

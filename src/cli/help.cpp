@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::array generate_rows = {
     OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
-    OptionRow{"input.type", OptionKind::choice, "f32", "auto|f32|f64|i32|i64|i8|u8|u64",
-              "The element type; auto is f32."},
+    OptionRow{"input.type", OptionKind::choice, "f32", element_type_range,
+              "The element type; auto is f32.", element_type_other_names},
     OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
               "The file to write and the path of the data set in it; required."},
     OptionRow{

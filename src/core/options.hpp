@@ -37,6 +37,8 @@ struct OptionRow {
   /// choices. Empty: any value. A leading "auto|" also admits the word auto.
   std::string_view range;
   std::string_view sentence;  ///< one sentence for --help
+  /// What other programs call some of the choices, for messages: "std=stddev avg=mean".
+  std::string_view other_names = {};
 };
 
 /// The effective values of all options. The command line takes precedence over the environment, the

@@ -46,21 +46,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
-/// Words of other programs (numpy, R, SQL, CDO, C), and what they are called here.
-struct NameElsewhere {
-  std::string_view other, name;
-};
-constexpr NameElsewhere names_elsewhere[] = {
-    {"avg", "mean"},     {"average", "mean"}, {"std", "stddev"},    {"sd", "stddev"},
-    {"sigma", "stddev"}, {"var", "variance"}, {"maximum", "max"},   {"minimum", "min"},
-    {"total", "sum"},    {"ptp", "range"},    {"skew", "skewness"}, {"kurt", "kurtosis"},
-    {"norm", "l2"},      {"med", "median"},   {"idxmax", "argmax"}, {"idxmin", "argmin"},
-    {"float", "f32"},    {"float32", "f32"},  {"double", "f64"},    {"float64", "f64"},
-    {"int", "i32"},      {"int32", "i32"},    {"long", "i64"},      {"int64", "i64"},
-    {"int8", "i8"},      {"uint8", "u8"},     {"uint64", "u64"},    {"gpu", "cuda"},
-    {"cpu", "host"},
-};
-
 }  // namespace
 
 std::vector<std::string_view> list_items(std::string_view text) {
@@ -149,12 +134,13 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   return best;
 }
 
-std::string_view meant_choice(std::string_view word,
-                              const std::vector<std::string_view>& candidates) {
-  for (const auto& [other, name] : names_elsewhere) {
-    if (word == other && std::ranges::find(candidates, name) != candidates.end()) return name;
+std::string_view meant_choice(std::string_view word, const std::vector<std::string_view>& choices,
+                              std::string_view other_names) {
+  for (const std::string_view pair : split(other_names, ' ')) {
+    const std::size_t equals = pair.find('=');
+    if (equals != pair.npos && word == pair.substr(0, equals)) return pair.substr(equals + 1);
   }
-  return nearest(word, candidates);
+  return nearest(word, choices);
 }
 
 std::string did_you_mean(std::string_view meant) {

@@ -101,10 +101,10 @@ std::string excerpt(std::string_view text);
 /// enough to be a typing error.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
-/// The candidate that a user of other programs calls `word`, such as stddev for std; otherwise the
-/// nearest one.
-std::string_view meant_choice(std::string_view word,
-                              const std::vector<std::string_view>& candidates);
+/// The choice that other programs call `word`; otherwise the nearest one. `other_names` has pairs
+/// such as "std=stddev avg=mean".
+std::string_view meant_choice(std::string_view word, const std::vector<std::string_view>& choices,
+                              std::string_view other_names);
 
 /// " (did you mean X?)", or nothing if `meant` is empty.
 std::string did_you_mean(std::string_view meant);

@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"device.backend", OptionKind::choice, "auto", "auto|cuda|host",
-              "Where kernels run; auto takes the GPUs where there are any, else the CPUs."},
+              "Where kernels run; auto takes the GPUs where there are any, else the CPUs.",
+              "gpu=cuda cpu=host"},
     OptionRow{"device.oversubscribe", OptionKind::flag, "false", "",
               "Whether ranks may share a GPU where there are more ranks than GPUs."},
     OptionRow{"device.first", OptionKind::count, "0", "0..1023",

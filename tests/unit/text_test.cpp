@@ -96,11 +96,11 @@ TEST(Nearest, IgnoresOtherWords) {
 
 TEST(MeantChoice, KnowsNamesOfOtherPrograms) {
   const std::vector<std::string_view> words = {"mean", "stddev", "variance", "max"};
-  EXPECT_EQ(meant_choice("std", words), "stddev");
-  EXPECT_EQ(meant_choice("avg", words), "mean");
-  EXPECT_EQ(meant_choice("maximum", words), "max");
-  EXPECT_EQ(meant_choice("minimum", words), "");  // min is not a candidate
-  EXPECT_EQ(meant_choice("meen", words), "mean");
+  constexpr std::string_view other_names = "std=stddev sd=stddev avg=mean";
+  EXPECT_EQ(meant_choice("std", words, other_names), "stddev");
+  EXPECT_EQ(meant_choice("avg", words, other_names), "mean");
+  EXPECT_EQ(meant_choice("avg", words, ""), "");
+  EXPECT_EQ(meant_choice("meen", words, other_names), "mean");
 }
 
 TEST(Nearest, ChoosesTheNearest) {

@@ -18,12 +18,14 @@ struct Limits {
   std::string_view min;  ///< empty if there is no bound
   std::string_view max;
   std::vector<std::string_view> choices;  ///< without auto
+  std::string_view other_names;
 };
 
 Limits read_limits(const OptionRow& row) {
   constexpr std::string_view auto_prefix = "auto|";
   std::string_view rest = row.range;
   Limits limits;
+  limits.other_names = row.other_names;
   limits.admits_auto = row.fallback == "auto" || rest == "auto" || rest.starts_with(auto_prefix);
   if (rest == "auto") rest = {};
   if (rest.starts_with(auto_prefix)) rest.remove_prefix(auto_prefix.size());
@@ -62,7 +64,7 @@ void check_choice(const Limits& limits, std::string_view text) {
   if (std::any_of(known.begin(), known.end(), matches)) return;
   if (limits.admits_auto) known.push_back("auto");
   throw UsageError(fmt::format("{} is not among the choices{}", excerpt(text),
-                               did_you_mean(meant_choice(text, known))));
+                               did_you_mean(meant_choice(text, known, limits.other_names))));
 }
 
 template <auto parse>
@@ -206,6 +208,12 @@ void check_row(const OptionRow& row) {
   const Limits limits = read_limits(row);
   if (!kind_of(row).noun.empty() && !limits.choices.empty()) fail("its range is not MIN..MAX");
   if (row.kind == OptionKind::choice && limits.choices.empty()) fail("it has no choices");
+  for (const std::string_view pair : split(row.other_names, ' ')) {
+    const std::string_view name = pair.substr(std::min(pair.find('=') + 1, pair.size()));
+    if (!pair.empty() && std::ranges::find(limits.choices, name) == limits.choices.end()) {
+      fail("it has other names of an unknown choice");
+    }
+  }
   try {
     check_value(row, row.fallback);
     if (!limits.min.empty()) check_value(row, limits.min);

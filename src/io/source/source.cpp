@@ -49,10 +49,11 @@ constexpr OptionRow rows[] = {
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of the generated data, with elements numbered row by row; instead of "
      "input.count."},
-    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8|u64",
+    {"input.type", OptionKind::choice, "auto", element_type_range,
      "Convert elements to this type; auto is the narrowest type that "
      "holds the values of the file. For generated data, auto is "
-     "f32, or the type of product.precision (f64 for fp64, i8 for int8)."},
+     "f32, or the type of product.precision (f64 for fp64, i8 for int8).",
+     element_type_other_names},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 

@@ -46,14 +46,15 @@ struct Statistic {
   };
 
   std::string_view name;
-  unsigned ingredients;  ///< a set of Ingredient
-  Type type;
-  Units units;
+  std::string_view other_names = "";  ///< in other programs: "std sd"
+  unsigned ingredients = 0;           ///< a set of Ingredient
+  Type type = Type::real;
+  Units units = Units::one;
   /// The method in the attribute cell_methods of the CF conventions; empty if there is none.
-  std::string_view method;
+  std::string_view method = "";
+  unsigned traits = 0;                  ///< a set of Trait
+  CellValue (*value)(const CellView&);  ///< the function from a cell to the value
   reduce::Deviation CellCheck::*check;  ///< what verifies it in cells
-  CellValue (*value)(const CellView&);
-  unsigned traits = 0;  ///< a set of Trait
   /// What verifies it in leaves; null if only cells have it.
   reduce::Deviation reduce::LeafCheck::*leaf_check = nullptr;
   std::int64_t CellMoments::*index = nullptr;  ///< of the element that is the value
@@ -82,6 +83,8 @@ std::span<const Statistic> all_statistics();
 const Statistic& statistic(std::string_view name);
 /// The names of all, as the choices of an option: "count|sum|...".
 std::string statistic_choices();
+/// What other programs call them, for an option: "avg=mean std=stddev ...".
+std::string statistic_other_names();
 
 /// The smallest set of moments from which all of these can be computed for elements of this type.
 /// Extremes tell whether sums of f64 have exceeded its range, or an element is not finite.
