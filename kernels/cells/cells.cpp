@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/cells/dispatch.hpp"
 #include "kernels/cells/tree.hpp"
@@ -330,14 +331,58 @@ constexpr Run in_pass(std::uint64_t first, std::uint64_t count, std::uint64_t ce
   return {first + before, within > before ? within - before : 0};
 }
 
-/// A part computes a share of the items of each task.
+/// The blocks of a task that have elements of a group.
+template <class T>
+class BlocksOfGroup {
+ public:
+  BlocksOfGroup(const AccumulateArgs<T>& args, const Task& task) : args_(args), task_(task) {}
+
+  /// For one group after another, each of which has many items.
+  const std::vector<const std::uint64_t*>& of(std::uint64_t group) {
+    if (group == group_) return blocks_;
+    group_ = group;
+    blocks_.clear();
+    for (std::uint64_t b = task_.first_block; b < task_.end_block; ++b) {
+      const std::uint64_t* const block = args_.blocks + b * block_words(args_.layout.axes);
+      if (has_group(block)) blocks_.push_back(block);
+    }
+    return blocks_;
+  }
+
+ private:
+  bool has_group(const std::uint64_t* block) const {
+    const Layout& layout = args_.layout;
+    if (layout.group_axis == no_axis) return true;
+    const Extent extent(block + 1, layout.axes);
+    const std::uint64_t first = extent.first(layout.group_axis);
+    const std::uint64_t end = layout.first_step[group_ + 1];
+    const std::uint64_t at = lower_bound(layout.steps, layout.first_step[group_], end, first);
+    return at < end && layout.steps[at] < first + extent.count(layout.group_axis);
+  }
+
+  const AccumulateArgs<T>& args_;
+  const Task& task_;
+  std::uint64_t group_ = UINT64_MAX;
+  std::vector<const std::uint64_t*> blocks_;
+};
+
+/// A part computes a share of the items of each task. Accumulators without elements stay as they
+/// are, unless they are to be written.
 template <class T, Set S, bool Skips>
 void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items) {
   using OwnTile = Tile<T, S, Skips>;
   const ItemRow row(args, task, OwnTile::joins_lanes);
+  BlocksOfGroup<T> blocks(args, task);
   for (std::uint64_t first = items.begin, next; first < items.end; first = next) {
     next = std::min({(first / row.items + 1) * row.items, items.end, first + OwnTile::max});
-    const std::uint64_t cell = Item(args.layout, task, first).cell;
+    const Item item(args.layout, task, first);
+    const std::uint64_t cell = item.cell;
+    const bool is_written =
+        args.is_whole && item.group - args.unit_groups.first < args.unit_groups.count;
+    if (!is_written && blocks.of(item.group).empty()) {
+      next = std::min((first / row.items + 1) * row.items, items.end);
+      continue;
+    }
     Run run{first, next - first};
     if (row.has_lanes) {
       if (!is_in(args.cells, cell)) continue;
@@ -346,9 +391,7 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
     }
     if (run.count == 0) continue;
     OwnTile tile(args, task, row, run.first, run.count);
-    for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      tile.add(args.blocks + b * block_words(args.layout.axes));
-    }
+    for (const std::uint64_t* const block : blocks.of(item.group)) tile.add(block);
     tile.store();
   }
 }
@@ -393,8 +436,14 @@ void clear_host(const ClearArgs<T>& args, unsigned part, unsigned parts) {
 template <class T>
 void fold_host(const FoldArgs<T>& args, unsigned part, unsigned parts) {
   with_set(args.set, [&](auto set) {
+    constexpr std::uint64_t most = 64;
     const Rows mine = rows_of(args.groups * args.cells.count, part, parts);
-    for (std::uint64_t i = mine.begin; i < mine.end; ++i) fold_output<T, set()>(args, i);
+    for (std::uint64_t i = mine.begin, next; i < mine.end; i = next) {
+      const std::uint64_t group = i / args.cells.count, cell = i % args.cells.count;
+      next = std::min({i + most, (group + 1) * args.cells.count, mine.end});
+      fold_cells<T, set(), most>(args, args.first_group + group, args.cells.first + cell,
+                                 static_cast<unsigned>(next - i));
+    }
   });
 }
 

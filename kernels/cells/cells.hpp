@@ -106,6 +106,15 @@ struct DenseTask {
 struct CellRange {
   std::uint64_t first, count;
 };
+/// Numbers of groups.
+struct GroupRange {
+  std::uint64_t first, count;
+};
+/// Some cells, in each of some groups.
+struct OutputRange {
+  CellRange cells;
+  GroupRange groups;
+};
 
 /// Arrays of Accumulator or Moments: word w of value v is at `words` + w * `values` + v.
 struct States {
@@ -121,13 +130,13 @@ struct Choice {
 };
 
 /// Adds the values of a batch to their accumulators. All pointers are to device memory. The
-/// accumulator of a cell is number ((unit * groups + group) * lanes + lane) * unit_cells + cell -
-/// first cell of the unit.
+/// accumulator of a cell is number ((unit * unit_groups.count + group - unit_groups.first) * lanes
+/// + lane) * unit_cells + cell - first cell of the unit.
 ///
 /// If `is_whole`, the tasks have all elements of their units, so that accumulators need not be read
 /// or cleared: the kernel writes Moments. It may join neighbouring lanes or units; then the moments
 /// of 2^n of them have the place of the first one, and those of lanes are number
-/// ((unit * groups + group) * lanes / joined_lanes + lane / joined_lanes) * unit_cells + ...
+/// ((...) * lanes / joined_lanes + lane / joined_lanes) * unit_cells + ...
 template <class T>
 struct AccumulateArgs {
   const T* elements;
@@ -139,6 +148,8 @@ struct AccumulateArgs {
   Layout layout;
   States accumulators;
   std::uint64_t unit_cells;
+  GroupRange
+      unit_groups;  ///< those with accumulators: all groups that have elements; on a GPU, all
   CellRange cells;  ///< other cells are left out
   Choice choice;
   bool has_one_block = false;  ///< each task
@@ -164,8 +175,9 @@ template <class T>
 constexpr std::uint64_t number_of(const AccumulateArgs<T>& args, const Part& part) {
   if (args.writes_cells) return part.group * args.cells.count + part.cell - args.cells.first;
   const std::uint64_t lanes = args.layout.lanes / args.joined_lanes;
+  const std::uint64_t group = part.unit * args.unit_groups.count + part.group;
   const std::uint64_t line =
-      (part.unit * args.layout.groups + part.group) * lanes + part.lane / args.joined_lanes;
+      (group - args.unit_groups.first) * lanes + part.lane / args.joined_lanes;
   return line * args.unit_cells + part.cell - part.unit_cell;
 }
 
@@ -213,36 +225,38 @@ struct Node {
   }
 };
 
-/// A node on the stack, and the cells that it has.
+/// A node on the stack, and the outputs that it has.
 struct FoldNode {
   Node place;
-  CellRange cells;
+  OutputRange has;
 };
 
 /// Appends items, which are units or nodes, to a stack of nodes, from left to right, and joins
-/// siblings, for some of the cells: at least those of the items and of the nodes that are joined,
-/// except the lowest one. The moments of a cell of node n on the stack are number (n * groups +
-/// group) * node_cells.count + cell - node_cells.first. The cells of neighbouring items overlap or
-/// are neighbours.
+/// siblings, for some of the outputs: at least those of the items and of the nodes that are joined,
+/// except the lowest one. The moments of a cell of node n on the stack are number (n * node_groups
+/// + group) * node_cells.count + cell - node_cells.first. The cells of neighbouring items overlap
+/// or are neighbours, and they have the same groups; or they have the same cells, and their groups
+/// overlap or are neighbours.
 template <class T>
 struct FoldArgs {
   static constexpr unsigned max_depth = 32;
 
   States nodes;
   CellRange node_cells;  ///< for which the nodes have memory
-  CellRange cells;       ///< that are folded
-  std::uint64_t groups;
+  std::uint64_t node_groups;
+  CellRange cells;  ///< that are folded, in `groups` groups from `first_group` on
+  std::uint64_t first_group, groups;
   unsigned kept;              ///< nodes at the bottom of the stack that stay as they are
   unsigned depth;             ///< of the stack before
   FoldNode stack[max_depth];  ///< these nodes
   /// The moments of the items, or, if `takes_accumulators`, accumulators without lanes, which are
-  /// cleared. Those of item i are number (item_slots[i] * groups + group) *
-  /// item_cells + cell - item_ranges[i].first.
+  /// cleared. Those of item i are number (item_slots[i] * item_groups + group -
+  /// item_ranges[i].groups.first) * item_cells + cell - item_ranges[i].cells.first.
   States items;
-  std::uint64_t first_item, item_count, item_cells;
-  /// In device memory, by the number of the item: its place, its cells, and its slot.
+  std::uint64_t first_item, item_count, item_cells, item_groups;
+  /// In device memory, by the number of the item: its place, its outputs, and its slot.
   const Node* item_places;
-  const CellRange* item_ranges;
+  const OutputRange* item_ranges;
   const std::uint64_t* item_slots;
   /// Items that are joined already: item i stands for 2^joined_level of them, the others of which
   /// are left out.
@@ -260,9 +274,9 @@ struct FoldArgs {
 template <class T>
 struct PackArgs {
   States nodes;
-  std::uint64_t depth, max_nodes;         ///< of this rank, and the maximum of all ranks
-  CellRange node_cells;                   ///< for which the nodes have memory
-  CellRange has[FoldArgs<T>::max_depth];  ///< the cells of each node
+  std::uint64_t depth, max_nodes;           ///< of this rank, and the maximum of all ranks
+  CellRange node_cells;                     ///< for which the nodes have memory
+  OutputRange has[FoldArgs<T>::max_depth];  ///< the outputs of each node
   std::uint64_t cells, groups;
   const CellRange* outputs;  ///< in device memory: the outputs of each rank, up to `tile` of them
   std::uint64_t ranks, tile;

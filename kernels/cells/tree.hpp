@@ -70,55 +70,81 @@ constexpr bool is_in(const CellRange& cells, std::uint64_t cell) {
   return cell - cells.first < cells.count;
 }
 
-/// The smallest range with both; an empty one has no cells.
-constexpr CellRange hull(const CellRange& a, const CellRange& b) {
+constexpr bool is_in(const OutputRange& range, std::uint64_t group, std::uint64_t cell) {
+  return is_in(range.cells, cell) && group - range.groups.first < range.groups.count;
+}
+
+/// The smallest range of cells or groups with both; an empty one has none.
+template <class Numbers>
+constexpr Numbers hull(const Numbers& a, const Numbers& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   const std::uint64_t first = a.first < b.first ? a.first : b.first;
   const std::uint64_t a_end = a.first + a.count, b_end = b.first + b.count;
   return {first, (a_end < b_end ? b_end : a_end) - first};
 }
+constexpr OutputRange hull(const OutputRange& a, const OutputRange& b) {
+  return {hull(a.cells, b.cells), hull(a.groups, b.groups)};
+}
 
-/// Does the work of FoldArgs for number `i` of groups x cells.count. Nodes stay in memory, since
-/// threads have no room for a stack of them.
-template <class T, Set S>
-constexpr void fold_output(const FoldArgs<T>& args, std::uint64_t i) {
+/// Does the work of FoldArgs for `count` neighbouring cells of a group, at most `Most`. Nodes stay
+/// in memory, since threads have no room for a stack of them.
+template <class T, Set S, unsigned Most>
+constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uint64_t first_cell,
+                          unsigned count) {
   using M = Moments<T, S>;
-  const std::uint64_t group = i / args.cells.count;
-  const std::uint64_t cell = args.cells.first + i % args.cells.count;
-  const std::uint64_t output = group * args.node_cells.count + cell - args.node_cells.first;
-  const std::uint64_t outputs = args.groups * args.node_cells.count;
-  const auto node = [&](unsigned n) { return args.nodes.words + n * outputs + output; };
+  const std::uint64_t output = group * args.node_cells.count + first_cell - args.node_cells.first;
+  const std::uint64_t outputs = args.node_groups * args.node_cells.count;
+  const auto node = [&](unsigned n, unsigned i) {
+    return args.nodes.words + n * outputs + output + i;
+  };
   FoldNode stack[FoldArgs<T>::max_depth];
   unsigned depth = args.depth;
   for (unsigned n = args.kept; n < depth; ++n) stack[n] = args.stack[n];
-  const auto join_top = [&](M m) {
+  M m[Most];
+  const auto join_top = [&] {
     --depth;
-    return is_in(stack[depth].cells, cell) ? join(M::load(node(depth), args.nodes.values), m) : m;
+    for (unsigned i = 0; i < count; ++i) {
+      if (!is_in(stack[depth].has, group, first_cell + i)) continue;
+      m[i] = join(M::load(node(depth, i), args.nodes.values), m[i]);
+    }
   };
   const std::uint64_t step = std::uint64_t{1} << args.joined_level;
   for (std::uint64_t n = 0; n < args.item_count; n += step) {
     const std::uint64_t item = args.first_item + n;
     FoldNode top{args.item_places[item], args.item_ranges[item]};
     top.place.level += args.joined_level;
-    M m;
-    if (is_in(top.cells, cell)) {
-      const std::uint64_t line = args.item_slots[item] * args.groups + group;
-      const std::uint64_t number = line * args.item_cells + (cell - top.cells.first);
-      m = args.takes_accumulators ? take<T, S>(args.items, number)
-                                  : M::load(args.items.words + number, args.items.values);
+    const std::uint64_t line =
+        args.item_slots[item] * args.item_groups + group - top.has.groups.first;
+    const std::uint64_t number = line * args.item_cells + first_cell - top.has.cells.first;
+    for (unsigned i = 0; i < count; ++i) {
+      m[i] = M{};
+      if (!is_in(top.has, group, first_cell + i)) continue;
+      m[i] = args.takes_accumulators ? take<T, S>(args.items, number + i)
+                                     : M::load(args.items.words + number + i, args.items.values);
     }
     while (depth > args.kept && stack[depth - 1].place.precedes(top.place)) {
-      m = join_top(m);
-      top = {{stack[depth].place.first, top.place.level + 1}, hull(stack[depth].cells, top.cells)};
+      join_top();
+      top = {{stack[depth].place.first, top.place.level + 1}, hull(stack[depth].has, top.has)};
     }
-    if (is_in(top.cells, cell)) m.store(node(depth), args.nodes.values);
+    for (unsigned i = 0; i < count; ++i) {
+      if (is_in(top.has, group, first_cell + i)) m[i].store(node(depth, i), args.nodes.values);
+    }
     stack[depth++] = top;
   }
   if (!args.to_root) return;
-  M m;
-  while (depth > args.kept) m = join_top(m);
-  m.store(args.roots.words + output, args.roots.values);
+  for (unsigned i = 0; i < count; ++i) m[i] = M{};
+  while (depth > args.kept) join_top();
+  for (unsigned i = 0; i < count; ++i) {
+    m[i].store(args.roots.words + output + i, args.roots.values);
+  }
+}
+
+/// Does the work of FoldArgs for number `i` of groups x cells.count.
+template <class T, Set S>
+constexpr void fold_output(const FoldArgs<T>& args, std::uint64_t i) {
+  fold_cells<T, S, 1>(args, args.first_group + i / args.cells.count,
+                      args.cells.first + i % args.cells.count, 1);
 }
 
 /// Does the work of PackArgs for number `i` of ranks x depth x tile.
@@ -131,7 +157,7 @@ constexpr void pack_output(const PackArgs<T>& args, std::uint64_t i) {
   const std::uint64_t output = range.first + at;
   const std::uint64_t cell = output % args.cells;
   Moments<T, S> m;
-  if (is_in(args.has[node], cell)) {
+  if (is_in(args.has[node], output / args.cells, cell)) {
     const std::uint64_t line = node * args.groups + output / args.cells;
     const std::uint64_t at_node = line * args.node_cells.count + cell - args.node_cells.first;
     m = Moments<T, S>::load(args.nodes.words + at_node, args.nodes.values);

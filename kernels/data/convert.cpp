@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -168,10 +169,52 @@ Converted finish(const Conversion& how, const N* numbers, std::size_t count, con
   return result;
 }
 
+/// Copies values without the missing ones, and returns the number of these. Conditions that do not
+/// apply hold for none. Without selections, which compilers do not vectorise here.
+template <std::floating_point T>
+SHARDSTREAM_VECTOR_CLONES std::size_t replace_missing(const MissingValues& rules, T element,
+                                                      std::size_t count, const T* from, T* to) {
+  using Mask = conversion::Word<T>;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const T min = rules.has_min ? conversion::number_of_bits<T>(rules.min) : -infinity;
+  const T max = rules.has_max ? conversion::number_of_bits<T>(rules.max) : infinity;
+  const T value = conversion::number_of_bits<T>(rules.value[0]);
+  const Mask has_value = rules.count > 0 ? ~Mask{0} : 0, has_nan = rules.nan ? ~Mask{0} : 0;
+  const Mask replacement = std::bit_cast<Mask>(element);
+  Mask sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const T x = from[i];
+    const Mask equal = -static_cast<Mask>(x == value) & has_value;
+    const Mask nan = -static_cast<Mask>(x != x) & has_nan;
+    const Mask missing = equal | nan | -static_cast<Mask>(x < min) | -static_cast<Mask>(x > max);
+    to[i] = std::bit_cast<T>((std::bit_cast<Mask>(x) & ~missing) | (replacement & missing));
+    sum -= missing;
+  }
+  return sum;
+}
+
+/// Whether a conversion only replaces missing floats, by one comparison for each condition, and
+/// both pointers are aligned.
+template <class T>
+bool only_replaces(const Conversion& how, const std::byte* stored, const std::byte* out) {
+  const auto is_aligned = [](const std::byte* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % alignof(T) == 0;
+  };
+  return !how.is_reversed && !how.unpacking.any() && how.missing.count <= 1 && is_aligned(stored) &&
+         is_aligned(out);
+}
+
 template <class S, class T>
 Converted convert_block(const Conversion& how, const std::byte* stored, std::size_t count,
                         Workspace& room, std::byte* out) {
   using N = conversion::Number<S>;
+  if constexpr (std::is_same_v<S, T> && std::floating_point<T>) {
+    if (only_replaces<T>(how, stored, out)) {
+      return {.missing =
+                  replace_missing(how.missing, conversion::missing_element<T>(how), count,
+                                  reinterpret_cast<const T*>(stored), reinterpret_cast<T*>(out))};
+    }
+  }
   auto* const numbers = reinterpret_cast<N*>(room.stored.data());
   load<S>(stored, how.is_reversed, count, numbers);
   std::size_t missing = 0;

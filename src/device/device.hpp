@@ -97,7 +97,10 @@ struct DeviceInfo {
 };
 
 enum class Memory {
-  device,    ///< memory for kernels
+  device,  ///< memory for kernels
+  /// The same. On the host backend, a page exists, on the NUMA node of the thread, as soon as it is
+  /// used for the first time.
+  untouched,
   pageable,  ///< ordinary host memory in huge pages; not for copies by streams
   pinned,    ///< host memory that streams copy from and to at full speed
   /// Pinned memory that bypasses the host's caches. The host should only write it, in order.

@@ -188,10 +188,22 @@ void describe_sampling(workloads::Outcome& outcome, const Summary& time) {
 
 }  // namespace
 
-void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
+double allocation_time(const runtime::Runtime& runtime) {
+  double mine = 0;
+  for (const measure::Phase& phase : runtime.recorder.host_tracks().front().phases()) {
+    if (phase.name == "allocate") mine += phase.seconds;
+  }
+  return runtime.session.max(mine);
+}
+
+void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry,
+                    double allocation) {
   const Summary time = summarize(outcome.samples.seconds());
   outcome.metrics.push_back({"time", time.median, "s", "{:.6g}"});
   describe_sampling(outcome, time);
+  if (allocation > time.median / 10) {
+    outcome.metrics.push_back({"allocate", allocation, "s", "{:.4g}"});
+  }
   const Work& work = outcome.work;
   outcome.metrics.push_back(
       {"rate_aggregate", work.amount / time.median, fmt::format("{}/s", work.unit), "{:.4g}"});

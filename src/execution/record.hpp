@@ -30,9 +30,13 @@ struct Record {
   std::vector<std::pair<std::string, io::AttributeValue>> resolved;  ///< options, as on this rank
 };
 
-/// Adds time, its repetitions and interval if there are several, rate, ceilings, energy if it is
-/// known, and verdict to the printed metrics.
-void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
+/// The seconds of the phase `allocate` on the slowest rank. Collective.
+double allocation_time(const runtime::Runtime& runtime);
+
+/// Adds time, its repetitions and interval if there are several, the time of the allocation if it
+/// is considerable, rate, ceilings, energy if it is known, and verdict to the printed metrics.
+void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry,
+                    double allocation);
 
 /// Gathers the record on all ranks. Collective.
 Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,

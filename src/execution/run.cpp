@@ -134,7 +134,7 @@ std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Optio
 /// Adds the metrics that are common to all workloads. Collective.
 void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelemetry& telemetry,
                         const io::Origin& inputs, workloads::Outcome& outcome) {
-  describe_rates(outcome, telemetry);
+  describe_rates(outcome, telemetry, allocation_time(runtime));
   if (!inputs.beyond.empty()) {
     outcome.metrics.insert(outcome.metrics.begin(),
                            {"selection_beyond", join(inputs.beyond, ", ")});

@@ -177,7 +177,8 @@ BatchMemory batch_memory(const RingOptions& options, const runtime::Resources& r
   const Sizes sizes = unchecked_sizes(options, resources, shard, state);
   const std::uint64_t need =
       saturating_sum({sizes.device_bytes(), ceil_div(sizes.batch, state.unit) * state.per_unit});
-  return {need, sizes.device_limit - std::min(sizes.device_limit, need), sizes.batch};
+  return {need, sizes.device_limit - std::min(sizes.device_limit, need), sizes.batch,
+          resources.backend};
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes) {

@@ -85,6 +85,7 @@ Sizes choose_sizes(const RingOptions& options, const runtime::Resources& resourc
 struct BatchMemory {
   std::uint64_t taken, left;
   std::uint64_t batch;  ///< elements of one
+  Backend backend;
 };
 BatchMemory batch_memory(const RingOptions& options, const runtime::Resources& resources,
                          const ShardSize& shard, const DeviceState& state);

@@ -34,7 +34,8 @@ def test_standard_output():
         assert on_gpu or not energy, finished
         assert [line.split("=")[0] for line in lines] == [
             "input", "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
-            "max_position", "time", "rate_aggregate", "link_up_aggregate",
+            "max_position", "time", *(["allocate"] if "allocate" in finished.values else []),
+            "rate_aggregate", "link_up_aggregate",
             *(["device_read_aggregate"] if on_gpu else []),
             "decode_aggregate", "bound_by", "bound_share", *energy,
             "verified", "ranks", "backend", "host_memory_peak", "file"]
@@ -42,6 +43,23 @@ def test_standard_output():
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])
         assert 0 < time < finished.seconds and math.isclose(rate, 4e6 / time / 1e9, rel_tol=1e-3)
+
+
+def test_allocation_is_printed_if_it_is_considerable():
+    """More cells take more time to allocate, and many repetitions take more time than that."""
+    folder = new_folder()
+    for cells, repeat in ((100, 1), (100, 50), (100000, 1)):
+        out = folder / f"{cells}_{repeat}.h5"
+        finished = run("run", "reduce", "--input.shape", f"40x{cells}", "--reduce.over", "0",
+                       "--measure.repeat", repeat, "-o", out).expect(0)
+        with h5py.File(out) as file:
+            phases = {row["phase"].decode(): row["host_seconds"] for row in file["timing/phases"]
+                      if row["track"] == b"main"}
+        is_long = phases["allocate"] > float(finished.values["time"]) / 10
+        assert ("allocate" in finished.values) == is_long, finished
+        if is_long:
+            assert math.isclose(float(finished.values["allocate"]), phases["allocate"],
+                                rel_tol=1e-3), finished
 
 
 def test_result_file():

@@ -172,6 +172,7 @@ class CudaDevice final : public Device {
     use(gpu_);
     switch (kind) {
       case Memory::device:
+      case Memory::untouched:
         return allocate_device(bytes);
       case Memory::pageable:
         return allocate_pageable(bytes);
@@ -193,7 +194,7 @@ class CudaDevice final : public Device {
   }
   void release(Memory kind, void* data, std::size_t bytes) noexcept override {
     report(cudaSetDevice(gpu_->ordinal), "cudaSetDevice");
-    if (kind == Memory::device) {
+    if (kind == Memory::device || kind == Memory::untouched) {
       report(cudaFree(data), "cudaFree");
     } else if (kind == Memory::write_combined || (kind != Memory::pageable && !registers_)) {
       report(cudaFreeHost(data), "cudaFreeHost");

@@ -265,9 +265,9 @@ class HostDevice final : public Device {
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(false); }
   std::unique_ptr<Event> make_timed_event() override { return std::make_unique<HostEvent>(true); }
-  void* allocate(Memory, std::size_t bytes) override {
+  void* allocate(Memory kind, std::size_t bytes) override {
     void* data = map_pages(bytes);
-    touch_pages(data, bytes, team_.size());
+    if (kind != Memory::untouched) touch_pages(data, bytes, team_.size());
     return data;
   }
   void release(Memory, void* data, std::size_t bytes) noexcept override {

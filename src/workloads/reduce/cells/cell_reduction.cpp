@@ -48,6 +48,7 @@ CellDimensions dimensions_of(const CellRequest& request, const std::optional<Cel
   if (groups) {
     dimensions.grouped = groups->dimension;
     dimensions.groups = groups->count();
+    dimensions.group_of = groups->group_of;
   }
   if (weights) dimensions.weighted = weights->dimensions;
   return dimensions;
@@ -107,7 +108,7 @@ class CellReduction final : public stream::Computation {
         const std::uint64_t enough = std::max(enough_for_units, device_memory / 8);
         const std::uint64_t room = std::min(enough, device_memory - need.fixed);
         const std::uint64_t units =
-            std::clamp<std::uint64_t>(need.units, 1, units_of_batch(batches.batch));
+            std::clamp<std::uint64_t>(need.units, 1, units_at_once(batches));
         const std::uint64_t slots = room / std::max<std::uint64_t>(need.per_unit, 1);
         // A power of two holds whole subtrees.
         slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
@@ -194,6 +195,7 @@ class CellReduction final : public stream::Computation {
     }
     samples_.emplace(plan_, context.samples, box_cells_);
     roots_.resize(passes_);
+    downloaded_roots_.resize(passes_);
     samples_of_pass_.resize(passes_);
     begin_cells(0);
   }
@@ -219,8 +221,13 @@ class CellReduction final : public stream::Computation {
 
   void add_result(stream::Digest& digest) const override {
     download();
-    for (const auto& words : roots_) {
-      for (const std::uint64_t word : words) digest.add(word);
+    const unsigned words = cells::moment_words<T>(choice_.set);
+    for (std::uint64_t p = 0; p < passes_; ++p) {
+      const std::uint64_t count = count_outputs(p);
+      for (unsigned w = 0; w < words; ++w) {
+        const std::uint64_t* const first = roots_[p].words + w * roots_[p].values;
+        for (std::uint64_t i = 0; i < count; ++i) digest.add(first[i]);
+      }
     }
   }
 
@@ -248,10 +255,11 @@ class CellReduction final : public stream::Computation {
   /// memory, or an eighth of all if that is more.
   static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
 
-  /// The units that a batch of some elements may have a part of, rounded up to a power of two,
-  /// which holds whole subtrees.
-  std::uint64_t units_of_batch(std::uint64_t elements) const {
-    return std::bit_ceil(ceil_div(elements, plan_.unit_elements()) + 1);
+  /// On a GPU, the units that a batch may have a part of, rounded up to a power of two, which holds
+  /// whole subtrees. The cells of a single unit keep all threads of a host at work.
+  std::uint64_t units_at_once(const pipeline::BatchMemory& batches) const {
+    if (batches.backend == Backend::host) return 1;
+    return std::bit_ceil(ceil_div(batches.batch, plan_.unit_elements()) + 1);
   }
 
   /// Whether an element belongs to a group, or there are no groups.
@@ -327,14 +335,25 @@ class CellReduction final : public stream::Computation {
                                 cells_of_pass(plan_, pass, passes_), plan_.layout().groups);
   }
 
-  /// Copies the roots of the last pass to the host, and the samples.
+  std::uint64_t count_outputs(std::uint64_t pass) const {
+    std::uint64_t count = 0;
+    for (const Range part : own_outputs(pass)) count += part.count;
+    return count;
+  }
+
+  /// Copies the roots of the last pass to the host, and the samples. The only pass of a host leaves
+  /// its roots where they are.
   void download() const {
     if (is_downloaded_) return;
     is_downloaded_ = true;
     device::Stream& stream = context_->feed.compute();
-    std::uint64_t own = 0;
-    for (const Range part : own_outputs(pass_)) own += part.count;
-    download(stream, on_device_, own, roots_[pass_]);
+    if (passes_ == 1 && context_->runtime.device->info().backend == "host") {
+      roots_[pass_] = on_device_;
+    } else {
+      const std::uint64_t count = count_outputs(pass_);
+      download(stream, on_device_, count, downloaded_roots_[pass_]);
+      roots_[pass_] = {downloaded_roots_[pass_].data(), count};
+    }
     const cells::States samples = shard_->samples();
     download(stream, samples, samples.values, samples_of_pass_[pass_]);
   }
@@ -364,7 +383,7 @@ class CellReduction final : public stream::Computation {
     for (std::uint64_t p = 0; p < passes_; ++p) {
       passes.push_back({.cells = cells_of_pass(plan_, p, passes_),
                         .outputs = own_outputs(p),
-                        .roots = &roots_[p],
+                        .roots = roots_[p],
                         .samples = &samples_of_pass_[p]});
     }
     return {.context = *context_,
@@ -403,7 +422,8 @@ class CellReduction final : public stream::Computation {
   double largest_ = std::numeric_limits<double>::quiet_NaN();
   mutable std::optional<std::vector<CellColumn>> columns_;
   mutable bool is_downloaded_ = true;
-  mutable std::vector<std::vector<std::uint64_t>> roots_, samples_of_pass_;
+  mutable std::vector<cells::States> roots_;  // of this rank's outputs of each pass
+  mutable std::vector<std::vector<std::uint64_t>> downloaded_roots_, samples_of_pass_;
 };
 
 }  // namespace

@@ -98,8 +98,8 @@ class CellExchange {
     }
     places_ = uploaded(device, stream, places);
     slots_ = uploaded(device, stream, slots);
-    item_ranges_ =
-        uploaded(device, stream, std::vector<cells::CellRange>(places.size(), {0, UINT64_MAX}));
+    const cells::OutputRange all{{0, UINT64_MAX}, {0, UINT64_MAX}};
+    item_ranges_ = uploaded(device, stream, std::vector(places.size(), all));
     std::vector<cells::CellRange> outputs;
     for (std::uint64_t first = 0; first < tiles() * tile_; first += tile_) {
       for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
@@ -129,7 +129,9 @@ class CellExchange {
                                const cells::CellRange& cells, std::uint64_t groups) const {
     return {.nodes = nodes,
             .node_cells = cells,
+            .node_groups = groups,
             .cells = cells,
+            .first_group = 0,
             .groups = groups,
             .kept = 0,
             .depth = 0,
@@ -138,6 +140,7 @@ class CellExchange {
             .first_item = 0,
             .item_count = 0,
             .item_cells = tile_,
+            .item_groups = 1,
             .item_places = places_.data(),
             .item_ranges = item_ranges_.data(),
             .item_slots = slots_.data(),
@@ -149,9 +152,10 @@ class CellExchange {
 
   /// The nodes of this rank have all of its outputs.
   cells::States fold_alone(device::Stream& stream, const ShardCells<T>& shard) {
-    const bool is_root =
-        shard.places().size() == 1 && shard.places().front().cells.count == shard.cells().count;
-    if (is_root) return shard.nodes();
+    const auto is_root = [&](const cells::OutputRange& has) {
+      return has.cells.count == shard.cells().count && has.groups.count == groups_;
+    };
+    if (shard.places().size() == 1 && is_root(shard.places().front().has)) return shard.nodes();
     auto args = root_args(shard.nodes(), shard.nodes(), shard.cells(), groups_);
     args.depth = static_cast<unsigned>(shard.places().size());
     std::ranges::copy(shard.places(), args.stack);
@@ -175,8 +179,8 @@ class CellExchange {
                               .packed = send_.data(),
                               .set = set_};
       for (std::size_t n = 0; n < shard.places().size(); ++n) {
-        const cells::CellRange has = shard.places()[n].cells;
-        args.has[n] = {has.first - pass_.first, has.count};
+        args.has[n] = shard.places()[n].has;
+        args.has[n].cells.first -= pass_.first;
       }
       stream.launch(cells::Kernels<T>::pack(), args);
     }
@@ -202,7 +206,8 @@ class CellExchange {
   std::uint64_t tile_ = 1;
   device::Buffer<std::uint64_t> send_, receive_, slots_;
   device::Buffer<cells::Node> places_;
-  device::Buffer<cells::CellRange> item_ranges_, outputs_;
+  device::Buffer<cells::OutputRange> item_ranges_;
+  device::Buffer<cells::CellRange> outputs_;
   DeviceStates stack_, roots_;
 };
 

@@ -13,12 +13,13 @@
 
 namespace shardstream::workloads {
 
-/// Arrays of `values` accumulators or moments in device memory.
+/// Arrays of `values` accumulators or moments in device memory, which kernels are the first to
+/// touch.
 class DeviceStates {
  public:
   DeviceStates() = default;
   DeviceStates(device::Device& device, unsigned words, std::uint64_t values)
-      : words_(device, device::Memory::device, words * values), values_(values) {}
+      : words_(device, device::Memory::untouched, words * values), values_(values) {}
   operator cells::States() const { return {words_.data(), values_}; }
 
  private:
@@ -103,12 +104,14 @@ class CellLaunches {
     }
     unit_places_ = uploaded(device, stream, places);
     unit_slots_ = uploaded(device, stream, unit_slots);
-    unit_cells_ = uploaded(device, stream, schedule.unit_cells());
+    unit_outputs_ = uploaded(device, stream, schedule.unit_outputs());
     const unsigned words = cells::moment_words<T>(choice.set);
-    const std::uint64_t unit = slots * layout.groups * schedule.max_unit_cells();
-    accumulators_ = {device, words, unit * unit_parts()};
+    const std::uint64_t unit = slots * schedule.max_unit_groups() * schedule.max_unit_cells();
+    accumulators_ = {device, words, writes_cells_ ? 0 : unit * unit_parts()};
     unit_moments_ = {device, words, unit_parts() > 1 ? unit : 0};
     nodes_ = {device, words, depth * layout.groups * schedule.cells().count};
+    const bool joins = unit_parts() > 1 || slots > 1;
+    if (writes_cells_ || (schedule.is_whole() && !joins)) return;
     stream.launch(cells::Kernels<T>::clear(), {.accumulators = accumulators_, .set = choice.set});
   }
 
@@ -139,9 +142,10 @@ class CellLaunches {
     if (first.ended.count == schedule_.units() && joined_units_of(first) == schedule_.units()) {
       return true;
     }
-    const std::vector<cells::CellRange>& cells = schedule_.unit_cells();
-    for (std::size_t u = 1; u < cells.size(); ++u) {
-      if (cells[u].first != cells[u - 1].first + cells[u - 1].count) return false;
+    const std::vector<cells::OutputRange>& units = schedule_.unit_outputs();
+    for (std::size_t u = 1; u < units.size(); ++u) {
+      const cells::CellRange& before = units[u - 1].cells;
+      if (units[u].cells.first != before.first + before.count) return false;
     }
     return true;
   }
@@ -152,6 +156,7 @@ class CellLaunches {
     args.elements = elements;
     args.accumulators = writes_cells_ ? nodes_ : accumulators_;
     args.unit_cells = schedule_.max_unit_cells();
+    args.unit_groups = round.groups;
     args.cells = schedule_.cells();
     args.choice = choice_;
     args.is_whole = schedule_.is_whole();
@@ -169,7 +174,7 @@ class CellLaunches {
                             .units = round.ended.count,
                             .unit_step = 1,
                             .unit_slots = slots_,
-                            .groups = layout_.groups,
+                            .groups = schedule_.max_unit_groups(),
                             .unit_cells = schedule_.max_unit_cells(),
                             .unit_parts = unit_parts(),
                             .parts = unit_parts(),
@@ -187,13 +192,15 @@ class CellLaunches {
       join.units = round.ended.count >> level;
       join.unit_parts = 1;
       join.parts = parts;
-      join.step = joined_units_of(round) * layout_.groups * schedule_.max_unit_cells();
+      join.step = joined_units_of(round) * join.groups * schedule_.max_unit_cells();
       stream.launch(cells::Kernels<T>::join(), join);
     }
     cells::FoldArgs<T> fold{.nodes = nodes_,
                             .node_cells = schedule_.cells(),
-                            .cells = round.cells,
-                            .groups = layout_.groups,
+                            .node_groups = layout_.groups,
+                            .cells = round.folded.cells,
+                            .first_group = round.folded.groups.first,
+                            .groups = round.folded.groups.count,
                             .kept = round.kept,
                             .depth = round.depth,
                             .stack = {},
@@ -201,8 +208,9 @@ class CellLaunches {
                             .first_item = round.ended.first - schedule_.first_unit(),
                             .item_count = round.ended.count,
                             .item_cells = schedule_.max_unit_cells(),
+                            .item_groups = schedule_.max_unit_groups(),
                             .item_places = unit_places_.data(),
-                            .item_ranges = unit_cells_.data(),
+                            .item_ranges = unit_outputs_.data(),
                             .item_slots = unit_slots_.data(),
                             .joined_level = level,
                             .takes_accumulators = !are_moments,
@@ -222,7 +230,7 @@ class CellLaunches {
   DeviceTasks tasks_;
   device::Buffer<std::uint64_t> unit_slots_;
   device::Buffer<cells::Node> unit_places_;
-  device::Buffer<cells::CellRange> unit_cells_;
+  device::Buffer<cells::OutputRange> unit_outputs_;
   DeviceStates accumulators_, unit_moments_, nodes_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "kernels/cells/dense.hpp"
+#include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
 
 namespace shardstream::workloads {
@@ -242,9 +243,9 @@ std::uint64_t CellPlan::max_blocks(Range shard) const {
   return static_cast<std::uint64_t>(static_cast<double>(boxes) * share) + 2 + cuts;
 }
 
-cells::CellRange CellPlan::cells_of(Range elements) const {
-  if (elements.count == 0 || cells_ == 0) return {0, 0};
-  if (!layout_.axis[0].is_kept) return {0, cells_};
+/// A range of indices along the first axis that holds those of all elements of a range, which is
+/// not empty.
+Range CellPlan::first_axis_of(Range elements) const {
   const auto first = source_.blocks(elements.first, 1).front();
   const auto last = source_.blocks(elements.end() - 1, 1).front();
   auto begin = first.start, end = last.start;
@@ -258,8 +259,26 @@ cells::CellRange CellPlan::cells_of(Range elements) const {
     low = low * counts_[d] + begin[d];
     high = high * counts_[d] + end[d];
   }
+  return {low, high + 1 - low};
+}
+
+cells::CellRange CellPlan::cells_of(Range elements) const {
+  if (elements.count == 0 || cells_ == 0) return {0, 0};
+  if (!layout_.axis[0].is_kept) return {0, cells_};
+  const Range indices = first_axis_of(elements);
   const std::uint64_t step = layout_.axis[0].cell_step;
-  return {low * step, (high + 1 - low) * step};
+  return {indices.first * step, indices.count * step};
+}
+
+cells::GroupRange CellPlan::groups_of(Range elements) const {
+  if (layout_.group_axis != 0 || dimensions_.group_of.empty()) return {0, layout_.groups};
+  if (elements.count == 0) return {0, 0};
+  const Range indices = first_axis_of(elements);
+  cells::GroupRange groups{0, 0};
+  for (const std::int32_t group : dimensions_.group_of.subspan(indices.first, indices.count)) {
+    if (group >= 0) groups = hull(groups, cells::GroupRange{static_cast<std::uint64_t>(group), 1});
+  }
+  return groups;
 }
 
 /// A box begins with a block and ends before the numbers of its cells span too wide a range.

@@ -19,6 +19,8 @@ struct CellDimensions {
   std::vector<std::size_t> reduced;         ///< ascending, none of them removed by an index
   std::optional<std::size_t> grouped = {};  ///< one of `reduced`
   std::uint64_t groups = 1;
+  /// The group of each index, or -1; empty if it is not known. Must outlive the plan.
+  std::span<const std::int32_t> group_of = {};
   std::vector<std::size_t> weighted = {};  ///< ascending
 };
 
@@ -66,6 +68,9 @@ class CellPlan {
   std::uint64_t max_blocks(Range shard) const;
   /// A range of cells that holds those of all elements of a range.
   cells::CellRange cells_of(Range elements) const;
+  /// A range of groups that holds those of all elements of a range: all groups, unless the first
+  /// axis has the groups.
+  cells::GroupRange groups_of(Range elements) const;
   /// A block of elements, and the range of its cells.
   struct Box {
     Range elements;
@@ -125,6 +130,7 @@ class CellPlan {
   AxisBlock on_axes(const io::ElementOrder::Block& block) const;
   bool boxes_are_alike(std::span<const io::ElementOrder::Block> blocks) const;
   std::vector<Hull> divided(std::span<const AxisBlock> blocks) const;
+  Range first_axis_of(Range elements) const;
   void append_task(const Hull& hull, std::uint64_t slot, std::uint64_t first_cell, CellTasks& tasks,
                    CellTasks::Span& span) const;
   static std::uint64_t dot(const io::Extents& at, const io::Extents& steps);

@@ -6,23 +6,17 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <mutex>
 #include <span>
 #include <utility>
 
+#include "core/parallel.hpp"
 #include "core/text.hpp"
 #include "io/source/labels.hpp"
-#include "kernels/cells/dispatch.hpp"
 #include "workloads/reduce/report.hpp"
 
 namespace shardstream::workloads {
 namespace {
-
-std::uint64_t words_of_moments(ElementType type, cells::Set set) {
-  return with_element_type(type, [&](auto tag) {
-    return std::uint64_t{cells::moment_words<typename decltype(tag)::type>(set)};
-  });
-}
 
 bool is_in_range(const CellSummary& all) {
   return all.overflows + all.underflows == 0;
@@ -43,7 +37,6 @@ std::vector<std::pair<std::string, reduce::Deviation>> named(const CellCheck& ch
 CellReport::CellReport(CellInputs inputs)
     : in_(std::move(inputs)),
       load_(moments_loader(in_.rules.type, in_.rules.set)),
-      words_(words_of_moments(in_.rules.type, in_.rules.set)),
       expected_(in_.plan.layout().groups, in_.groups ? 0 : in_.plan.values()) {
   for (const std::string& op : in_.request.ops) statistics_.push_back(&statistic(op));
   if (!in_.groups) return;
@@ -64,9 +57,11 @@ std::uint64_t CellReport::missing() const {
 void CellReport::write() {
   summaries_ = summarize();
   if (in_.context.outputs.empty()) return;
-  for (std::size_t i = 0; i < in_.columns.size(); ++i) {
-    write(in_.columns[i], undefined_integer(i), in_.context.outputs[i]);
-  }
+  for_pieces([&](const Piece& piece) {
+    for (std::size_t i = 0; i < in_.columns.size(); ++i) {
+      if (in_.columns[i].type != ElementType::f64) write(piece, i, undefined_integer(i));
+    }
+  });
 }
 
 void CellReport::describe(const stream::Checks& checks, Outcome& outcome) {
@@ -102,29 +97,42 @@ void CellReport::describe(const stream::Checks& checks, Outcome& outcome) {
   out_of_range().describe(is_whole && outcome.verdict.empty(), outcome);
 }
 
-template <class Use>
-void CellReport::for_outputs(const Use& use) const {
+std::vector<CellReport::Piece> CellReport::pieces() const {
+  std::vector<Piece> pieces;
   for (const CellInputs::Pass& pass : in_.passes) {
-    const std::uint64_t count = pass.roots->size() / words_;
-    std::uint64_t* root = pass.roots->data();
+    cells::States roots = pass.roots;
     for (const Range part : pass.outputs) {
-      for (std::uint64_t output = part.first; output < part.end(); ++output) {
-        use(output / pass.cells.count, pass.cells.first + output % pass.cells.count,
-            load_(root++, count));
+      for (std::uint64_t at = part.first; at < part.end();) {
+        const std::uint64_t group = at / pass.cells.count, cell = at % pass.cells.count;
+        const std::uint64_t count = std::min({max_piece, part.end() - at, pass.cells.count - cell});
+        pieces.push_back({group, pass.cells.first + cell, count, roots});
+        roots.words += count;
+        at += count;
       }
     }
+  }
+  return pieces;
+}
+
+template <class Use>
+void CellReport::for_pieces(const Use& use) const {
+  const std::vector<Piece> all = pieces();
+  parallel_for(all.size(), in_.context.runtime.resources.threads,
+               [&](std::uint64_t i) { use(all[i]); });
+}
+
+template <class Use>
+void CellReport::for_cells(const Piece& piece, const Use& use) const {
+  for (std::uint64_t i = 0; i < piece.count; ++i) {
+    use(load_(piece.roots.words + i, piece.roots.values), i);
   }
 }
 
 template <class Use>
 void CellReport::for_counts(const Use& use) const {
-  for (const CellInputs::Pass& pass : in_.passes) {
-    const std::uint64_t* count = pass.roots->data();  // the first word of all moments
-    for (const Range part : pass.outputs) {
-      for (std::uint64_t output = part.first; output < part.end(); ++output) {
-        use(output / pass.cells.count, *count++);
-      }
-    }
+  for (const Piece& piece : pieces()) {
+    // The first word of all moments.
+    for (std::uint64_t i = 0; i < piece.count; ++i) use(piece.group, piece.roots.words[i]);
   }
 }
 
@@ -134,35 +142,24 @@ std::int64_t CellReport::undefined_integer(std::size_t column) const {
   return undefined_integers(in_.rules.type)[is_value[0] && !is_value[1] ? 1 : 0];
 }
 
-void CellReport::write(const CellColumn& column, std::int64_t undefined,
-                       const io::RangeWriter& writer) const {
-  constexpr std::size_t piece = std::size_t{1} << 20;
-  std::vector<std::uint64_t> words;
-  std::uint64_t first = 0;
-  const auto flush = [&] {
-    if (!words.empty()) writer.write(first, std::as_bytes(std::span(words)));
-    words.clear();
-  };
-  for_outputs([&](std::uint64_t group, std::uint64_t cell, const CellMoments& m) {
-    const std::uint64_t output = group * in_.plan.cells() + cell;
-    if (words.size() == piece || output != first + words.size()) flush();
-    if (words.empty()) first = output;
-    words.push_back(column.word(column.statistic->value(view(group, m)), undefined, in_.plan));
+void CellReport::write(const Piece& piece, std::size_t column, std::int64_t undefined) const {
+  std::vector<std::uint64_t> words(piece.count);
+  const CellColumn& own = in_.columns[column];
+  for_cells(piece, [&](const CellMoments& m, std::uint64_t i) {
+    words[i] = own.word(own.statistic->value(view(piece.group, m)), undefined, in_.plan);
   });
-  flush();
+  in_.context.outputs[column].write(piece.group * in_.plan.cells() + piece.first_cell,
+                                    std::as_bytes(std::span(words)));
 }
 
 std::vector<CellSummary> CellReport::summarize() {
   std::vector<CellSummary> own(statistics_.size());
-  const std::array undefined = undefined_integers(in_.rules.type);
-  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    const CellView cell = view(group, m);
-    if (cells::has_extremes(in_.rules.set) && m.count > 0) {
-      largest_ = std::fmax(largest_, m.max.real);
-    }
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i].add(statistics_[i]->value(cell), undefined);
-    }
+  std::mutex mutex;
+  for_pieces([&](const Piece& piece) {
+    const auto [summaries, largest] = summarize(piece);
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < own.size(); ++i) own[i].add(summaries[i]);
+    largest_ = std::fmax(largest_, largest);
   });
   const auto all = in_.context.runtime.session.gather(own);
   for (CellSummary& each : own) each = {};
@@ -170,14 +167,51 @@ std::vector<CellSummary> CellReport::summarize() {
   return own;
 }
 
+/// The first columns are those of the statistics. If their elements are real, they are written now,
+/// so that moments are read once.
+std::pair<std::vector<CellSummary>, double> CellReport::summarize(const Piece& piece) const {
+  std::vector<CellSummary> summaries(statistics_.size());
+  double largest = std::numeric_limits<double>::quiet_NaN();
+  const std::array undefined = undefined_integers(in_.rules.type);
+  std::vector<std::vector<std::uint64_t>> words(in_.context.outputs.size());
+  for (std::size_t c = 0; c < words.size(); ++c) {
+    if (in_.columns[c].type == ElementType::f64) words[c].resize(piece.count);
+  }
+  std::vector<CellValue> values(statistics_.size());
+  for_cells(piece, [&](const CellMoments& m, std::uint64_t cell) {
+    const CellView cell_view = view(piece.group, m);
+    if (cells::has_extremes(in_.rules.set) && m.count > 0) largest = std::fmax(largest, m.max.real);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = statistics_[i]->value(cell_view);
+      summaries[i].add(values[i], undefined);
+    }
+    for (std::size_t c = 0; c < words.size(); ++c) {
+      if (words[c].empty()) continue;
+      const CellColumn& column = in_.columns[c];
+      const CellValue value = c < values.size() ? values[c] : column.statistic->value(cell_view);
+      words[c][cell] = column.word(value, 0, in_.plan);
+    }
+  });
+  const std::uint64_t first = piece.group * in_.plan.cells() + piece.first_cell;
+  for (std::size_t c = 0; c < words.size(); ++c) {
+    if (words[c].empty()) continue;
+    in_.context.outputs[c].write(first, std::as_bytes(std::span(words[c])));
+  }
+  return {std::move(summaries), largest};
+}
+
 CellCheck CellReport::worst_check() {
   CellCheck worst;
+  std::mutex mutex;
   for (const CellInputs::Pass& pass : in_.passes) {
-    for (std::size_t s = 0; s < in_.boxes.boxes.size(); ++s) {
+    const auto check = [&](std::uint64_t box) {
       with_element_type(in_.rules.type, [&](auto tag) {
-        worst.add(check_box<typename decltype(tag)::type>(s, pass));
+        const CellCheck own = check_box<typename decltype(tag)::type>(box, pass);
+        const std::lock_guard lock(mutex);
+        worst.add(own);
       });
-    }
+    };
+    parallel_for(in_.boxes.boxes.size(), in_.context.runtime.resources.threads, check);
   }
   const auto all = in_.context.runtime.session.gather(std::vector{worst});
   for (const CellCheck& other : all) worst.add(other);
@@ -190,12 +224,21 @@ CellCheck CellReport::check_box(std::size_t number, const CellInputs::Pass& pass
   const Range kept = in_.context.samples.ranges()[number];
   const auto* x = reinterpret_cast<const T*>(in_.context.samples.data(number)) +
                   (box.elements.first - kept.first);
-  std::map<std::pair<std::uint64_t, std::uint64_t>, CellSample<T>> cells;  // by group, cell
+  const std::uint64_t groups = in_.plan.layout().groups;
+  // The cells of the box that have elements, and their numbers in the list, from 1 on.
+  std::vector<std::pair<std::uint64_t, CellSample<T>>> cells;
+  std::vector<std::uint32_t> number_of(groups * box.cells.count, 0);
   in_.plan.visit(box.elements, [&](const CellPlan::Element& element) {
     const T value = *x++;
     const std::int32_t group = in_.groups ? in_.groups->group_of[element.grouped] : 0;
     if (group < 0 || element.cell - pass.cells.first >= pass.cells.count) return;
-    CellSample<T>& cell = cells[{static_cast<std::uint64_t>(group), element.cell}];
+    const std::uint64_t place =
+        static_cast<std::uint64_t>(group) * box.cells.count + element.cell - box.cells.first;
+    if (number_of[place] == 0) {
+      cells.push_back({place, {}});
+      number_of[place] = static_cast<std::uint32_t>(cells.size());
+    }
+    CellSample<T>& cell = cells[number_of[place] - 1].second;
     const auto marker = static_cast<T>(in_.choice.marker);
     if (in_.choice.skip != cells::Skip::none && cells::is_skipped(value, in_.choice.skip, marker)) {
       return;
@@ -206,11 +249,10 @@ CellCheck CellReport::check_box(std::size_t number, const CellInputs::Pass& pass
     if (in_.weights) cell.weights.push_back(in_.weights->values[element.weight]);
   });
   CellCheck worst;
-  const std::uint64_t groups = in_.plan.layout().groups;
   const std::uint64_t samples = in_.boxes.boxes.size() * groups * in_.boxes.max_cells;
   for (const auto& [place, sample] : cells) {
-    const std::uint64_t at =
-        (number * groups + place.first) * in_.boxes.max_cells + place.second - box.cells.first;
+    const std::uint64_t group = number * groups + place / box.cells.count;
+    const std::uint64_t at = group * in_.boxes.max_cells + place % box.cells.count;
     worst.add(check_cell(sample, load_(pass.samples->data() + at, samples), in_.rules.set));
   }
   return worst;
@@ -356,13 +398,14 @@ std::string CellReport::exact_text(const Statistic& op, const CellValue& value) 
 
 CellReport::Single CellReport::only_value(const Statistic& op) const {
   Single single;
-  for_outputs([&](std::uint64_t group, std::uint64_t, const CellMoments& m) {
-    const CellValue value = op.value(view(group, m));
+  for (const Piece& piece : pieces()) {  // at most one, of one cell
+    const CellMoments m = load_(piece.roots.words, piece.roots.values);
+    const CellValue value = op.value(view(piece.group, m));
     single.real = value.real;
     const bool is_undefined = value.real != value.real;
     single.index = is_undefined ? reduce::no_index : static_cast<std::int64_t>(value.bits);
     single.exact = exact_text(op, value);
-  });
+  }
   const ranks::Session& session = in_.context.runtime.session;
   single.exact = session.broadcast(single.exact);
   single.real = session.gather(std::vector{single.real}).front();

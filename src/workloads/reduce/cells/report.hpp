@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/reduce/cells/cell.hpp"
@@ -40,7 +41,8 @@ struct CellInputs {
   struct Pass {
     cells::CellRange cells;
     std::vector<Range> outputs;  ///< of RankNodes::outputs()
-    std::vector<std::uint64_t>*roots, *samples;
+    cells::States roots;         ///< in their order
+    std::vector<std::uint64_t>* samples;
   };
   std::vector<Pass> passes;
 };
@@ -64,10 +66,21 @@ class CellReport {
  private:
   bool all_have_groups() const { return !in_.groups || in_.groups->have_all(); }
 
-  /// Calls use(group, cell, moments) for the outputs of this rank.
+  /// Neighbouring cells of a group, up to max_piece of them, and their moments.
+  struct Piece {
+    std::uint64_t group, first_cell, count;
+    cells::States roots;
+  };
+  static constexpr std::uint64_t max_piece = std::uint64_t{1} << 16;
+  /// The outputs of this rank.
+  std::vector<Piece> pieces() const;
+  /// Calls use(piece) for them on all threads.
   template <class Use>
-  void for_outputs(const Use& use) const;
-  /// Calls use(group, count) for them, without reading the other moments.
+  void for_pieces(const Use& use) const;
+  /// Calls use(moments, i) for each cell i of a piece.
+  template <class Use>
+  void for_cells(const Piece& piece, const Use& use) const;
+  /// Calls use(group, count) for the outputs of this rank, without reading the other moments.
   template <class Use>
   void for_counts(const Use& use) const;
   CellView view(std::uint64_t group, const CellMoments& moments) const {
@@ -76,8 +89,11 @@ class CellReport {
 
   /// The integer that stands for an undefined value of a column.
   std::int64_t undefined_integer(std::size_t column) const;
-  void write(const CellColumn& column, std::int64_t undefined, const io::RangeWriter& writer) const;
+  void write(const Piece& piece, std::size_t column, std::int64_t undefined) const;
+  /// Writes the columns of f64, too. Collective.
   std::vector<CellSummary> summarize();
+  /// The same for a piece, with the largest element.
+  std::pair<std::vector<CellSummary>, double> summarize(const Piece& piece) const;
 
   // Verification
 
@@ -113,7 +129,6 @@ class CellReport {
 
   const CellInputs in_;
   const LoadMoments load_;
-  const std::uint64_t words_;                 // of the moments of a cell
   std::vector<const Statistic*> statistics_;  // the operations
   std::vector<std::uint64_t> expected_;       // values of a cell, by group
   double largest_ = std::numeric_limits<double>::quiet_NaN();

@@ -20,6 +20,15 @@ void push(std::vector<Node>& stack, Node node) {
   stack.push_back(node);
 }
 
+/// `groups` and those between them and `before`.
+cells::GroupRange next_to(const cells::GroupRange& before, const cells::GroupRange& groups) {
+  if (before.count == 0 || groups.count == 0) return groups;
+  const std::uint64_t end = before.first + before.count, own_end = groups.first + groups.count;
+  if (end < groups.first) return {end, own_end - end};
+  if (own_end < before.first) return {groups.first, before.first - groups.first};
+  return groups;
+}
+
 }  // namespace
 
 Range units_of(const CellPlan& plan, Range shard) {
@@ -45,16 +54,22 @@ std::uint64_t max_depth(const CellPlan& plan, Range shard) {
 }
 
 CellSchedule::CellSchedule(const CellPlan& plan, Range shard, cells::CellRange pass,
-                           std::uint64_t slots)
+                           std::uint64_t slots, UnitGroups unit_groups)
     : plan_(plan),
       shard_(shard),
       units_(units_of(plan, shard)),
       pass_(pass),
       cells_(intersection(plan.cells_of(shard), pass)),
       slots_(slots) {
+  expect(unit_groups == UnitGroups::all || slots == 1, "units of several slots have all groups");
+  cells::GroupRange before{0, 0};
   for (std::uint64_t u = units_.first; u < units_.end(); ++u) {
-    unit_cells_.push_back(intersection(plan.cells_of(plan.unit(u)), pass));
-    max_unit_cells_ = std::max(max_unit_cells_, unit_cells_.back().count);
+    cells::GroupRange groups{0, plan.layout().groups};
+    if (unit_groups == UnitGroups::own) groups = next_to(before, plan.groups_of(plan.unit(u)));
+    if (groups.count > 0) before = groups;
+    unit_outputs_.push_back({intersection(plan.cells_of(plan.unit(u)), pass), groups});
+    max_unit_cells_ = std::max(max_unit_cells_, unit_outputs_.back().cells.count);
+    max_unit_groups_ = std::max(max_unit_groups_, groups.count);
   }
 }
 
@@ -64,6 +79,7 @@ void CellSchedule::append(Range batch) {
     Round round{.tasks = {.first = tasks_.count()}};
     const std::uint64_t first = at / plan_.unit_elements();
     const std::uint64_t end = first + slots_;
+    round.groups = unit_outputs_[first - units_.first].groups;
     std::uint64_t unit = first;
     for (; unit < end && at < batch.end(); ++unit) {
       const Range part = shardstream::intersection(plan_.unit(unit), {at, batch.end() - at});
@@ -79,7 +95,7 @@ void CellSchedule::append(Range batch) {
 }
 
 void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round) {
-  const cells::CellRange own = unit_cells_[unit - units_.first];
+  const cells::CellRange own = unit_outputs_[unit - units_.first].cells;
   const std::uint64_t tasks = round.tasks.count, words = tasks_.tasks.size();
   if (own.count > 0) plan_.append(part, batch, unit % slots_, own.first, tasks_, round.tasks);
   round.has_one_task_each = round.has_one_task_each && round.tasks.count == tasks + 1;
@@ -97,8 +113,8 @@ void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t bat
 /// The level of the subtrees that some units consist of.
 unsigned CellSchedule::common_level(Range ended) const {
   const auto same_cells = [&](std::uint64_t unit) {
-    const cells::CellRange& first = unit_cells_[ended.first - units_.first];
-    const cells::CellRange& own = unit_cells_[unit - units_.first];
+    const cells::CellRange& first = unit_outputs_[ended.first - units_.first].cells;
+    const cells::CellRange& own = unit_outputs_[unit - units_.first].cells;
     return own.first == first.first && own.count == first.count;
   };
   for (std::uint64_t unit = ended.first; unit < ended.end(); ++unit) {
@@ -109,7 +125,7 @@ unsigned CellSchedule::common_level(Range ended) const {
   return static_cast<unsigned>(std::countr_zero(ended.first | ended.count));
 }
 
-/// A round folds the cells of its units, and those of nodes that move to a lower place on the
+/// A round folds the outputs of its units, and those of nodes that move to a lower place on the
 /// stack.
 void CellSchedule::end_units(Range ended, Round& round) {
   round.ended = ended;
@@ -119,14 +135,14 @@ void CellSchedule::end_units(Range ended, Round& round) {
   std::size_t kept = stack_.size();
   const std::vector<cells::FoldNode> before = stack_;
   for (std::uint64_t u = ended.first; u < ended.end(); ++u) {
-    cells::FoldNode node{{u, 0}, unit_cells_[u - units_.first]};
+    cells::FoldNode node{{u, 0}, unit_outputs_[u - units_.first]};
     while (!stack_.empty() && stack_.back().place.precedes(node.place)) {
-      round.cells = cells::hull(round.cells, node.cells);
+      round.folded = cells::hull(round.folded, node.has);
       node = {{stack_.back().place.first, node.place.level + 1},
-              cells::hull(stack_.back().cells, node.cells)};
+              cells::hull(stack_.back().has, node.has)};
       stack_.pop_back();
     }
-    if (node.place.level == 0) round.cells = cells::hull(round.cells, node.cells);
+    if (node.place.level == 0) round.folded = cells::hull(round.folded, node.has);
     kept = std::min(kept, stack_.size());
     stack_.push_back(node);
   }

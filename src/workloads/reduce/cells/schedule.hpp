@@ -20,6 +20,12 @@ std::uint64_t max_depth(const CellPlan& plan, Range shard);
 /// The numbers of units that a shard's elements belong to.
 Range units_of(const CellPlan& plan, Range shard);
 
+/// The groups that a unit has accumulators for.
+enum class UnitGroups : std::uint8_t {
+  all,
+  own,  ///< those of its elements, and those between them and the groups of the unit before
+};
+
 /// Accumulates units one after another. `slots` units have accumulators at the same time: unit u
 /// those of slot u mod slots. After a round, the units that have ended are folded into a stack of
 /// nodes.
@@ -27,19 +33,21 @@ class CellSchedule {
  public:
   struct Round {
     CellTasks::Span tasks;
-    Range ended = {};  ///< units
+    cells::GroupRange groups = {};  ///< that the units have
+    Range ended = {};               ///< units
     /// For FoldArgs, if units have ended.
     unsigned kept = 0, depth = 0;
     std::vector<cells::FoldNode> stack = {};  ///< the nodes from `kept` to `depth`
-    cells::CellRange cells = {};
+    cells::OutputRange folded = {};
     /// The units are whole subtrees of 2^level units, all with the same cells, whose slots follow
     /// one another.
     unsigned level = 0;
     bool has_one_task_each = true;  ///< of the units
   };
 
-  /// For the cells `pass` of a shard of whole units.
-  CellSchedule(const CellPlan& plan, Range shard, cells::CellRange pass, std::uint64_t slots);
+  /// For the cells `pass` of a shard of whole units. UnitGroups::own needs a single slot.
+  CellSchedule(const CellPlan& plan, Range shard, cells::CellRange pass, std::uint64_t slots,
+               UnitGroups unit_groups);
 
   /// Appends the rounds of the next batch.
   void append(Range batch);
@@ -48,9 +56,10 @@ class CellSchedule {
   const CellTasks& tasks() const { return tasks_; }
   /// The cells of the shard that belong to the pass.
   cells::CellRange cells() const { return cells_; }
-  /// The cells of each unit of the shard, and the maximum number of them.
-  const std::vector<cells::CellRange>& unit_cells() const { return unit_cells_; }
+  /// The outputs of each unit of the shard, and the maximum numbers of cells and groups.
+  const std::vector<cells::OutputRange>& unit_outputs() const { return unit_outputs_; }
   std::uint64_t max_unit_cells() const { return max_unit_cells_; }
+  std::uint64_t max_unit_groups() const { return max_unit_groups_; }
   std::uint64_t first_unit() const { return units_.first; }
   std::uint64_t units() const { return units_.count; }
   /// Whether the tasks of each round have all elements of their units, in all cells, so that
@@ -69,8 +78,8 @@ class CellSchedule {
   const CellPlan& plan_;
   Range shard_, units_;
   cells::CellRange pass_, cells_;
-  std::uint64_t slots_, max_unit_cells_ = 0;
-  std::vector<cells::CellRange> unit_cells_;
+  std::uint64_t slots_, max_unit_cells_ = 0, max_unit_groups_ = 0;
+  std::vector<cells::OutputRange> unit_outputs_;
   CellTasks tasks_;
   std::vector<std::vector<Round>> batches_;
   std::vector<cells::FoldNode> stack_;

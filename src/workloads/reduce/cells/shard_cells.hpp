@@ -31,6 +31,11 @@ struct SampledBoxes {
   }
 };
 
+/// A GPU has memory, and accumulators of all groups, for several units at a time.
+inline UnitGroups unit_groups_of(const device::Device& device) {
+  return device.info().backend == "host" ? UnitGroups::own : UnitGroups::all;
+}
+
 template <class T>
 class ShardCells {
  public:
@@ -41,7 +46,7 @@ class ShardCells {
       : context_(context),
         layout_(layout),
         choice_(choice),
-        schedule_(plan, context.shard, pass, slots),
+        schedule_(plan, context.shard, pass, slots, unit_groups_of(*context.runtime.device)),
         samples_(samples) {
     append_batches(plan);
     device::Device& device = *context.runtime.device;
@@ -66,6 +71,7 @@ class ShardCells {
     args.elements = elements;
     args.accumulators = sample_accumulators_;
     args.unit_cells = samples_.max_cells;
+    args.unit_groups = {0, layout_.groups};
     args.cells = schedule_.cells();
     args.choice = choice_;
     args.is_whole = are_whole_;
