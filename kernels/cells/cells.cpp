@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <type_traits>
 #include <vector>
@@ -19,7 +20,9 @@ namespace {
 template <class T, Set S>
 class ItemAccumulators {
  public:
-  static constexpr std::size_t max = 128;
+  /// So many that they stay in the first-level cache.
+  static constexpr std::size_t max =
+      std::max<std::size_t>(128, std::bit_floor(std::size_t{1024} / words_of<T, S>));
 
   [[gnu::always_inline]] Accumulator<T, S> get(std::size_t i) const {
     Accumulator<T, S> item;
@@ -172,6 +175,9 @@ class Tile {
   static constexpr std::uint64_t max = ItemAccumulators<T, S>::max;
   /// Lanes are not joined if the numbers of values or their weights are used.
   static constexpr bool joins_lanes = !has_indices(S);
+  /// With several rows at once, accumulators are loaded and stored less often. But the compiler
+  /// makes no vector instructions of squares then.
+  static constexpr std::size_t rows_at_once = S == Set::squares ? 1 : 4;
 
   Tile(const AccumulateArgs<T>& args, const Task& task, const ItemRow& row, std::uint64_t first,
        std::uint64_t count)
@@ -181,20 +187,20 @@ class Tile {
         column_(first % row.width),
         count_(count) {
     number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
-    for (std::uint64_t i = 0; i < count_; ++i) {
-      items_.set(i, args.is_whole ? Accumulator<T, S>{}
-                                  : Accumulator<T, S>::load(words(i), args.accumulators.values));
-    }
+    for_words([&](std::uint64_t i, std::uint64_t* words, std::uint64_t pitch) {
+      items_.set(i, args_.is_whole ? Accumulator<T, S>{} : Accumulator<T, S>::load(words, pitch));
+    });
   }
   void store() {
-    for (std::uint64_t i = 0; i < count_; ++i) {
+    add_waiting();
+    for_words([&](std::uint64_t i, std::uint64_t* words, std::uint64_t pitch) {
       const Accumulator<T, S> item = items_.get(i);
       if (args_.is_whole) {
-        item.moments().store(words(i), args_.accumulators.values);
+        item.moments().store(words, pitch);
       } else {
-        item.store(words(i), args_.accumulators.values);
+        item.store(words, pitch);
       }
-    }
+    });
   }
 
   void add(const std::uint64_t* block) {
@@ -224,10 +230,17 @@ class Tile {
   }
 
  private:
-  /// The words of the accumulator of item i, or of its moments.
-  std::uint64_t* words(std::uint64_t i) const {
-    const std::uint64_t lane = (column_ + i) / row_.width, cell = (column_ + i) % row_.width;
-    return args_.accumulators.words + number_ + lane * args_.unit_cells + cell - column_;
+  /// Calls use(i, words, pitch) with the words of the accumulator of item i, or of its moments.
+  template <class Use>
+  void for_words(const Use& use) const {
+    const auto [words, pitch] = args_.accumulators;
+    const std::uint64_t width = row_.width, count = count_;
+    for (std::uint64_t i = 0; i < count;) {
+      const std::uint64_t lane = (column_ + i) / width;
+      const std::uint64_t end = std::min(count, (lane + 1) * width - column_);
+      std::uint64_t* const first = words + number_ + lane * args_.unit_cells - lane * width;
+      for (; i < end; ++i) use(i, first + i, pitch);
+    }
   }
   Neighbours<T> at(const Place& place) const {
     const Axis& last = args_.layout.axis[args_.layout.axes - 1];
@@ -246,6 +259,7 @@ class Tile {
     const auto row = [&](std::uint64_t s) { return at(walk.at(steps[s])); };
     constexpr std::uint64_t few = 4;
     if (end - begin >= few) return add_columns(begin, end, steps.count, row);
+    add_waiting();
     for (std::uint64_t i = begin; i < end; ++i) {
       Accumulator<T, S> item = items_.get(i);
       for (std::uint64_t s = 0; s < steps.count; ++s) add_element(item, row(s), i - begin);
@@ -255,18 +269,25 @@ class Tile {
   /// Adds row(0) to row(count - 1), which have an element of each of items [begin, end).
   template <class Row>
   void add_columns(std::uint64_t begin, std::uint64_t end, std::uint64_t count, const Row& row) {
-    // With several rows at once, accumulators are loaded and stored less often. But the compiler
-    // makes no vector instructions of squares then.
-    constexpr std::size_t at_once = S == Set::squares ? 1 : 4;
-    std::uint64_t r = 0;
-    for (; r + at_once <= count; r += at_once) {
-      ColumnElements<T, at_once> elements;
-      for (std::size_t i = 0; i < at_once; ++i) elements.rows[i] = row(r + i);
-      add_elements<T, S, Skips>(items_, begin, end, elements, skipped());
+    if (begin != waiting_begin_ || end != waiting_end_) add_waiting();
+    waiting_begin_ = begin;
+    waiting_end_ = end;
+    for (std::uint64_t r = 0; r < count; ++r) {
+      waiting_.rows[waiting_rows_++] = row(r);
+      if (waiting_rows_ == rows_at_once) add_waiting();
     }
-    for (; r < count; ++r) {
-      add_elements<T, S, Skips>(items_, begin, end, ColumnElements<T, 1>{row(r)}, skipped());
+  }
+  /// Adds the rows that wait for others, of the same block or of the next ones.
+  void add_waiting() {
+    if (waiting_rows_ == rows_at_once) {
+      add_elements<T, S, Skips>(items_, waiting_begin_, waiting_end_, waiting_, skipped());
+    } else {
+      for (std::size_t r = 0; r < waiting_rows_; ++r) {
+        add_elements<T, S, Skips>(items_, waiting_begin_, waiting_end_,
+                                  ColumnElements<T, 1>{waiting_.rows[r]}, skipped());
+      }
     }
+    waiting_rows_ = 0;
   }
   /// Adds rows with all lanes. The first and the last one may be parts of rows.
   void add_lanes(const Walk& walk) {
@@ -284,6 +305,7 @@ class Tile {
       return low <= first(r) && first(r) + count_ * row_.each <= high;
     };
     const auto add_part = [&](std::uint64_t r) {
+      add_waiting();
       const std::uint64_t end = std::min(first(r) + count_ * row_.each, high);
       for (std::uint64_t j = std::max(first(r), low); j < end; ++j) {
         const std::uint64_t i = (j - first(r)) / row_.each;
@@ -316,6 +338,10 @@ class Tile {
   const Item item_;                        // the first one
   std::uint64_t column_, count_, number_;  // column: of the first item, within its lane
   ItemAccumulators<T, S> items_;
+  /// Rows of items [waiting_begin_, waiting_end_).
+  ColumnElements<T, rows_at_once> waiting_;
+  std::size_t waiting_rows_ = 0;
+  std::uint64_t waiting_begin_ = 0, waiting_end_ = 0;
 };
 
 /// The items of a row of cells that a pass computes: `first` and those after it, up to `count`.
@@ -436,13 +462,11 @@ void clear_host(const ClearArgs<T>& args, unsigned part, unsigned parts) {
 template <class T>
 void fold_host(const FoldArgs<T>& args, unsigned part, unsigned parts) {
   with_set(args.set, [&](auto set) {
-    constexpr std::uint64_t most = 64;
     const Rows mine = rows_of(args.groups * args.cells.count, part, parts);
     for (std::uint64_t i = mine.begin, next; i < mine.end; i = next) {
       const std::uint64_t group = i / args.cells.count, cell = i % args.cells.count;
-      next = std::min({i + most, (group + 1) * args.cells.count, mine.end});
-      fold_cells<T, set(), most>(args, args.first_group + group, args.cells.first + cell,
-                                 static_cast<unsigned>(next - i));
+      next = std::min((group + 1) * args.cells.count, mine.end);
+      fold_cells<T, set()>(args, args.first_group + group, args.cells.first + cell, next - i);
     }
   });
 }

@@ -87,64 +87,64 @@ constexpr OutputRange hull(const OutputRange& a, const OutputRange& b) {
   return {hull(a.cells, b.cells), hull(a.groups, b.groups)};
 }
 
-/// Does the work of FoldArgs for `count` neighbouring cells of a group, at most `Most`. Nodes stay
-/// in memory, since threads have no room for a stack of them.
-template <class T, Set S, unsigned Most>
+/// Does the work of FoldArgs for `count` neighbouring cells of a group. Nodes stay in memory, since
+/// threads have no room for a stack of them.
+template <class T, Set S>
 constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uint64_t first_cell,
-                          unsigned count) {
+                          std::uint64_t count) {
   using M = Moments<T, S>;
-  const std::uint64_t output = group * args.node_cells.count + first_cell - args.node_cells.first;
+  const States nodes = args.nodes, items = args.items;
+  const std::uint64_t output =
+      group * args.node_cells.count + first_cell - args.node_cells.first;
   const std::uint64_t outputs = args.node_groups * args.node_cells.count;
-  const auto node = [&](unsigned n, unsigned i) {
-    return args.nodes.words + n * outputs + output + i;
-  };
   FoldNode stack[FoldArgs<T>::max_depth];
   unsigned depth = args.depth;
   for (unsigned n = args.kept; n < depth; ++n) stack[n] = args.stack[n];
-  M m[Most];
-  const auto join_top = [&] {
-    --depth;
-    for (unsigned i = 0; i < count; ++i) {
-      if (!is_in(stack[depth].has, group, first_cell + i)) continue;
-      m[i] = join(M::load(node(depth, i), args.nodes.values), m[i]);
+  // Joins the nodes of a cell from `end` down to `begin` with m, which is right of them.
+  const auto join_nodes = [&](M& m, unsigned end, unsigned begin, std::uint64_t i) {
+    for (unsigned n = end; n-- > begin;) {
+      if (!is_in(stack[n].has, group, first_cell + i)) continue;
+      m = join(M::load(nodes.words + n * outputs + output + i, nodes.values), m);
     }
   };
   const std::uint64_t step = std::uint64_t{1} << args.joined_level;
   for (std::uint64_t n = 0; n < args.item_count; n += step) {
     const std::uint64_t item = args.first_item + n;
-    FoldNode top{args.item_places[item], args.item_ranges[item]};
+    const OutputRange own = args.item_ranges[item];
+    FoldNode top{args.item_places[item], own};
     top.place.level += args.joined_level;
-    const std::uint64_t line =
-        args.item_slots[item] * args.item_groups + group - top.has.groups.first;
-    const std::uint64_t number = line * args.item_cells + first_cell - top.has.cells.first;
-    for (unsigned i = 0; i < count; ++i) {
-      m[i] = M{};
-      if (!is_in(top.has, group, first_cell + i)) continue;
-      m[i] = args.takes_accumulators ? take<T, S>(args.items, number + i)
-                                     : M::load(args.items.words + number + i, args.items.values);
-    }
+    const unsigned before = depth;
     while (depth > args.kept && stack[depth - 1].place.precedes(top.place)) {
-      join_top();
+      --depth;
       top = {{stack[depth].place.first, top.place.level + 1}, hull(stack[depth].has, top.has)};
     }
-    for (unsigned i = 0; i < count; ++i) {
-      if (is_in(top.has, group, first_cell + i)) m[i].store(node(depth, i), args.nodes.values);
+    const std::uint64_t line = args.item_slots[item] * args.item_groups + group - own.groups.first;
+    const std::uint64_t number = line * args.item_cells + first_cell - own.cells.first;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      M m;
+      if (is_in(own, group, first_cell + i)) {
+        m = args.takes_accumulators ? take<T, S>(items, number + i)
+                                    : M::load(items.words + number + i, items.values);
+      }
+      join_nodes(m, before, depth, i);
+      if (!is_in(top.has, group, first_cell + i)) continue;
+      m.store(nodes.words + depth * outputs + output + i, nodes.values);
     }
     stack[depth++] = top;
   }
   if (!args.to_root) return;
-  for (unsigned i = 0; i < count; ++i) m[i] = M{};
-  while (depth > args.kept) join_top();
-  for (unsigned i = 0; i < count; ++i) {
-    m[i].store(args.roots.words + output + i, args.roots.values);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    M m;
+    join_nodes(m, depth, args.kept, i);
+    m.store(args.roots.words + output + i, args.roots.values);
   }
 }
 
 /// Does the work of FoldArgs for number `i` of groups x cells.count.
 template <class T, Set S>
 constexpr void fold_output(const FoldArgs<T>& args, std::uint64_t i) {
-  fold_cells<T, S, 1>(args, args.first_group + i / args.cells.count,
-                      args.cells.first + i % args.cells.count, 1);
+  fold_cells<T, S>(args, args.first_group + i / args.cells.count,
+                   args.cells.first + i % args.cells.count, 1);
 }
 
 /// Does the work of PackArgs for number `i` of ranks x depth x tile.
