@@ -75,18 +75,27 @@ struct Skipped {
 /// The elements of items: one of each row. Element r of item i is number at(i, r) of row(r).
 template <class T, std::size_t Rows>
 struct ColumnElements {
-  static constexpr std::size_t each = Rows;
+  static constexpr std::size_t each = Rows, count = 1;
   std::array<Neighbours<T>, Rows> rows;
 
+  void next() {}
   const Neighbours<T>& row(std::size_t r) const { return rows[r]; }
   std::size_t at(std::size_t i, std::size_t) const { return i; }
 };
-/// The same: a run of a row.
+/// The same: runs of `count` rows, which begin `step` elements apart. These are those of the first
+/// row; next() goes to the next one.
 template <class T>
 struct RunElements {
   static constexpr std::size_t each = row_run;
   Neighbours<T> all;
+  std::size_t count;
+  std::int64_t step;
 
+  void next() {
+    all.elements += step;
+    all.number += step * all.number_step;
+    all.weights += step * all.weight_step;
+  }
   const Neighbours<T>& row(std::size_t) const { return all; }
   std::size_t at(std::size_t i, std::size_t r) const { return i * each + r; }
 };
@@ -96,30 +105,32 @@ struct RunElements {
 template <class T, Set S, bool Skips, class Elements>
 [[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_elements(ItemAccumulators<T, S>& items,
                                                              std::size_t begin, std::size_t end,
-                                                             const Elements elements,
+                                                             Elements elements,
                                                              Skipped<T, Skips> skipped) {
   constexpr std::size_t each = Elements::each;
   constexpr std::size_t max = is_weighted(S) ? ItemAccumulators<T, S>::max : 1;
   std::array<std::array<double, max>, each> weights;
-  if constexpr (is_weighted(S)) {
-    for (std::size_t r = 0; r < each; ++r) {
-      for (std::size_t i = 0; i < end - begin; ++i) {
-        weights[r][i] = elements.row(r).weight_of(elements.at(i, r));
+  for (std::size_t n = 0; n < elements.count; ++n, elements.next()) {
+    if constexpr (is_weighted(S)) {
+      for (std::size_t r = 0; r < each; ++r) {
+        for (std::size_t i = 0; i < end - begin; ++i) {
+          weights[r][i] = elements.row(r).weight_of(elements.at(i, r));
+        }
       }
     }
-  }
 #pragma GCC ivdep
-  for (std::size_t i = begin; i < end; ++i) {
-    Accumulator<T, S> item = items.get(i);
-    for (std::size_t r = 0; r < each; ++r) {
-      const std::size_t j = elements.at(i - begin, r);
-      const T x = elements.row(r).elements[j];
-      Accumulator<T, S> next = item;
-      next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0,
-               Skips ? counted(x) : 1);
-      if (!skipped.has(x)) item = next;
+    for (std::size_t i = begin; i < end; ++i) {
+      Accumulator<T, S> item = items.get(i);
+      for (std::size_t r = 0; r < each; ++r) {
+        const std::size_t j = elements.at(i - begin, r);
+        const T x = elements.row(r).elements[j];
+        Accumulator<T, S> next = item;
+        next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0,
+                 Skips ? counted(x) : 1);
+        if (!skipped.has(x)) item = next;
+      }
+      items.set(i, item);
     }
-    items.set(i, item);
   }
 }
 
@@ -320,10 +331,10 @@ class Tile {
     if (has_last_part) --end;
     if (row_.each == 1) {
       add_columns(0, count_, end - r, [&](std::uint64_t i) { return element(first(r + i)); });
-    } else {
-      for (; r < end; ++r) {
-        add_elements<T, S, Skips>(items_, 0, count_, RunElements<T>{element(first(r))}, skipped());
-      }
+    } else if (r < end) {
+      add_elements<T, S, Skips>(
+          items_, 0, count_,
+          RunElements<T>{element(first(r)), end - r, static_cast<std::int64_t>(row)}, skipped());
     }
     if (has_last_part) add_part(end);
   }

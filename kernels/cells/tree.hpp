@@ -94,8 +94,7 @@ constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uin
                           std::uint64_t count) {
   using M = Moments<T, S>;
   const States nodes = args.nodes, items = args.items;
-  const std::uint64_t output =
-      group * args.node_cells.count + first_cell - args.node_cells.first;
+  const std::uint64_t output = group * args.node_cells.count + first_cell - args.node_cells.first;
   const std::uint64_t outputs = args.node_groups * args.node_cells.count;
   FoldNode stack[FoldArgs<T>::max_depth];
   unsigned depth = args.depth;

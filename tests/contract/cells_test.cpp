@@ -86,6 +86,7 @@ struct Problem {
   std::optional<std::size_t> grouped = {};
   std::vector<std::size_t> weighted = {};
   io::Extents second_box = {};
+  bool in_turns = true;  ///< groups
 
   std::string text() const {
     std::string text;
@@ -98,9 +99,15 @@ struct Problem {
 };
 
 constexpr std::uint64_t groups = 3;
-/// The group of an index; the last ones have none.
-std::int64_t group_of(std::uint64_t index) {
-  return index % 5 == 4 ? -1 : static_cast<std::int64_t>(index * 7 % groups);
+/// The groups of a number of indices: one after another, as years are, or in turns, as months are.
+/// The last ones of five have none.
+std::vector<std::int32_t> group_of(std::uint64_t count, bool in_turns) {
+  std::vector<std::int32_t> all;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t group = in_turns ? i * 7 % groups : (count - 1 - i) * groups / count;
+    all.push_back(i % 5 == 4 ? -1 : static_cast<std::int32_t>(group));
+  }
+  return all;
 }
 
 /// One pass by one rank.
@@ -110,6 +117,8 @@ class Pass {
   Pass(const Problem& problem, const cells::Choice& choice, std::vector<T> elements,
        std::vector<double> own_weights = {})
       : source_(problem.shape, problem.box, problem.second_box),
+        group_of_(problem.grouped ? group_of(problem.shape[*problem.grouped], problem.in_turns)
+                                  : std::vector<std::int32_t>()),
         plan_(source_, dimensions_of(problem)),
         choice_(choice),
         elements_(std::move(elements)),
@@ -119,7 +128,7 @@ class Pass {
       first_ = {0};
       for (std::uint64_t g = 0; g < groups; ++g) {
         for (std::uint64_t i = 0; i < problem.shape[*problem.grouped]; ++i) {
-          if (group_of(i) == static_cast<std::int64_t>(g)) steps_.push_back(i);
+          if (group_of_[i] == static_cast<std::int32_t>(g)) steps_.push_back(i);
         }
         first_.push_back(steps_.size());
       }
@@ -160,7 +169,8 @@ class Pass {
     const auto stream = device.make_stream();
     const Range all{0, source_.count()};
     const std::uint64_t slots = std::min(max_slots, plan_.units());
-    CellSchedule schedule(plan_, all, own, slots);
+    const bool has_own = slots == 1 && device.info().backend == "host";
+    CellSchedule schedule(plan_, all, own, slots, has_own ? UnitGroups::own : UnitGroups::all);
     std::uint64_t batches = 0;
     for (std::uint64_t first = 0; first < all.count; first += batch, ++batches) {
       schedule.append(shardstream::intersection(all, {first, batch}));
@@ -182,7 +192,7 @@ class Pass {
     cells::FoldArgs<T> root{};
     root.nodes = folded;
     root.node_cells = root.cells = own;
-    root.groups = layout_.groups;
+    root.groups = root.node_groups = layout_.groups;
     root.to_root = true;
     root.roots = folded;
     root.set = choice_.set;
@@ -205,7 +215,7 @@ class Pass {
     for (const auto& block : source_.blocks(0, source_.count())) {
       plan_.visit({at, block.count}, [&](const CellPlan::Element& element) {
         const T value = elements_[at++];
-        const std::int64_t group = plan_.dimensions().grouped ? group_of(element.grouped) : 0;
+        const std::int32_t group = group_of_.empty() ? 0 : group_of_[element.grouped];
         if (group < 0) return;
         auto& cell = found[static_cast<std::uint64_t>(group) * plan_.cells() + element.cell];
         const auto marker = static_cast<T>(choice_.marker);
@@ -222,14 +232,16 @@ class Pass {
   }
 
  private:
-  static CellDimensions dimensions_of(const Problem& problem) {
+  CellDimensions dimensions_of(const Problem& problem) const {
     return {.reduced = problem.reduced,
             .grouped = problem.grouped,
             .groups = problem.grouped ? groups : 1,
+            .group_of = group_of_,
             .weighted = problem.weighted};
   }
 
   Order source_;
+  std::vector<std::int32_t> group_of_;
   CellPlan plan_;
   const cells::Choice choice_;
   const std::vector<T> elements_;
@@ -285,6 +297,8 @@ std::vector<Problem> problems() {
       {{60, 30, 40}, {60, 30, 40}, {0, 2}, {}, {1, 2}},  // weights of kept dimensions, too
       {{60, 30, 40}, {20, 7, 11}, {0, 1}, {}, {0}},      // weights of steps
       {{60, 30, 40}, {60, 30, 40}, {0, 1, 2}, 0, {1}},   // groups and weights
+      {{400, 3000}, {7, 3000}, {0}, 0, {}, {}, false},   // one group after another
+      {{900, 20, 40}, {900, 20, 40}, {0, 2}, 0, {}, {}, false},
       // two files with other chunks, some of which share cells
       {{90, 40, 50}, {5, 40, 50}, {0}, {}, {}, {1, 16, 50}},
       {{90, 40, 50}, {45, 16, 7}, {0, 2}, {}, {}, {45, 40, 20}},
