@@ -265,9 +265,9 @@ std::optional<Ceiling> decode(const ranks::Session& session, const io::Source& s
   // suffice for many more chunks.
   const auto decoding = source.decoding();
   const double chunks = decoding ? 4 * static_cast<double>(decoding->per_reader) / 5e8 : 0;
-  // A small shard takes hardly longer than a pass.
+  // The measurement takes a small part of the time of a shard.
   const auto stored = static_cast<double>(shard.count * source.stored_size());
-  const double enough = std::clamp(session.max(stored) / 25e9, 0.01, 0.07);
+  const double enough = std::clamp(session.max(stored) / 50e9, 0.01, 0.07);
   const Passes passes{.count = 3, .seconds = std::clamp(chunks, enough, 0.7)};
   const std::uint64_t elements_room =
       readers.convert ? io::DirectFile::room(readers.piece * size_of(source.type())) : 0;
