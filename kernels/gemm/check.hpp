@@ -7,7 +7,7 @@
 //   R[i][J]   = sum over c in J of C[i][c] x(c)      check_rows, which compares R with Z
 //
 // For a narrow product (Tile), narrow_sums (narrow.hpp) replaces signed_sums and add_products.
-// kernels/README.md derives the bound for |R - Z|. Panels are canonical (panel.hpp) and sums are
+// CHECK.md derives the bound for |R - Z|. Panels are canonical (panel.hpp) and sums are
 // doubles. Every sum has a fixed order on each backend, without floating-point atomics. Nothing
 // here waits or synchronises; memory must live until the work is done.
 #pragma once
@@ -144,7 +144,7 @@ constexpr std::uint64_t slice_depth(std::uint64_t depth, std::uint64_t slices) {
   return ((depth + slices - 1) / slices + step - 1) / step * step;
 }
 
-/// The model of the error R - Z (kernels/README.md).
+/// The model of the error R - Z (kernels/gemm/CHECK.md).
 struct ErrorModel {
   double variance;
   double underflow;   ///< the maximum error from subnormal numbers

@@ -72,7 +72,7 @@ constexpr FormatTraits traits_of(Format format) {
   return rows[static_cast<std::size_t>(format)];
 }
 
-/// The rounding errors of sums, for the bound of the check (kernels/README.md).
+/// The rounding errors of sums, for the bound of the check (kernels/gemm/CHECK.md).
 struct Rounding {
   double unit;  ///< of the sums; 0 if they are exact
   /// Tensor cores lose as much as if they added so many products at a time and truncated the sum

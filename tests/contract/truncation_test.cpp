@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(OnTensorCores, MultiplyOneSign,
                                            Precision::fp16),
                          test_name);
 
-/// Sums of one sign lose no more than the check expects (kernels/README.md).
+/// Sums of one sign lose no more than the check expects (kernels/gemm/CHECK.md).
 TEST_P(MultiplyOneSign, LosesNoMoreThanTheCheckExpects) {
   const PrecisionTraits& row = traits_of(precision_);
   const Tile tile{64, 64, splits(precision_) ? row.gpu.max_k : 4096};

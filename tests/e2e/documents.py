@@ -19,10 +19,14 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
+def pages():
+    """All documents of the repository."""
+    return [path for path in sorted(TOP.rglob("*.md"))
+            if not path.relative_to(TOP).parts[0].startswith((".", "build"))]
+
+
 def documents():
-    found = [path for path in sorted(TOP.rglob("*.md"))
-             if not path.relative_to(TOP).parts[0].startswith((".", "build"))
-             and "\n```sh\n" in path.read_text()]
+    found = [path for path in pages() if "\n```sh\n" in path.read_text()]
     assert TOP / "README.md" in found and len(found) > 5, found
     return found
 
@@ -79,8 +83,17 @@ def test_area_weights_are_not_negative_at_the_poles():
             assert weights.min() >= 0 and weights.max() == 1, (path, weights)
 
 
-def test_the_readme_is_short():
-    assert len((TOP / "README.md").read_text().splitlines()) <= 150
+def test_lines_fit_into_130_columns():
+    """Rows of tables and printed output cannot be wrapped."""
+    too_long = []
+    for path in pages():
+        block = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if match := re.match(r"\s*```(\w*)$", line):
+                block = match[1] if block is None else None
+            if len(line) > 130 and block != "text" and not line.startswith("|"):
+                too_long.append(f"{path.relative_to(TOP)}:{number}")
+    assert not too_long, too_long
 
 
 def test_the_readme_shows_a_command_of_the_page_on_netcdf():
@@ -97,9 +110,7 @@ def anchors(path):
 
 
 def test_links_lead_somewhere():
-    for path in sorted(TOP.rglob("*.md")):
-        if path.relative_to(TOP).parts[0].startswith((".", "build")):
-            continue
+    for path in pages():
         for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text()):
             target = path.parent / link if link else path
             assert target.exists(), f"{path} links to {link}"

@@ -27,17 +27,22 @@ def as_json(*arguments, **how):
     return json.loads(finished.out)
 
 
+def section_on_keys():
+    page = pathlib.Path(__file__).resolve().parents[2] / "src/execution/README.md"
+    return page.read_text().split("\n## Keys\n")[1].split("\n## ")[0]
+
+
 def rows_on_keys():
     """The first and the last cell of each row of the tables of keys in the README."""
-    page = pathlib.Path(__file__).resolve().parents[2] / "src/execution/README.md"
-    text = page.read_text().split("\n## Keys\n")[1].split("\n## ")[0]
-    return re.findall(r"^\| (`.*?) \|(?: .* \|)* (.*) \|$", text, flags=re.MULTILINE)
+    return re.findall(r"^\| (`.*?) \|(?: .* \|)* (.*) \|$", section_on_keys(), flags=re.MULTILINE)
 
 
 def expect_keys_of_tables(command, found):
-    """All tables and their columns are in the row of the command."""
-    (words,) = [re.findall(r"`([^`]+)`", last) for first, last in rows_on_keys()
-                if first == f"`{command}`"]
+    """All tables and their columns are in the row of the command, or in the table about them."""
+    texts = [last for first, last in rows_on_keys() if first == f"`{command}`"]
+    texts += re.findall(rf"^The tables of `{command}`:\n\n((?:\|.*\n)+)", section_on_keys(),
+                        flags=re.MULTILINE)
+    (words,) = [re.findall(r"`([^`]+)`", text) for text in texts]
     keys = {key for table in (key for key in found if key != "units")
             for key in (table, *found[table][0])}
     assert keys <= set(words), (keys, words)

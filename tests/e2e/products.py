@@ -64,7 +64,7 @@ def sum_bound(precision, k):
 
 def truncation_of_fp32x3(k):
     """The relative error of a sum of k products of one sign with fp32x3. On a GPU, tensor cores add
-    four products at a time, up to 1024 in a call, and truncate each sum (kernels/README.md)."""
+    four products at a time, up to 1024 in a call, and truncate each sum (kernels/gemm/CHECK.md)."""
     return 2.0**-23 * min(k, 1024) / 4 / 4 if harness.BACKEND_OF_ONE_RANK == "cuda" else 0
 
 

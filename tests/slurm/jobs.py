@@ -83,6 +83,7 @@ def test_a_study_from_a_to_z(cluster):
     if skips_products():
         return
     text = (JOBS / "README.md").read_text().split("from A to Z")[1].split("## More")[0]
+    text = text.replace("\\\n", "")
     lines = [line for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", text,
                                           re.MULTILINE | re.DOTALL)
              for line in re.sub(r"^cat .*?^END$", "", block, flags=re.MULTILINE | re.DOTALL

@@ -79,7 +79,7 @@ inline PairRule rule_of(const PairwiseArgs& args) {
 }
 
 /// The largest part of Q that rounding errors of Q and S may be. By the model of the check
-/// (kernels/README.md), random errors have deviations of u Q sqrt(n) / 3 and, for S^2 / n, twice as
+/// (../CHECK.md), random errors have deviations of u Q sqrt(n) / 3 and, for S^2 / n, twice as
 /// much; eight of them are below 6 u Q sqrt(n). If the values are equal, m additions can all lose
 /// u/2 of the partial sum, which makes up to u Q m / 2, and twice as much for S^2 / n. The squares
 /// themselves were rounded, too.

@@ -2,7 +2,7 @@
 // arXiv 2504.08009). A and B are rounded to integers. Their residues modulo pairwise coprime
 // numbers up to 256 fit into 8 bits, and tensor cores multiply them exactly. The Chinese remainder
 // theorem gives the integer product, which is exact, since its magnitude is below half the product
-// of the moduli. kernels/README.md derives the bounds.
+// of the moduli. README.md derives the bounds.
 #pragma once
 
 #include <array>

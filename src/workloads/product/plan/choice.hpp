@@ -30,7 +30,7 @@ struct Choice {
   TimePrediction prediction;
 };
 
-/// Chooses as src/workloads/product/README.md describes, and throws the errors of make_plan().
+/// Chooses as src/workloads/product/DESIGN.md describes, and throws the errors of make_plan().
 Choice choose(const Problem& problem, const Rates& rates);
 
 }  // namespace shardstream::workloads::product

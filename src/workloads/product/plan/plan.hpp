@@ -1,6 +1,6 @@
 // One rank's plan of C = alpha op(A) op(B) + beta C0: its tiles and blocks, super-tiles, buffers,
 // traffic, and a prediction of the time, within the memory of the ranks. This folder is pure
-// arithmetic: no MPI, no device. src/workloads/product/README.md describes the decompositions, how
+// arithmetic: no MPI, no device. src/workloads/product/DESIGN.md describes the decompositions, how
 // one is chosen, and the prediction.
 //
 // Lock step. Every rank has the same number of super-tiles. In each super-tile the ranks of a grid

@@ -1,4 +1,4 @@
-// The predicted time of a product with a certain schedule. src/workloads/product/README.md
+// The predicted time of a product with a certain schedule. src/workloads/product/DESIGN.md
 // describes the prediction.
 #pragma once
 
