@@ -2,6 +2,7 @@
 """`scale`: a study in parts, its extension and its timelines, and launchers that fail."""
 
 import csv
+import functools
 import os
 import pathlib
 import re
@@ -98,49 +99,75 @@ def test_ready_studies():
                 assert file["config"].attrs["measure.rates"] == str(folder / "calibration.h5")
 
 
-def test_timelines():
-    """Timelines are the last launches of a study. They count in no table, and missing ones are
-    launched like the others."""
+WITH_TIMELINES = QUICK[:-2]
+TWO_SIZES = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
+
+
+@functools.cache
+def launched_with_timelines():
     folder = new_folder() / "study"
-    quick = QUICK[:-2]
-    options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
-    listed = run("scale", "model", *quick, *options, "--list", "-o", folder).expect(0).out
-    names = re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)
+    study(folder, *TWO_SIZES, quick=WITH_TIMELINES)
+    return folder
+
+
+def test_timelines_are_the_last_launches():
+    folder = new_folder() / "study"
+    listed = run("scale", "model", *WITH_TIMELINES, *TWO_SIZES, "--list", "-o", folder).expect(0)
+    names = re.findall(r"^# (\S+): \d rank", listed.out, re.MULTILINE)
     assert names[0] == "calibration" and names[-2:] == ["p1-timeline", "p2-timeline"], listed
-    study(folder, *options, quick=[*quick, "--only", "calibration"])
-    study(folder, *options, quick=[*quick, "--only", "p2-timeline"])
+    made = launched_with_timelines()
+    assert [each["point"] for each in attempts(made)[-2:]] == ["timeline", "timeline"]
+
+
+def test_a_timeline_can_be_launched_alone():
+    folder = new_folder() / "study"
+    for only in ("calibration", "p2-timeline"):
+        study(folder, *TWO_SIZES, quick=[*WITH_TIMELINES, "--only", only])
     assert sorted(path.name for path in folder.glob("p*")) == ["p2-timeline.h5",
                                                                "p2-timeline.trace.json"]
-    with h5py.File(folder / "p2-timeline.h5") as file:
+    expect_complaint(run("report", folder / "p2-timeline.h5"), 2, [folder / "p2-timeline.h5"])
+
+
+def test_a_timeline_is_one_repetition_after_a_warm_up():
+    with h5py.File(launched_with_timelines() / "p2-timeline.h5") as file:
         assert len(file["timing/reps"]) == 1 and len(file["timeline/spans"]) > 0
         assert int(file["config"].attrs["measure.warmup"]) == 1
-    expect_complaint(run("report", folder / "p2-timeline.h5"), 2, [folder / "p2-timeline.h5"])
-    study(folder, *options, quick=quick)
-    told = attempts(folder)
-    assert [(each["point"], each["ranks"], each["replicate"]) for each in told[-1:]] == [
-        ("timeline", 1, 0)] and len(told) == 5, told
+
+
+def test_timelines_count_in_no_table():
+    folder, out = launched_with_timelines(), new_folder()
     found = only_study(folder)
     assert [point["launches"] for point in found["points"]] == [1, 1], found
-    assert [pathlib.Path(path).name for path in found["timelines"]] == [
-        "p2-timeline.h5", "p1-timeline.h5"], found
+    assert {pathlib.Path(path).name for path in found["timelines"]} == {
+        "p2-timeline.h5", "p1-timeline.h5"}, found
     assert found["missing"] == found["failed"] == found["excluded"] == [], found
-    # One launch of each size has no intervals, so nothing says what they are for.
-    run("report", folder, "-o", folder / "page.html").expect(0)
-    for text in (run("report", folder).expect(0).out, (folder / "page.html").read_text()):
-        assert "xtrapolated" in text and "since no size has several launches" in text, text
-        assert "intervals are for" not in text, text
-    run("report", folder, "--csv", folder / "csv").expect(0)
-    (path,) = (folder / "csv").iterdir()
+    run("report", folder, "--csv", out / "csv").expect(0)
+    (path,) = (out / "csv").iterdir()
     assert len(list(csv.DictReader(path.open()))) == 2 * 3
-    # A lost one is launched again although its trace is there; no report misses it.
-    (folder / "p1-timeline.h5").unlink()
-    study(folder, *options, quick=quick)
-    assert [each["result"] for each in attempts(folder)[5:]] == ["p1-timeline.h5"]
+
+
+def test_one_launch_of_each_size_has_no_intervals():
+    found = only_study(launched_with_timelines())
+    ends = [point[f"{value}_{end}"] for point in found["points"]
+            for value in ("time", "speedup", "efficiency") for end in ("lo", "hi")]
+    assert set(ends) == {None}, found
+    rows = run("report", launched_with_timelines()).expect(0).out.splitlines()[3:5]
+    assert all("[" not in row for row in rows), rows
+
+
+def test_a_lost_timeline_is_launched_again():
+    """Also if its trace is there. No report misses it."""
+    folder = shutil.copytree(launched_with_timelines(), new_folder() / "study")
+    before = len(attempts(folder))
     (folder / "p1-timeline.h5").unlink()
     assert only_study(folder)["missing"] == []
-    # If all launches keep their spans, no run is needed for them.
-    both = [*quick, "--measure.timeline", "-o", folder.parent / "all"]
-    listed = run("scale", "model", *both, *options, "--list").expect(0).out
+    study(folder, *TWO_SIZES, quick=WITH_TIMELINES)
+    assert [each["result"] for each in attempts(folder)[before:]] == ["p1-timeline.h5"]
+
+
+def test_no_timeline_is_launched_if_all_launches_keep_their_spans():
+    all_spans = [*WITH_TIMELINES, "--measure.timeline", "-o", new_folder() / "all"]
+    listed = run("scale", "model", *all_spans, *TWO_SIZES, "--list").expect(0).out
     assert "timeline:" not in listed and "p2-r1:" in listed, listed
     assert listed.count("--measure.timeline=true") == 2, listed
 

@@ -6,6 +6,7 @@
 
 #include "kernels/gemm/check.hpp"
 #include "unit/plan/problems.hpp"
+#include "workloads/product/plan/tile_report.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -25,7 +26,8 @@ TEST(PlanBuffers, BuffersHoldTheLargestSuperTileAndFit) {
     for (const Plan& each : plans) {
       std::uint64_t all_tiles = 0;
       EXPECT_GE(has.check.verdicts,
-                each.numbered_tiles() * 56 + each.batches() * 8 * each.shape.batch_checksums());
+                each.numbered_tiles() * sizeof(TileReport) +
+                    each.batches() * sizeof(std::uint64_t) * each.shape.batch_checksums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const SuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;
