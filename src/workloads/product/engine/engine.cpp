@@ -51,9 +51,9 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       operands_(operands),
       plan_(std::move(plan)),
       library_(library),
-      row_bytes_(plan_.problem().tile.n * gemm::accumulator_bytes(operands.precision)),
       moments_(plan_.problem().moments.count),
-      tile_bytes_(moments_ * plan_.problem().tile.m * row_bytes_),
+      tile_bytes_(moments_ * plan_.problem().tile.m * plan_.problem().tile.n *
+                  gemm::accumulator_bytes(operands.precision)),
       lane_bytes_(plan_.problem().tile.lane_elements() *
                   gemm::accumulator_bytes(operands.precision)),
       together_(tiles_at_once(runtime)),
@@ -63,6 +63,7 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       uploads_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
       panels_(runtime, operands, plan_, panel_groups_, uploads_),
       variables_(*runtime.device, operands, plan_),
+      exchange_(*runtime.device, operands, plan_, layers_.get()),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, uploads_.ring_sizes(), &runtime.session.heartbeat()),
       streams_(*runtime.device, plan_.problem().ranks.streams) {
@@ -88,13 +89,8 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
   z_ = check_.data();
   row_squares_ = z_ + buffers.check.z / size;
   column_squares_ = row_squares_ + buffers.check.row_squares / size;
-  checks_ = {device, Memory::device, buffers.check.gathered_z / size};
-  send_ = {device, Memory::device, buffers.send};
-  receive_ = {device, Memory::device, buffers.receive};
   computed_ = device.make_event();
   computed_before_ = device.make_event();
-  given_ = device.make_event();
-  received_ = device.make_event();
 }
 
 /// Adds the places of a tile's moments in the panels.
@@ -367,6 +363,26 @@ void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::
   }
 }
 
+/// Adds the references of the check, and the partial sums of each tile, of all layers. Each layer
+/// finishes some tiles. If this rank has no tiles, the ranks that it would exchange with have none
+/// either.
+void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
+  const std::uint64_t tiles = super_tiles_[super_number].tiles.size();
+  const std::uint64_t layers = plan_.shape.box.depth;
+  if (tiles == 0) return;
+  const LayerExchange::Streams streams{stream, ring_.arrivals()};
+  exchange_.gather_check(streams, check_.data(), check_pitch_, variables_);
+  settle(stream, super_number);
+  for (std::uint64_t first = 0; first < tiles; first += layers) {
+    exchange_.fold(
+        streams,
+        [this](std::uint64_t level, std::uint64_t tile) { return accumulator(level, tile); },
+        intersection({first, layers}, {0, tiles}));
+    const std::uint64_t mine = first + plan_.part.layer;
+    if (mine < tiles) finish_tile(stream, 0, super_number, mine, 0);
+  }
+}
+
 /// Completes the sums of the super-tile's variables.
 void Engine::settle(device::Stream& stream, std::uint64_t super_tile) {
   tiles_.wait_for_sums(stream);
@@ -380,14 +396,18 @@ void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t
   const PlacedSuperTile& all = super_tiles_[super_tile];
   const std::uint64_t across = plan_.problem().moments.planes * all.extent.columns.count;
   const std::uint64_t place = all.first + index;
-  tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, place),
+  tiles_.finish_tile(stream, scratch,
+                     {.group = super_tile,
+                      .tile = all.tiles[index],
+                      .data = accumulator(0, place),
+                      .products = products},
                      {.z = z_,
                       .z_stride = across,
                       .row_squares = row_squares_,
                       .column_squares = column_squares_,
                       .moments = all.at.data() + index * moments_,
                       .variables = variables_.of(all.tiles[index])},
-                     departures_[place], products);
+                     departures_[place]);
 }
 
 }  // namespace shardstream::workloads::product

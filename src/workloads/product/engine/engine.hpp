@@ -15,6 +15,7 @@
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
+#include "workloads/product/engine/layer_exchange.hpp"
 #include "workloads/product/engine/normalization/variable_sums.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/engine/panels.hpp"
@@ -75,7 +76,7 @@ class Engine {
   // - After the last batch of a super-tile, join_slices() completes the references of the check.
   //   finish_super_tile() multiplies the rest, tile by tile. With split-k, exchange() adds the sums
   //   of the layers instead. Both call finish_tile() for each tile.
-  // The README of this workload shows an example (section "The plan").
+  // ../DESIGN.md shows an example (section "The plan").
   void add_places(PlacedSuperTile& to, TileIndex tile) const;
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
@@ -92,12 +93,7 @@ class Engine {
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
                    std::uint64_t index, std::uint64_t products);
   void settle(device::Stream& stream, std::uint64_t super_tile);
-  void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
-  template <class Call>
-  void among_layers(device::Stream& stream, const Call& call);
-  void exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile, std::uint64_t first,
-                     Range rows);
 
   std::byte* accumulator(std::uint64_t level, std::uint64_t index) const {
     return accumulators_.data() + (level * plan_.schedule.sizes.held_tiles + index) * tile_bytes_;
@@ -121,7 +117,6 @@ class Engine {
   const Operands& operands_;
   Plan plan_;
   const gemm::MultiplyPlan& library_;
-  std::size_t row_bytes_;   ///< bytes of a row of a tile
   std::uint64_t moments_;   ///< number of accumulators of a tile
   std::size_t tile_bytes_;  ///< bytes of the accumulators of a tile, which are contiguous
   std::size_t lane_bytes_;  ///< bytes of a lane's accumulator
@@ -150,14 +145,11 @@ class Engine {
   /// rows, and the squares of B's column tiles.
   device::Buffer<double> check_;
   std::uint64_t check_pitch_ = 0;  ///< number of doubles of a slice
-  device::Buffer<double> checks_;  ///< split-k: the first slice of every layer, gathered
   /// The three parts of the first slice.
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
-  device::Buffer<std::byte> send_, receive_;  ///< split-k: buffers of the exchange
+  LayerExchange exchange_;  ///< split-k
   /// Recorded after the latest step of products, and after the step before it.
   std::unique_ptr<device::Event> computed_, computed_before_;
-  /// split-k: recorded when this rank's data for a collective is ready, and after the collective.
-  std::unique_ptr<device::Event> given_, received_;
   // Destroyed before the members above, because its writers use them until then, even after an
   // error.
   TileDrain tiles_;

@@ -49,41 +49,35 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
     : runtime_(runtime),
       operands_(operands),
       plan_(plan),
-      to_(to),
-      journal_(journal),
       type_(gemm::accumulator_type(operands.precision)),
       element_(gemm::accumulator_bytes(operands.precision)),
       row_bytes_(row_bytes_of(plan)),
       tile_bytes_(plan.problem().tile.m * row_bytes_),
       results_(plan.problem().moments.results()),
-      tiles_(plan.numbered_tiles()),
-      groups_(plan.super_tiles()),
+      host_(operands, plan, to, journal),
       drain_(*runtime.device, runtime.recorder, slot_bytes_of(plan, staging), staging.slots,
              staging.readers, &runtime.session.heartbeat()) {
   device::Device& device = *runtime.device;
-  for (Group& group : groups_) {
-    group.finished = device.make_event();
-    group.checksums.resize(plan.part.blocks.count * plan.shape.batch_checksums());
-  }
-  if (tiles_.empty()) return;
+  for (std::uint64_t i = 0; i < plan.super_tiles(); ++i)
+    group_events_.push_back(device.make_event());
+  if (host_.count() == 0) return;
   row_verdicts_ = {device, Memory::device, plan.problem().ranks.streams * plan.problem().tile.m};
-  reports_ = {device, Memory::device, tiles_.size()};
+  reports_ = {device, Memory::device, host_.count()};
   if (operands.c) {
-    c_device_ = {device, Memory::device, tile_bytes_};
-    c_host_ = {device, Memory::pinned, tile_bytes_};
-    c_read_ = device.make_event();
-    c_added_ = device.make_event();
+    c0_ = {.device = {device, Memory::device, tile_bytes_},
+           .host = {device, Memory::pinned, tile_bytes_},
+           .stored = {},
+           .read = device.make_event(),
+           .added = device.make_event()};
   }
   if (plan.buffers.mirrors == 0) return;
-  mirrors_ = {device, Memory::device, plan.buffers.mirrors};
-  for (std::uint64_t i = 0; i < max_mirrors; ++i) mirror_departures_.emplace_back(device);
+  mirrors_.memory = {device, Memory::device, plan.buffers.mirrors};
+  for (std::uint64_t i = 0; i < max_mirrors; ++i) mirrors_.departures.emplace_back(device);
 }
 
 void TileDrain::begin(device::Stream& stream, std::uint64_t products,
                       const Normalization& normalization) {
-  normalization_ = &normalization;
   pushed_sums_ = 0;
-  ++runs_;
   if (!progress_) {
     const double calls = static_cast<double>(measure::sampling(runtime_.options).calls());
     progress_.emplace("multiplying", calls * static_cast<double>(products),
@@ -91,20 +85,8 @@ void TileDrain::begin(device::Stream& stream, std::uint64_t products,
   }
   enqueued_.clear();
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
-  for (Tile& tile : tiles_) {
-    tile.present = false;
-    tile.c0_is_finite = true;
-    tile.words = tile.mirror_words = tile.weighted = tile.infinite = 0;
-    tile.sums.begin();
-    tile.c_words = 0;
-    tile.counts = {};
-  }
-  for (std::uint64_t number = 0; number < groups_.size(); ++number) {
-    groups_[number].failure.clear();
-    // Idle ranks have no panels that could be wrong, and do not call finish_group().
-    if (plan_.part.idle) add_group(number);
-  }
-  mirrored_ = 0;
+  host_.begin(normalization, *progress_);
+  mirrors_.count = 0;
 }
 
 void TileDrain::multiplied(device::Stream& stream, std::uint64_t products) {
@@ -132,27 +114,13 @@ void TileDrain::finish() {
 
 // ---------------------------------------------------------------- on the device
 
-void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
-                            TileIndex at, std::byte* data, const CheckReferences& references,
-                            Departure& departure, std::uint64_t products) {
+void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, const Computed& computed,
+                            const CheckReferences& references, Departure& departure) {
   const gemm::Tile& edges = plan_.problem().tile;
-  const std::uint64_t number = plan_.number_of(at);
-  Tile& tile = tiles_[number];
-  TileReport* const report = reports_.data() + number;
-  tile.number = at.row * plan_.shape.tile_columns + at.column;
-  tile.group = group;
-  tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
-  tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
-  tile.present = true;
-  tile.products = products;
-  tile.mirrored = operands_.symmetric && at.row != at.column;
-  for (std::uint64_t i = 0; i < results_; ++i) tile.row_squares[i].resize(tile.rows.count);
-  const bool counts_variables = operands_.pairwise() && !operands_.normalizes() && !tile.mirrored;
-  tile.variables.assign(counts_variables ? tile.rows.count : 0, {});
-  const bool mirrors_leave = tile.mirrored && !to_.empty();
-  const bool has_sums = operands_.normalizes() && !tile.mirrored;
-  tile.missing = results_ * (tile.rows.count + (mirrors_leave ? tile.columns.count : 0)) + 1 +
-                 (has_sums ? references.variables.sums.doubles(tile.rows.count) : 0);
+  const DeviceSums& sums = references.variables.sums;
+  Tile& tile = host_.expect(computed.tile, computed.group, computed.products, sums);
+  TileReport* const report = reports_.data() + plan_.number_of(computed.tile);
+  std::byte* const data = computed.data;
 
   check(stream, scratch, tile, data, references, report);
   if (operands_.pairwise()) {
@@ -170,27 +138,27 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
     stream.launch(gemm::word_checksum_kernel(),
                   {data + i * tile_bytes_, tile.rows.count * row_bytes_, &report->words});
   }
-  if (mirrors_leave) mirror(stream, tile, data, report);
-  const DeviceSums& sums = references.variables.sums;
+  if (host_.stores_mirror(tile)) mirror(stream, tile, data, report);
+  const bool has_sums = host_.has_sums(tile);
   if (has_sums) TileSums::add_checksums(stream, sums, tile.rows.count, &report->sum_words);
   stream.record(*departure.finished_);
   drain_.push(*departure.finished_, reinterpret_cast<const std::byte*>(report), 1,
               sizeof(TileReport), [this, &tile](Range, const std::byte* slot) {
                 std::copy_n(slot, sizeof(TileReport), reinterpret_cast<std::byte*>(&tile.report));
-                complete_parts(tile, 1);
+                host_.complete(tile, 1);
               });
   if (has_sums) {
     pushed_sums_ =
         tile.sums.push(drain_, *departure.finished_, sums, tile.rows.count,
-                       [this, &tile](std::uint64_t arrived) { complete_parts(tile, arrived); });
+                       [this, &tile](std::uint64_t arrived) { host_.complete(tile, arrived); });
   }
-  departure.pushed_ =
-      drain_.push(*departure.finished_, data, tile.rows.count, row_bytes_,
-                  [this, &tile](Range rows, const std::byte* slot) { take(tile, rows, slot); });
+  departure.pushed_ = drain_.push(
+      *departure.finished_, data, tile.rows.count, row_bytes_,
+      [this, &tile](Range rows, const std::byte* slot) { host_.take(tile, rows, slot); });
   if (results_ == 1) return;
   departure.pushed_ = drain_.push(
       *departure.finished_, data + tile_bytes_, tile.rows.count, row_bytes_,
-      [this, &tile](Range rows, const std::byte* slot) { take_counts(tile, rows, slot); });
+      [this, &tile](Range rows, const std::byte* slot) { host_.take_counts(tile, rows, slot); });
 }
 
 /// Checks the products, or all moments, before alpha and beta are applied.
@@ -231,21 +199,22 @@ void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* 
   const std::uint64_t ld = plan_.problem().tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
-    c_read_->synchronize();  // until the previous tile's C0 has been uploaded
+    c0_.read->synchronize();  // until the previous tile's C0 has been uploaded
     read_c(tile);
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
-    tile.c_words = gemm::word_checksum(c_host_.data(), bytes);
-    stream.wait(*c_added_);  // until the previous tile's C0 has been added, maybe on another stream
-    stream.upload(c_device_.data(), c_host_.data(), bytes);
-    stream.record(*c_read_);
-    stream.launch(gemm::word_checksum_kernel(), {c_device_.data(), bytes, &report->c_words});
-    c = c_device_.data();
+    tile.c_words = gemm::word_checksum(c0_.host.data(), bytes);
+    stream.wait(
+        *c0_.added);  // until the previous tile's C0 has been added, maybe on another stream
+    stream.upload(c0_.device.data(), c0_.host.data(), bytes);
+    stream.record(*c0_.read);
+    stream.launch(gemm::word_checksum_kernel(), {c0_.device.data(), bytes, &report->c_words});
+    c = c0_.device.data();
   }
   stream.launch(gemm::finish_kernel(),
                 {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
                  operands_.alpha, operands_.beta, c, data, ld});
-  if (operands_.c) stream.record(*c_added_);
+  if (operands_.c) stream.record(*c0_.added);
 }
 
 /// Turns products into covariances or correlations, after the check of the products. Correlations
@@ -299,25 +268,25 @@ void TileDrain::pairwise(device::Stream& stream, const Tile& tile, std::byte* da
                                           .column_weights = variables.column_weights});
 }
 
-/// Reads C0 into c_host_, dense, in C's type.
+/// Reads C0 into c0_.host, dense, in C's type.
 void TileDrain::read_c(const Tile& tile) {
   const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
   const ElementType type = operands_.c->type();
   if (type == type_) {
-    return operands_.c->read(tile.rows, tile.columns, c_host_.data(), columns * element_);
+    return operands_.c->read(tile.rows, tile.columns, c0_.host.data(), columns * element_);
   }
-  c_stored_.resize(count * size_of(type));
-  operands_.c->read(tile.rows, tile.columns, c_stored_.data(), columns * size_of(type));
-  convert(type, c_stored_.data(), count, type_, c_host_.data());
+  c0_.stored.resize(count * size_of(type));
+  operands_.c->read(tile.rows, tile.columns, c0_.stored.data(), columns * size_of(type));
+  convert(type, c0_.stored.data(), count, type_, c0_.host.data());
 }
 
 /// Makes the tile's mirror and sends it to the host.
 void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data,
                        TileReport* report) {
   const std::uint64_t edge = plan_.problem().tile.n;
-  const std::uint64_t turn = mirrored_++ % max_mirrors;
-  Departure& departure = mirror_departures_[turn];
-  std::byte* const turned = mirrors_.data() + turn * results_ * tile_bytes_;
+  const std::uint64_t turn = mirrors_.count++ % max_mirrors;
+  Departure& departure = mirrors_.departures[turn];
+  std::byte* const turned = mirrors_.memory.data() + turn * results_ * tile_bytes_;
   drain_.wait(stream, departure.pushed_);
   for (std::uint64_t i = 0; i < results_; ++i) {
     const std::size_t offset = i * tile_bytes_;
@@ -329,35 +298,36 @@ void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data
   }
   stream.record(*departure.finished_);
   for (std::uint64_t i = 0; i < results_; ++i) {
-    departure.pushed_ = drain_.push(
-        *departure.finished_, turned + i * tile_bytes_, tile.columns.count, row_bytes_,
-        [this, &tile, i](Range rows, const std::byte* slot) { take_mirror(tile, i, rows, slot); });
+    departure.pushed_ =
+        drain_.push(*departure.finished_, turned + i * tile_bytes_, tile.columns.count, row_bytes_,
+                    [this, &tile, i](Range rows, const std::byte* slot) {
+                      host_.take_mirror(tile, i, rows, slot);
+                    });
   }
 }
 
 void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
                              const std::uint64_t* unsettled) {
-  Group& group = groups_[number];
+  Group& group = host_.expect_group(number, unsettled != nullptr);
+  device::Event& finished = *group_events_[number];
   const Range batches{number * plan_.part.blocks.count, plan_.part.blocks.count};
   const std::uint64_t each = plan_.shape.batch_checksums();
-  group.unsettled = 0;
-  group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
-  stream.record(*group.finished);
-  drain_.push(*group.finished,
+  stream.record(finished);
+  drain_.push(finished,
               reinterpret_cast<const std::byte*>(panels.device_checksums() + batches.first * each),
               batches.count, each * sizeof(std::uint64_t),
               [this, &group, &panels, each](Range some, const std::byte* checksums) {
                 std::copy_n(
                     checksums, some.count * each * sizeof(std::uint64_t),
                     reinterpret_cast<std::byte*>(group.checksums.data() + some.first * each));
-                complete_parts(group, panels, some.count);
+                host_.complete(group, panels, some.count);
               });
   if (unsettled == nullptr) return;
-  drain_.push(*group.finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
+  drain_.push(finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
               [this, &group, &panels](Range, const std::byte* slot) {
                 std::copy_n(slot, sizeof(group.unsettled),
                             reinterpret_cast<std::byte*>(&group.unsettled));
-                complete_parts(group, panels, 1);
+                host_.complete(group, panels, 1);
               });
 }
 

@@ -1,24 +1,81 @@
-// The part of TileDrain that runs on the host: writers take rows of tiles, and complete tiles are
-// judged.
+#include "workloads/product/engine/host_tiles.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <numeric>
 
 #include "core/text.hpp"
-#include "kernels/gemm/panel/checksum.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "workloads/product/data/elements.hpp"
 #include "workloads/product/engine/normalization/variable_statistics.hpp"
-#include "workloads/product/engine/tile_drain.hpp"
 
 namespace shardstream::workloads::product {
-// ---------------------------------------------------------------- on the host, by writers
 
-/// Writes some rows of the tile, counted from its first row, and adds their checksums and squares.
-void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
+HostTiles::HostTiles(const Operands& operands, const Plan& plan,
+                     std::span<const io::RangeWriter> to, io::Journal* journal)
+    : operands_(operands),
+      plan_(plan),
+      to_(to),
+      journal_(journal),
+      type_(gemm::accumulator_type(operands.precision)),
+      row_bytes_(plan.problem().tile.n * gemm::accumulator_bytes(operands.precision)),
+      results_(plan.problem().moments.results()),
+      tiles_(plan.numbered_tiles()),
+      groups_(plan.super_tiles()) {
+  for (Group& group : groups_) {
+    group.checksums.resize(plan.part.blocks.count * plan.shape.batch_checksums());
+  }
+}
+
+void HostTiles::begin(const Normalization& normalization, Progress& progress) {
+  normalization_ = &normalization;
+  progress_ = &progress;
+  ++runs_;
+  for (Tile& tile : tiles_) {
+    tile.present = false;
+    tile.c0_is_finite = true;
+    tile.words = tile.mirror_words = tile.weighted = tile.infinite = 0;
+    tile.sums.begin();
+    tile.c_words = 0;
+    tile.counts = {};
+  }
+  for (std::uint64_t number = 0; number < groups_.size(); ++number) {
+    groups_[number].failure.clear();
+    // Idle ranks have no panels that could be wrong, and do not expect groups.
+    if (plan_.part.idle) add_group(number);
+  }
+}
+
+HostTiles::Tile& HostTiles::expect(TileIndex at, std::uint64_t group, std::uint64_t products,
+                                   const DeviceSums& sums) {
+  const gemm::Tile& edges = plan_.problem().tile;
+  Tile& tile = tiles_[plan_.number_of(at)];
+  tile.number = at.row * plan_.shape.tile_columns + at.column;
+  tile.group = group;
+  tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
+  tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
+  tile.present = true;
+  tile.products = products;
+  tile.mirrored = operands_.symmetric && at.row != at.column;
+  for (std::uint64_t i = 0; i < results_; ++i) tile.row_squares[i].resize(tile.rows.count);
+  const bool counts_variables = operands_.pairwise() && !operands_.normalizes() && !tile.mirrored;
+  tile.variables.assign(counts_variables ? tile.rows.count : 0, {});
+  tile.missing = results_ * (tile.rows.count + (stores_mirror(tile) ? tile.columns.count : 0)) + 1 +
+                 (has_sums(tile) ? sums.doubles(tile.rows.count) : 0);
+  return tile;
+}
+
+HostTiles::Group& HostTiles::expect_group(std::uint64_t number, bool settles) {
+  Group& group = groups_[number];
+  group.unsettled = 0;
+  group.missing = plan_.part.blocks.count + (settles ? 1 : 0);
+  return group;
+}
+
+void HostTiles::take(Tile& tile, Range rows, const std::byte* data) {
   const Range of_c{tile.rows.first + rows.first, rows.count};
   if (!to_.empty()) to_[0].write(of_c, tile.columns, data, row_bytes_);
   std::uint64_t words = 0, weighted = 0;
@@ -36,12 +93,12 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   }
   tile.words += words;
   tile.weighted += weighted;
-  complete_parts(tile, rows.count);
+  complete(tile, rows.count);
 }
 
 /// The contribution of the part of row `row` of a matrix in this tile to the checksum of the
 /// matrix, with that of the mirror.
-std::uint64_t TileDrain::checksum_of(const Tile& tile, const gemm::RowChecksums& sums,
+std::uint64_t HostTiles::checksum_of(const Tile& tile, const gemm::RowChecksums& sums,
                                      std::uint64_t row) const {
   const std::uint64_t column = tile.columns.first;
   const std::uint64_t checksum = sums.matrix_checksum(row * operands_.n + column);
@@ -49,8 +106,7 @@ std::uint64_t TileDrain::checksum_of(const Tile& tile, const gemm::RowChecksums&
   return checksum + sums.matrix_checksum(column * operands_.n + row, operands_.n);
 }
 
-/// Writes some rows of the tile's part of N, counted from its first row.
-void TileDrain::take_counts(Tile& tile, Range rows, const std::byte* data) {
+void HostTiles::take_counts(Tile& tile, Range rows, const std::byte* data) {
   const Range of_n{tile.rows.first + rows.first, rows.count};
   if (!to_.empty()) to_[1].write(of_n, tile.columns, data, row_bytes_);
   const ElementType type = count_type(type_);
@@ -74,12 +130,12 @@ void TileDrain::take_counts(Tile& tile, Range rows, const std::byte* data) {
     const std::lock_guard lock(counts_mutex_);
     tile.counts.add(found);
   }
-  complete_parts(tile, rows.count);
+  complete(tile, rows.count);
 }
 
 /// Whether a row of C in this tile is not finite, and neither C0 nor a lack of samples is the
 /// cause.
-bool TileDrain::overflows(Tile& tile, std::uint64_t row, const std::byte* data) const {
+bool HostTiles::overflows(Tile& tile, std::uint64_t row, const std::byte* data) const {
   const std::uint64_t columns = tile.columns.count;
   const NanElements nan =
       operands_.may_lack_elements() ? NanElements::are_skipped : NanElements::count;
@@ -92,15 +148,13 @@ bool TileDrain::overflows(Tile& tile, std::uint64_t row, const std::byte* data) 
   return tile.c0_is_finite;
 }
 
-void TileDrain::take_mirror(Tile& tile, std::uint64_t result, Range rows, const std::byte* data) {
+void HostTiles::take_mirror(Tile& tile, std::uint64_t result, Range rows, const std::byte* data) {
   to_[result].write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
   tile.mirror_words += gemm::word_checksum(data, rows.count * row_bytes_);
-  complete_parts(tile, rows.count);
+  complete(tile, rows.count);
 }
 
-/// Counts parts of the tile that have reached the host. The last part completes the tile: the
-/// squares are added in the order of the rows, and a tile that is right is added to the journal.
-void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
+void HostTiles::complete(Tile& tile, std::uint64_t parts) {
   if ((tile.missing -= parts) > 0) return;
   for (std::uint64_t i = 0; i < results_; ++i) {
     std::vector<double>& rows = tile.row_squares[i];
@@ -115,9 +169,7 @@ void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
     journal_->add(piece_of(finished(tile), journal_group(tile.group)));
 }
 
-/// Counts parts of the group that have reached the host. After the last part, the group is added to
-/// the journal if it is right, and if no second pass will compute its tiles again.
-void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t parts) {
+void HostTiles::complete(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());
   const std::uint64_t blocks = plan_.part.blocks.count;
@@ -125,18 +177,18 @@ void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t
   if (group.failure.empty() && group.unsettled == 0) add_group(number);
 }
 
-void TileDrain::add_group(std::uint64_t number) {
+void HostTiles::add_group(std::uint64_t number) {
   if (journal_ != nullptr && !normalization_->is_provisional)
     journal_->add_group(journal_group(number));
 }
 
 /// The number of a super-tile in the journal. Each pass over the data has its own numbers, since a
 /// tile of an earlier pass may have other elements, and does not count after a later pass.
-std::uint64_t TileDrain::journal_group(std::uint64_t number) const {
+std::uint64_t HostTiles::journal_group(std::uint64_t number) const {
   return (runs_ - 1) * groups_.size() + number;
 }
 
-FinishedTile TileDrain::finished(const Tile& tile) const {
+FinishedTile HostTiles::finished(const Tile& tile) const {
   const TileReport& report = tile.report;
   const gemm::TileVerdict& verdict = report.verdict;
   const bool pairwise = operands_.pairwise();
@@ -154,9 +206,7 @@ FinishedTile TileDrain::finished(const Tile& tile) const {
           .variables = tile.variables};
 }
 
-// ---------------------------------------------------------------- verification
-
-std::string TileDrain::failure(const Tile& tile) const {
+std::string HostTiles::failure(const Tile& tile) const {
   const gemm::TileVerdict& verdict = tile.report.verdict;
   const auto last = [](Range range) { return range.end() - 1; };
   if (verdict.failures > 0) {
@@ -173,9 +223,8 @@ std::string TileDrain::failure(const Tile& tile) const {
     return fmt::format("the sums of variables {} to {} were corrupted between device and host",
                        tile.rows.first, last(tile.rows));
   }
-  const bool mirrored = tile.mirrored && !to_.empty();
   if (tile.words == tile.report.words &&
-      (!mirrored || tile.mirror_words == tile.report.mirror_words)) {
+      (!stores_mirror(tile) || tile.mirror_words == tile.report.mirror_words)) {
     return "";
   }
   const Range rows = tile.words != tile.report.words ? tile.rows : tile.columns;
@@ -183,7 +232,7 @@ std::string TileDrain::failure(const Tile& tile) const {
                      last(rows));
 }
 
-CheckSummary TileDrain::checks() const {
+CheckSummary HostTiles::checks() const {
   CheckSummary checks;
   const auto fail = [&](const std::string& failure) {
     if (checks.failure.empty()) checks.failure = failure;
@@ -197,7 +246,7 @@ CheckSummary TileDrain::checks() const {
   return checks;
 }
 
-std::uint64_t TileDrain::checksum() const {
+std::uint64_t HostTiles::checksum() const {
   std::uint64_t sum = 0;
   for (const Tile& tile : tiles_) {
     if (tile.present) sum += tile.weighted + tile.counts.weighted;
