@@ -194,11 +194,18 @@ workloads::Outcome run_task(workloads::Task& task, runtime::Runtime& runtime,
   }
 }
 
-/// Stores and publishes the result and then the trace, and prints the metrics. Only rank 0 has
-/// files. Collective.
-void publish(const runtime::Runtime& runtime, Output& output, Resumption* resumption,
-             const Invocation& invocation, const io::Origin& inputs, const Record& record,
-             Output::Failure failure, workloads::Outcome& outcome) {
+/// The files of a run. Only rank 0 has them.
+struct Files {
+  Output& output;
+  Resumption* resumption;  ///< null if the task cannot be resumed
+};
+
+/// Stores and publishes the result and then the trace, and prints the metrics. Collective.
+void publish(const runtime::Runtime& runtime, const Files& files, const Invocation& invocation,
+             const io::Origin& inputs, const Record& record, Output::Failure failure,
+             workloads::Outcome& outcome) {
+  Output& output = files.output;
+  Resumption* const resumption = files.resumption;
   runtime.session.collectively([&] {
     io::ResultFile* file = output.file();
     if (file == nullptr) return;
@@ -268,7 +275,7 @@ void run_workload(const ranks::Session& session, const Options& options, Log& lo
   const auto failure = !failed          ? Output::Failure::none
                        : change.empty() ? Output::Failure::of_tiles
                                         : Output::Failure::of_input;
-  publish(runtime, *output, resumption ? &*resumption : nullptr, invocation, inputs, record,
+  publish(runtime, {*output, resumption ? &*resumption : nullptr}, invocation, inputs, record,
           failure, outcome);
   session.collectively([&] {
     if (failed) fail_verification(path, outcome.verdict, !change.empty());

@@ -240,13 +240,13 @@ void Source::read_block(const Extents& start, const Extents& extent, const Pitch
   std::vector<std::byte> room;
   io::read_block(
       extent, element, in_source, out, pitch,
-      [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
-        read((first + offset) / element, bytes / element, to);
-      },
-      [&](std::uint64_t bytes) {
-        room.resize(bytes);
-        return room.data();
-      });
+      {.read = [&](std::uint64_t offset, std::uint64_t bytes,
+                   std::byte* to) { read((first + offset) / element, bytes / element, to); },
+       .memory =
+           [&](std::uint64_t bytes) {
+             room.resize(bytes);
+             return room.data();
+           }});
 }
 
 const std::byte* Source::read_stored(std::uint64_t first, std::uint64_t count,

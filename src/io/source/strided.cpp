@@ -129,19 +129,19 @@ Reads plan_reads(const Layout& layout, std::uint64_t element, const Gathering& g
 /// Reads `count` indices of dimension `outer`, from `first` on, and all of the inner dimensions.
 /// `from` and `to` are the offset in the file and the address of index `first`.
 void read_together(const Layout& layout, const Reads& reads, std::uint64_t count,
-                   std::uint64_t element, std::uint64_t from, std::byte* to, const ReadAt& read,
-                   const Memory& memory) {
+                   std::uint64_t element, std::uint64_t from, std::byte* to,
+                   const BlockReader& reader) {
   const std::uint64_t bytes = (count - 1) * layout.from[reads.outer] + reads.bytes;
   const bool is_direct = is_run(layout, reads.outer, element) ||
                          (count == 1 && is_run(layout, reads.outer + 1, element));
-  if (is_direct) return read(from, bytes, to);
+  if (is_direct) return reader.read(from, bytes, to);
   const auto inner = [&](const Extents& all) {
     return Extents(all.begin() + static_cast<std::ptrdiff_t>(reads.outer), all.end());
   };
   Layout part{inner(layout.extent), inner(layout.from), inner(layout.to)};
   part.extent[0] = count;
-  std::byte* const room = memory(bytes);
-  read(from, bytes, room);
+  std::byte* const room = reader.memory(bytes);
+  reader.read(from, bytes, room);
   copy_layout(part, element, room, to);
 }
 
@@ -170,17 +170,16 @@ void copy_block(const Extents& extent, std::uint64_t element, const std::byte* f
 }
 
 void read_block(const Extents& extent, std::uint64_t element, const Pitches& in_file, std::byte* to,
-                const Pitches& to_pitch, const ReadAt& read, const Memory& memory,
-                const Gathering& gathering) {
+                const Pitches& to_pitch, const BlockReader& reader) {
   const Layout layout = joined(extent, in_file, to_pitch);
-  if (layout.extent.empty()) return read(0, element, to);
-  const Reads reads = plan_reads(layout, element, gathering);
+  if (layout.extent.empty()) return reader.read(0, element, to);
+  const Reads reads = plan_reads(layout, element, reader.gathering);
   const std::size_t d = reads.outer;
   for_each_index(layout, d, [&](std::uint64_t from, std::uint64_t to_offset) {
     for (std::uint64_t first = 0; first < layout.extent[d]; first += reads.together) {
       const std::uint64_t count = std::min(reads.together, layout.extent[d] - first);
       read_together(layout, reads, count, element, from + first * layout.from[d],
-                    to + to_offset + first * layout.to[d], read, memory);
+                    to + to_offset + first * layout.to[d], reader);
     }
   });
 }

@@ -41,10 +41,16 @@ inline constexpr Gathering cached_gathering{std::uint64_t{4} << 10, std::uint64_
 /// For reads past the page cache, each of which waits for the device.
 inline constexpr Gathering direct_gathering{std::uint64_t{128} << 10, std::uint64_t{4} << 20};
 
+/// How a block is read from a file.
+struct BlockReader {
+  ReadAt read;
+  Memory memory;  ///< for elements that are read together
+  Gathering gathering = cached_gathering;
+};
+
 /// Reads a block of a row-major array in a file: the pitches in the file descend. Elements with
 /// short gaps between them are read together.
 void read_block(const Extents& extent, std::uint64_t element, const Pitches& in_file, std::byte* to,
-                const Pitches& to_pitch, const ReadAt& read, const Memory& memory,
-                const Gathering& gathering = cached_gathering);
+                const Pitches& to_pitch, const BlockReader& reader);
 
 }  // namespace shardstream::io

@@ -224,10 +224,9 @@ void ChunkReader::read_plain(const Part& part, const StoredChunk& stored, const 
   const std::uint64_t address = stored.address + offset_of(part.start, pitch_);
   read_block(
       part.extent, layout_.element, step_, out + part.out, pitch,
-      [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
-        read_bytes(address + offset, bytes, to, part.chunk_start);
-      },
-      [&](std::uint64_t bytes) { return room.bytes(2, bytes); });
+      {.read = [&](std::uint64_t offset, std::uint64_t bytes,
+                   std::byte* to) { read_bytes(address + offset, bytes, to, part.chunk_start); },
+       .memory = [&](std::uint64_t bytes) { return room.bytes(2, bytes); }});
 }
 
 void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start,

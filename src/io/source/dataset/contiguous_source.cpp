@@ -30,15 +30,15 @@ bool are_adjacent(const std::vector<SourceDimension>& dimensions, const Record& 
   return record.size == element && is_dense(counts, pitch, element);
 }
 
-ContiguousSource::ContiguousSource(std::string name, const Conversion& conversion, Record record,
+ContiguousSource::ContiguousSource(std::string name, const Conversion& conversion,
                                    std::vector<SourceDimension> dimensions, Misfit misfit,
-                                   Descriptor file, std::uint64_t offset, ReadWay way)
+                                   StoredRecords records, ReadWay way)
     : DatasetSource(std::move(name), conversion, dimensions, extents_of(dimensions),
                     std::move(misfit)),
-      record_(record),
-      file_(std::move(file)),
-      offset_(offset),
-      pitch_(dense_pitches(extents_of(dimensions), record.size)),
+      record_(records.record),
+      file_(std::move(records.file)),
+      offset_(records.offset),
+      pitch_(dense_pitches(extents_of(dimensions), record_.size)),
       way_(way) {
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const Axis& axis = dimensions[d].axis;
@@ -86,16 +86,15 @@ void ContiguousSource::fetch_block(const Extents& start, const Extents& extent,
                                    const Pitches& pitch, std::byte* out) const {
   const std::uint64_t first = offset_ + offset_of(start, pitch_) + record_.offset;
   std::vector<std::byte> room;
-  io::read_block(
-      extent, stored_size(), pitch_, out, pitch,
-      [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
-        read_at(first + offset, bytes, to);
-      },
-      [&](std::uint64_t bytes) {
-        room.resize(std::max(room.size(), bytes));
-        return room.data();
-      },
-      direct_.valid() ? direct_gathering : cached_gathering);
+  io::read_block(extent, stored_size(), pitch_, out, pitch,
+                 {.read = [&](std::uint64_t offset, std::uint64_t bytes,
+                              std::byte* to) { read_at(first + offset, bytes, to); },
+                  .memory =
+                      [&](std::uint64_t bytes) {
+                        room.resize(std::max(room.size(), bytes));
+                        return room.data();
+                      },
+                  .gathering = direct_.valid() ? direct_gathering : cached_gathering});
 }
 
 void ContiguousSource::read_at(std::uint64_t offset, std::uint64_t bytes, std::byte* out) const {

@@ -26,14 +26,20 @@ inline constexpr auto direct_access = "contiguous, parallel O_DIRECT reads";
 bool are_adjacent(const std::vector<SourceDimension>& dimensions, const Record& record,
                   std::uint64_t element);
 
+/// The records of a data set, one after another.
+struct StoredRecords {
+  Descriptor file;
+  std::uint64_t offset;  ///< the byte where the first one begins
+  Record record;
+};
+
 class ContiguousSource final : public DatasetSource {
  public:
-  /// The records of the data set start at byte `offset` of `file`. `automatic` means `cached`
-  /// until prepare() decides. Throws UsageError if `way` is `direct` but the file does not support
-  /// it.
-  ContiguousSource(std::string name, const Conversion& conversion, Record record,
-                   std::vector<SourceDimension> dimensions, Misfit misfit, Descriptor file,
-                   std::uint64_t offset, ReadWay way);
+  /// `automatic` means `cached` until prepare() decides. Throws UsageError if `way` is `direct` but
+  /// the file does not support it.
+  ContiguousSource(std::string name, const Conversion& conversion,
+                   std::vector<SourceDimension> dimensions, Misfit misfit, StoredRecords records,
+                   ReadWay way);
 
   void prepare(Range elements) override;
   std::optional<FileReads> file_reads() const override {

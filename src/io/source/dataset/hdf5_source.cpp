@@ -275,9 +275,9 @@ std::unique_ptr<DatasetSource> open_planned(const DatasetPlan& plan, const Datas
     if (!file.valid()) {
       throw Error(fmt::format("cannot open '{}' ({})", plan.holder, errno_text(errno)));
     }
-    return std::make_unique<ContiguousSource>(about.name, about.conversion, about.record,
-                                              about.dimensions, misfit_of(plan, request),
-                                              std::move(file), *plan.offset, request.way);
+    return std::make_unique<ContiguousSource>(
+        about.name, about.conversion, about.dimensions, misfit_of(plan, request),
+        StoredRecords{std::move(file), *plan.offset, about.record}, request.way);
   }
   const hdf5::AtWork at_work(about.name, hdf5::Stage::opening);
   const hdf5::Lock lock;
