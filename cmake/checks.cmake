@@ -20,6 +20,9 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
     COMMAND ${unit}/check_output_calls --source ${PROJECT_SOURCE_DIR})
   shardstream_script_test(output_calls_self_test LABELS style
     COMMAND ${unit}/check_output_calls --self-test)
+  shardstream_script_test(limits LABELS style
+    COMMAND ${unit}/check_limits --source ${PROJECT_SOURCE_DIR})
+  shardstream_script_test(limits_self_test LABELS style COMMAND ${unit}/check_limits --self-test)
   shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
   shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)

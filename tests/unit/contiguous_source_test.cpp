@@ -177,7 +177,7 @@ TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
   ASSERT_FALSE(DirectFile(proc()).valid());
   const auto open_proc = [&](ReadWay way) {
     const Conversion bytes = test::unchanged(ElementType::u8);
-    return ContiguousSource("it", bytes, {1, 0}, unnamed_dimensions({10}), {}, proc(), 0, way);
+    return ContiguousSource("it", bytes, unnamed_dimensions({10}), {}, {proc(), 0, {1, 0}}, way);
   };
   const std::string message = error_of([&] { open_proc(ReadWay::direct); });
   EXPECT_TRUE(names(message, "--input.read", "auto", "cached"));
