@@ -72,13 +72,18 @@ define_property(GLOBAL PROPERTY SHARDSTREAM_COMPONENTS BRIEF_DOCS "component:fol
 
 # shardstream_component(NAME SOURCES file... [USES component...] [LINKS library...] [COLD])
 # COLD: no code whose speed matters
-# The folder is NAME, or for device_cuda device/cuda, or else the one of the calling CMakeLists.txt.
+# Its folder is that of the calling CMakeLists.txt. The components that it uses come before it.
 function(shardstream_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;USES;LINKS")
   add_library(shardstream_${name} STATIC ${arg_SOURCES})
   target_include_directories(shardstream_${name} PUBLIC
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM arg_USES PREPEND shardstream_ OUTPUT_VARIABLE used)
+  foreach(component ${used})
+    if(NOT TARGET ${component})
+      message(FATAL_ERROR "shardstream_${name} uses ${component}, which does not come before it")
+    endif()
+  endforeach()
   target_link_libraries(shardstream_${name} PUBLIC shardstream_flags ${used} ${arg_LINKS})
   if(arg_COLD)
     target_compile_options(shardstream_${name} PRIVATE ${SHARDSTREAM_COLD_OPTIONS})
@@ -87,14 +92,7 @@ function(shardstream_component name)
     shardstream_reuse_precompiled(shardstream_${name} precompiled)
   endif()
 
-  set(folder ${CMAKE_CURRENT_SOURCE_DIR})
-  string(REPLACE "_" "/" nested ${name})
-  foreach(candidate ${nested} ${name})
-    if(IS_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/${candidate})
-      set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${candidate})
-    endif()
-  endforeach()
-  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   string(REPLACE ";" "," uses "${arg_USES}")
   set_property(GLOBAL APPEND PROPERTY SHARDSTREAM_COMPONENTS "${name}:${folder}:${uses}")
 endfunction()

@@ -1,5 +1,5 @@
 // Functions whose code depends on flags of nvcc. This source is compiled once for each set of flags
-// (src/CMakeLists.txt), which SHARDSTREAM_MATH_FLAGS names.
+// (../CMakeLists.txt), which SHARDSTREAM_MATH_FLAGS names.
 #include "experiments/instructions/math_kernels.cuh"
 
 namespace shardstream::experiments::instructions {
