@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/failure.hpp"
 #include "core/log.hpp"
@@ -107,11 +108,29 @@ void spare_network_drivers() {
 }
 
 /// A process that no launcher has started would make Open MPI start a daemon, for processes that it
-/// may start later, which takes 0.2 s. This program starts none. Other MPIs ignore it.
-void spare_daemon() {
-  if (under_launcher()) return;
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);  // no other thread runs yet
-}
+/// may start later, which takes 0.2 s. This program starts none through MPI. Without the daemon,
+/// all such processes would share a folder, so they get none. Other MPIs ignore it.
+class SparedDaemon {
+ public:
+  SparedDaemon() {
+    if (under_launcher()) return;
+    for (const auto& [name, value] : variables) {
+      if (std::getenv(name) != nullptr) continue;
+      if (setenv(name, value, 0) == 0) set_.push_back(name);  // no other thread runs yet
+    }
+  }
+  /// The launchers of helper processes must not see the variables.
+  ~SparedDaemon() {
+    for (const char* const name : set_) unsetenv(name);
+  }
+  SparedDaemon(const SparedDaemon&) = delete;
+  SparedDaemon& operator=(const SparedDaemon&) = delete;
+
+ private:
+  static constexpr std::array<std::pair<const char*, const char*>, 2> variables{
+      {{"OMPI_MCA_ess_singleton_isolated", "1"}, {"OMPI_MCA_orte_create_session_dirs", "0"}}};
+  std::vector<const char*> set_;
+};
 
 }  // namespace
 
@@ -177,7 +196,7 @@ std::vector<std::string> environment_without_launcher(const char* const* environ
 
 Session::Session(std::string_view memory_remedy) : memory_remedy_(memory_remedy) {
   spare_network_drivers();
-  spare_daemon();
+  const SparedDaemon no_daemon;
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_FUNNELED) {

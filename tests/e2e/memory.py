@@ -82,6 +82,25 @@ def test_files():
     bounded(data(64 * MIB), data(512 * MIB), *SIZES, "--input.type", "f64")
 
 
+def test_cells_and_groups():
+    """Only what is in flight has accumulators: a unit, and nodes of the tree over units; of groups
+    one after another, as years are, each has only its own."""
+    folder = new_folder()
+    steps, cells, groups = 480, 100000, 40
+    script = ("import sys, h5py, numpy; "
+              "h5py.File(sys.argv[1], 'w')['year'] = numpy.arange(int(sys.argv[2])) // 12")
+    subprocess.run([sys.executable, "-c", script, folder / "labels.h5", str(steps)], check=True)
+    start = peak("--input.count", 1, "--pipeline.mode", "resident")
+    words = ["--input.shape", f"{steps}x{cells}", "--reduce.over", 0, "--reduce.ops", "mean", *SIZES]
+    result = cells * 8
+    for options, outputs, states in (([], 1, 4), (["--reduce.by", f"{folder}/labels.h5:/year"],
+                                                   groups, 1.8)):
+        # A state has a count and a sum.
+        room = outputs * result * 2 * states + RINGS + EXTRA
+        many = peak(*words, *options)
+        assert many <= start + room, f"{start / MB:.0f} and {many / MB:.0f}, {room / MB:.0f} MB"
+
+
 def test_default_sizes():
     """The default rings: three batches of 64 MiB, and at most 2 slots of 4 MiB for each of 8
     readers."""
