@@ -93,7 +93,7 @@ class HostStream final : public Stream {
   HostStream(Team& team, StickyError& error)
       : team_(team),
         error_(error),
-        copiers_(std::min(max_copiers, team.size())),
+        copiers_(std::clamp(team.size() / cpus_a_copier, 1U, max_copiers)),
         thread_([this] { work(); }) {}
 
   ~HostStream() override {
@@ -222,7 +222,8 @@ class HostStream final : public Stream {
     });
   }
 
-  static constexpr unsigned max_copiers = 4;
+  /// Readers and kernels keep few CPUs busy. To wake another thread then takes longer than a copy.
+  static constexpr unsigned max_copiers = 4, cpus_a_copier = 4;
 
   Team& team_;
   StickyError& error_;
