@@ -266,8 +266,8 @@ std::optional<Ceiling> decode(const ranks::Session& session, const io::Source& s
   const auto decoding = source.decoding();
   const double chunks = decoding ? 4 * static_cast<double>(decoding->per_reader) / 5e8 : 0;
   // The measurement takes a small part of the time of a shard.
-  const auto stored = static_cast<double>(shard.count * source.stored_size());
-  const double enough = std::clamp(session.max(stored) / 50e9, 0.01, 0.07);
+  const auto bytes = static_cast<double>(shard.count * source.stored_size());
+  const double enough = std::clamp(session.max(bytes) / 50e9, 0.01, 0.07);
   const Passes passes{.count = 3, .seconds = std::clamp(chunks, enough, 0.7)};
   const std::uint64_t elements_room =
       readers.convert ? io::DirectFile::room(readers.piece * size_of(source.type())) : 0;
