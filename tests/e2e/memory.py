@@ -91,7 +91,8 @@ def test_cells_and_groups():
               "h5py.File(sys.argv[1], 'w')['year'] = numpy.arange(int(sys.argv[2])) // 12")
     subprocess.run([sys.executable, "-c", script, folder / "labels.h5", str(steps)], check=True)
     start = peak("--input.count", 1, "--pipeline.mode", "resident")
-    words = ["--input.shape", f"{steps}x{cells}", "--reduce.over", 0, "--reduce.ops", "mean", *SIZES]
+    words = ["--input.shape", f"{steps}x{cells}", "--reduce.over", 0, "--reduce.ops", "mean",
+             *SIZES]
     result = cells * 8
     for options, outputs, states in (([], 1, 4), (["--reduce.by", f"{folder}/labels.h5:/year"],
                                                    groups, 1.8)):
