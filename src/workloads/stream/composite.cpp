@@ -63,7 +63,8 @@ class Composite final : public Computation {
       : parts_(std::move(parts)), active_(parts_.size(), true) {}
 
   void plan(const pipeline::BatchMemory& memory, const Shards& shards) override {
-    const pipeline::BatchMemory share{memory.taken, memory.left / parts_.size(), memory.batch};
+    pipeline::BatchMemory share = memory;
+    share.left /= parts_.size();
     for (const auto& part : parts_) part->plan(share, shards);
   }
   pipeline::DeviceState device_state(Range shard) const override {
