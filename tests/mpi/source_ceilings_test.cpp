@@ -48,8 +48,8 @@ class SourceCeilings : public testing::Test {
   io::ContiguousSource open(ReadWay way) const {
     const Descriptor file(path_, O_WRONLY | O_CREAT, 0600);
     EXPECT_TRUE(file.write_at(0, std::vector<std::byte>(2048 + count * 4)));
-    return {"it", test::unchanged(ElementType::f32), {4, 0}, io::unnamed_dimensions({count}),
-            {},   Descriptor(path_, O_RDONLY),       2048,   way};
+    return {"it", test::unchanged(ElementType::f32),           io::unnamed_dimensions({count}),
+            {},   {Descriptor(path_, O_RDONLY), 2048, {4, 0}}, way};
   }
 
   test::TemporaryFolder folder_;

@@ -43,11 +43,9 @@ class ContiguousSources : public testing::Test {
     const std::uint64_t count = (bytes_.size() - offset) / size_of(type);
     return {"it",
             test::unchanged(type),
-            {size_of(type), 0},
             unnamed_dimensions({count}),
             {},
-            Descriptor(path_, O_RDONLY),
-            offset,
+            {Descriptor(path_, O_RDONLY), offset, {size_of(type), 0}},
             way};
   }
 
