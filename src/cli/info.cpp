@@ -16,6 +16,8 @@
 #include "pipeline/stream_limits.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
@@ -196,16 +198,17 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
                         .nvml = nvml,
                         .ask_cuda = options.text("device.backend") != "host"});
   std::vector<Table> tables = {
-      versions(device, nvml, runtime ? runtime->communicator.get() : nullptr), topology.ranks,
-      topology.gpus, topology.peers};
+      versions(device, nvml, runtime ? runtime->communicator.get() : nullptr),
+      result::table_of(topology.ranks), result::table_of(topology.gpus),
+      result::table_of(topology.peers)};
   if (runtime && source) {
     attempt([&] {
       const ReadingPlan plan = plan_reading(*runtime, *source);
       if (chosen.measure) tables.push_back(table_of_ceilings(*runtime, *source, plan));
     });
   }
-  tables.push_back(ranks::gather(
-      session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
+  tables.push_back(
+      ranks::gather(session, findings_here(session, log, nvml, !topology.gpus.empty(), errors)));
   session.collectively([&] {
     if (session.rank() != 0 || chosen.printing == Printing::none) return;
     print_output(chosen.printing == Printing::json ? to_json(tables) : as_text(tables));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -51,6 +52,12 @@ Summary summarize(std::vector<double> samples) {
     summary.ci_hi = samples[samples.size() - rank];
   }
   return summary;
+}
+
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return summarize(std::move(values)).median;
 }
 
 double autocorrelation(std::span<const double> samples) {

@@ -23,6 +23,9 @@ struct Summary {
 /// Throws ContractError without any sample.
 Summary summarize(std::vector<double> samples);
 
+/// The median of the finite values; NaN if there are none.
+double median(std::vector<double> values);
+
 /// The lag-1 autocorrelation, from -1 to 1, which tells how much each sample resembles the previous
 /// one: r = sum (x[i] - m) (x[i+1] - m) / sum (x[i] - m)^2 with the mean m (Box, Jenkins, Reinsel
 /// and Ljung, Time Series Analysis, 5th edition, section 2.1.5). For independent samples, r is

@@ -115,12 +115,6 @@ void Table::set(std::size_t row, std::string_view column, Cell cell) {
   rows_[row][place] = std::move(cell);
 }
 
-std::map<std::string, std::uint64_t> count_values(const Table& table, std::string_view column) {
-  std::map<std::string, std::uint64_t> counts;
-  for (const Row& row : table.rows()) ++counts[row.get<std::string>(column)];
-  return counts;
-}
-
 std::string to_text(const Cell& cell, int digits) {
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.{}g}", *real, digits);

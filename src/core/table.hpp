@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <ranges>
 #include <span>
 #include <string>
@@ -76,9 +75,6 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };
-
-/// The number of rows for each value of a text column.
-std::map<std::string, std::uint64_t> count_values(const Table& table, std::string_view column);
 
 /// A cell as text: integers in full, reals with up to `digits` significant digits.
 std::string to_text(const Cell& cell, int digits = 6);

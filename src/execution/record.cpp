@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
-#include <variant>
 
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "execution/startup.hpp"
 #include "execution/timeline.hpp"
+#include "measure/gather.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
+#include "result/columns.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::execution {
@@ -36,44 +36,41 @@ double energy_per_unit(const workloads::Outcome& outcome, const measure::RunTele
          (outcome.work.amount * static_cast<double>(outcome.samples.repetitions.size()));
 }
 
-Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
-  Table table("reps", {{"rep", ColumnType::integer},
-                       {"wall", ColumnType::real, "s"},
-                       {"skew", ColumnType::real, "s"},
-                       {"elements", ColumnType::integer},
-                       {"bytes", ColumnType::integer, "B"},
-                       {"throttled", ColumnType::integer},
-                       {"work", ColumnType::real, outcome.work.unit}});
-  std::int64_t number = 0;
+std::vector<result::Repetition> repetitions_of(const workloads::Outcome& outcome,
+                                               const measure::RunTelemetry& telemetry) {
+  std::vector<result::Repetition> repetitions;
   for (const auto& repetition : outcome.samples.repetitions) {
     const auto [min, max] = std::ranges::minmax_element(repetition.ranks);
-    const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
-    table.add({number++, repetition.seconds, *max - *min,
-               static_cast<std::int64_t>(outcome.elements),
-               static_cast<std::int64_t>(outcome.bytes), throttled, outcome.work.amount});
+    const std::size_t number = repetitions.size();
+    repetitions.push_back({.rep = static_cast<std::int64_t>(number),
+                           .wall = repetition.seconds,
+                           .skew = *max - *min,
+                           .elements = static_cast<std::int64_t>(outcome.elements),
+                           .bytes = static_cast<std::int64_t>(outcome.bytes),
+                           .throttled = telemetry.throttled[number],
+                           .work = outcome.work.amount});
   }
-  return table;
+  return repetitions;
 }
 
-Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
-  Table table("summary", {{"metric", ColumnType::text},
-                          {"n", ColumnType::integer},
-                          {"median", ColumnType::real},
-                          {"ci_lo", ColumnType::real},
-                          {"ci_hi", ColumnType::real},
-                          {"min", ColumnType::real},
-                          {"q1", ColumnType::real},
-                          {"q3", ColumnType::real},
-                          {"max", ColumnType::real},
-                          {"unit", ColumnType::text},
-                          {"sampling", ColumnType::text},
-                          {"autocorrelation", ColumnType::real}});
+std::vector<result::MetricSummary> summary_of(const workloads::Outcome& outcome,
+                                              const measure::RunTelemetry& telemetry) {
+  std::vector<result::MetricSummary> summary;
   const auto add = [&](const std::string& metric, const std::vector<double>& samples,
                        const std::string& unit) {
     const Summary s = summarize(samples);
-    table.add({metric, static_cast<std::int64_t>(s.n), s.median, s.ci_lo, s.ci_hi, s.min, s.q1,
-               s.q3, s.max, unit, measure::name_of(outcome.samples.convergence),
-               autocorrelation(samples)});
+    summary.push_back({.metric = metric,
+                       .n = static_cast<std::int64_t>(s.n),
+                       .median = s.median,
+                       .ci_lo = s.ci_lo,
+                       .ci_hi = s.ci_hi,
+                       .min = s.min,
+                       .q1 = s.q1,
+                       .q3 = s.q3,
+                       .max = s.max,
+                       .unit = unit,
+                       .sampling = measure::name_of(outcome.samples.convergence),
+                       .autocorrelation = autocorrelation(samples)});
   };
   const std::vector<double> seconds = outcome.samples.seconds();
   const Work& work = outcome.work;
@@ -85,29 +82,23 @@ Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemet
     add("energy", {telemetry.energy.joules}, "J");
     add(energy_key(work), {energy_per_unit(outcome, telemetry)}, fmt::format("J/{}", work.unit));
   }
-  return table;
+  return summary;
 }
 
-std::vector<Column> phase_columns() {
-  return {{"track", ColumnType::text},
-          {"phase", ColumnType::text},
-          {"host_seconds", ColumnType::real, "s"},
-          {"gpu_seconds", ColumnType::real, "s"},
-          {"calls", ColumnType::integer},
-          {"bytes", ColumnType::integer, "B"},
-          {"kind", ColumnType::text},
-          {"timed_seconds", ColumnType::real, "s"}};
-}
-
-/// One row per phase of every rank, in the order of ranks and tracks.
-Table rank_phase_table(const runtime::Runtime& runtime) {
-  Table mine("rank_phase", phase_columns());
-  const auto list = [&mine](const measure::Track& track, bool on_device) {
+/// The phases of all ranks, in the order of ranks and tracks. Collective.
+std::vector<result::RankPhase> gather_phases(const runtime::Runtime& runtime) {
+  std::vector<result::RankPhase> mine;
+  const auto list = [&](const measure::Track& track, bool on_device) {
     for (const auto& phase : track.phases()) {
-      mine.add({track.name(), phase.name, on_device ? 0 : phase.seconds,
-                on_device ? phase.seconds : 0, static_cast<std::int64_t>(phase.calls),
-                static_cast<std::int64_t>(phase.bytes), std::string(word_of(phase.kind)),
-                phase.timed});
+      mine.push_back({{.rank = runtime.session.rank()},
+                      {.track = track.name(),
+                       .phase = phase.name,
+                       .host_seconds = on_device ? 0 : phase.seconds,
+                       .gpu_seconds = on_device ? phase.seconds : 0,
+                       .calls = static_cast<std::int64_t>(phase.calls),
+                       .bytes = static_cast<std::int64_t>(phase.bytes),
+                       .kind = std::string(word_of(phase.kind)),
+                       .timed_seconds = phase.timed}});
     }
   };
   const std::size_t host_tracks = runtime.recorder.host_tracks().size();
@@ -115,63 +106,45 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
   for (const auto* track : measure::tracks_of(runtime.recorder)) {
     list(*track, number++ >= host_tracks);
   }
-  return ranks::gather(runtime.session, mine);
+  return measure::gather(runtime.session, mine);
 }
 
-/// One row per phase of any rank, with the maximum times and calls of a rank and the bytes of all
-/// ranks.
-Table phases_table(const Table& rank_phase) {
-  struct Sum {
-    std::string track, phase, kind;
-    double host_seconds = 0, gpu_seconds = 0, timed_seconds = 0;
-    std::int64_t calls = 0, bytes = 0;
-  };
-  std::vector<Sum> sums;
-  for (const Row& row : rank_phase.rows()) {
-    const auto& track = row.get<std::string>("track");
-    const auto& phase = row.get<std::string>("phase");
-    const auto& kind = row.get<std::string>("kind");
-    auto sum = std::ranges::find_if(
-        sums, [&](const Sum& s) { return s.track == track && s.phase == phase && s.kind == kind; });
-    if (sum == sums.end()) sum = sums.insert(sum, {.track = track, .phase = phase, .kind = kind});
-    sum->host_seconds = std::max(sum->host_seconds, row.get<double>("host_seconds"));
-    sum->gpu_seconds = std::max(sum->gpu_seconds, row.get<double>("gpu_seconds"));
-    sum->timed_seconds = std::max(sum->timed_seconds, row.get<double>("timed_seconds"));
-    sum->calls = std::max(sum->calls, row.get<std::int64_t>("calls"));
-    sum->bytes += row.get<std::int64_t>("bytes");
+/// The phases of any rank, with the maximum times and calls of a rank and the bytes of all ranks.
+std::vector<result::Phase> phases_of(const std::vector<result::RankPhase>& rank_phase) {
+  std::vector<result::Phase> phases;
+  for (const result::Phase& each : rank_phase) {
+    const auto found = std::ranges::find_if(phases, [&](const result::Phase& phase) {
+      return phase.track == each.track && phase.phase == each.phase && phase.kind == each.kind;
+    });
+    if (found == phases.end()) {
+      phases.push_back(each);
+      continue;
+    }
+    found->host_seconds = std::max(found->host_seconds, each.host_seconds);
+    found->gpu_seconds = std::max(found->gpu_seconds, each.gpu_seconds);
+    found->timed_seconds = std::max(found->timed_seconds, each.timed_seconds);
+    found->calls = std::max(found->calls, each.calls);
+    found->bytes += each.bytes;
   }
-  Table table("phases", phase_columns());
-  for (const auto& sum : sums) {
-    table.add({sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes,
-               sum.kind, sum.timed_seconds});
-  }
-  return table;
+  return phases;
 }
 
-/// The printed metrics.
-Table metrics_table(const workloads::Outcome& outcome) {
-  Table table("metrics", {{"metric", ColumnType::text},
-                          {"value", ColumnType::text},
-                          {"number", ColumnType::real},
-                          {"unit", ColumnType::text}});
+std::vector<result::PrintedMetric> metrics_of(const workloads::Outcome& outcome) {
+  std::vector<result::PrintedMetric> metrics;
   for (const Metric& metric : outcome.metrics) {
-    table.add({metric.key, to_text(metric.value, 17), number_of(metric), metric.unit});
+    metrics.push_back({metric.key, to_text(metric.value, 17), number_of(metric), metric.unit});
   }
-  return table;
+  return metrics;
 }
 
 /// The files that the inputs came from.
-Table files_table(const io::Origin& inputs) {
-  Table table("files", {{"option", ColumnType::text},
-                        {"path", ColumnType::text},
-                        {"dataset", ColumnType::text},
-                        {"size", ColumnType::integer, "B"},
-                        {"modified_ns", ColumnType::integer, "ns"}});
+std::vector<result::InputFile> files_of(const io::Origin& inputs) {
+  std::vector<result::InputFile> files;
   for (const io::InputFile& file : inputs.files) {
-    table.add({file.option, file.path.string(), file.dataset, static_cast<std::int64_t>(file.size),
-               file.modified});
+    files.push_back({file.option, file.path.string(), file.dataset,
+                     static_cast<std::int64_t>(file.size), file.modified});
   }
-  return table;
+  return files;
 }
 
 /// How certain the printed time is, with the names of the columns of /summary. Nothing for a single
@@ -229,8 +202,8 @@ void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& te
 
 Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
               const measure::RunTelemetry& telemetry) {
-  Table rank_phase = rank_phase_table(runtime);
-  Table phases = phases_table(rank_phase);
+  auto rank_phase = gather_phases(runtime);
+  auto phases = phases_of(rank_phase);
   std::optional<measure::Timeline> timeline;
   if (runtime.recorder.keeps_spans()) {
     timeline = measure::gather_timeline(runtime.session, runtime.recorder, runtime.clock_at_start);
@@ -244,9 +217,9 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
   return {.topology = *runtime.topology,
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
-          .reps = reps_table(outcome, telemetry),
-          .startup = startup_table(runtime, outcome.samples),
-          .summary = summary_table(outcome, telemetry),
+          .repetitions = repetitions_of(outcome, telemetry),
+          .startup = gather_steps(runtime, outcome.samples),
+          .summary = summary_of(outcome, telemetry),
           .telemetry = telemetry.samples,
           .energy_from = origin_of(telemetry.energy),
           .timeline = std::move(timeline),
@@ -285,19 +258,17 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   if (!inputs.not_applied.empty()) {
     file.attribute("/input", "not_applied", io::not_applied_text(inputs));
   }
-  file.table("/input", files_table(inputs));
-  file.table("/topology", record.topology.ranks);
-  file.table("/topology", record.topology.gpus);
-  file.table("/topology", record.topology.peers);
-  file.table("/timing", record.phases);
-  file.table("/timing", record.reps);
-  file.table("/timing", record.rank_phase);
-  file.table("/timing", record.startup);
-  if (record.timeline) file.table("/timeline", spans_table(*record.timeline, record.rank_phase));
-  file.table("/telemetry", record.telemetry);
+  result::write(file, files_of(inputs));
+  runtime::store(file, record.topology);
+  result::write(file, record.phases);
+  file.table("/timing", result::repetitions_table(record.repetitions, outcome.work.unit));
+  result::write(file, record.rank_phase);
+  result::write(file, record.startup);
+  if (record.timeline) write_spans(file, *record.timeline, record.rank_phase);
+  result::write(file, record.telemetry);
   file.attribute("/telemetry", "energy_from", record.energy_from);
-  file.table("/", record.summary);
-  file.table("/", metrics_table(outcome));
+  result::write(file, record.summary);
+  result::write(file, metrics_of(outcome));
   file.table("/", measure::ceilings_table(outcome.ceilings));
   file.labelled("/results", outcome.labelled);
   for (const Table& table : outcome.results) file.table("/results", table);

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "io/source/origin.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
 #include "measure/track.hpp"
 #include "report/trace.hpp"
+#include "result/tables.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
 #include "workloads/workload.hpp"
@@ -22,7 +22,12 @@ namespace shardstream::execution {
 /// The data on a run that all ranks gather and rank 0 writes.
 struct Record {
   runtime::Topology topology;
-  Table phases, rank_phase, reps, startup, summary, telemetry;
+  std::vector<result::Phase> phases;
+  std::vector<result::RankPhase> rank_phase;
+  std::vector<result::Repetition> repetitions;
+  std::vector<result::Step> startup;
+  std::vector<result::MetricSummary> summary;
+  std::vector<result::GpuSample> telemetry;
   std::string energy_from;                    ///< counter, power or nothing
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
   std::vector<std::string> processes;         ///< description of each rank, for the trace

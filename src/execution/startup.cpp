@@ -9,9 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace shardstream::execution {
 namespace {
@@ -71,15 +69,13 @@ Times times_of(const runtime::Runtime& runtime, const measure::Samples& samples,
 
 }  // namespace
 
-Table startup_table(const runtime::Runtime& runtime, const measure::Samples& samples) {
+std::vector<result::Step> gather_steps(const runtime::Runtime& runtime,
+                                       const measure::Samples& samples) {
   const auto now = Clock::now();
   const double age = age_of_process();
   const double utc = seconds(std::chrono::system_clock::now().time_since_epoch());
   const auto all = runtime.session.gather(std::vector{times_of(runtime, samples, now, age)});
-  Table table("startup", {{"step", ColumnType::text},
-                          {"first", ColumnType::real, "s"},
-                          {"last", ColumnType::real, "s"},
-                          {"utc", ColumnType::real, "s"}});
+  std::vector<result::Step> found;
   for (std::size_t step = 0; step < steps.size(); ++step) {
     std::vector<double> ranks;
     for (const Times& rank : all) {
@@ -87,9 +83,9 @@ Table startup_table(const runtime::Runtime& runtime, const measure::Samples& sam
     }
     if (ranks.empty()) continue;
     const auto [first, last] = std::ranges::minmax(ranks);
-    table.add({std::string(steps[step]), first, last, utc - age + last});
+    found.push_back({std::string(steps[step]), first, last, utc - age + last});
   }
-  return table;
+  return found;
 }
 
 }  // namespace shardstream::execution

@@ -1,6 +1,9 @@
 #include "execution/timeline.hpp"
 
 #include <cstdint>
+#include <ranges>
+
+#include "result/columns.hpp"
 
 namespace shardstream::execution {
 namespace {
@@ -16,16 +19,15 @@ class Places {
     const std::string& phase;
   };
 
-  explicit Places(const Table& rank_phase) {
-    for (const Row& row : rank_phase.rows()) {
-      const int rank = static_cast<int>(row.get<std::int64_t>("rank"));
-      const auto& track = row.get<std::string>("track");
+  explicit Places(const std::vector<result::RankPhase>& rank_phase) {
+    for (const result::RankPhase& phase : rank_phase) {
+      const int rank = static_cast<int>(phase.rank);
       std::uint32_t number = 0;
       if (!places_.empty() && places_.back().rank == rank) {
-        number = places_.back().number + (places_.back().track == track ? 0 : 1);
+        number = places_.back().number + (places_.back().track == phase.track ? 0 : 1);
       }
       while (first_.size() <= static_cast<std::size_t>(rank)) first_.push_back(places_.size());
-      places_.push_back({rank, number, track, row.get<std::string>("phase")});
+      places_.push_back({rank, number, phase.track, phase.phase});
     }
   }
 
@@ -41,25 +43,24 @@ class Places {
 
 }  // namespace
 
-Table spans_table(const measure::Timeline& timeline, const Table& rank_phase) {
-  Table table("spans", {{"rank", ColumnType::integer},
-                        {"track", ColumnType::text},
-                        {"phase", ColumnType::text},
-                        {"batch", ColumnType::integer},
-                        {"start_ns", ColumnType::integer, "ns"},
-                        {"dur_ns", ColumnType::integer, "ns"}});
+void write_spans(io::ResultFile& file, const measure::Timeline& timeline,
+                 const std::vector<result::RankPhase>& rank_phase) {
   const Places places(rank_phase);
-  for (const auto& span : timeline.spans) {
+  const auto span_of = [&](const measure::Timeline::Span& span) {
     const auto& place = places.of(span);
-    table.add({std::int64_t{place.rank}, place.track, place.phase, span.batch, span.start_ns,
-               span.dur_ns});
-  }
-  return table;
+    return result::Span{.rank = place.rank,
+                        .track = place.track,
+                        .phase = place.phase,
+                        .batch = span.batch,
+                        .start_ns = span.start_ns,
+                        .dur_ns = span.dur_ns};
+  };
+  result::write<result::Span>(file, timeline.spans | std::views::transform(span_of));
 }
 
 void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
-                 const Table& rank_phase, const std::vector<std::string>& processes,
-                 const std::string& study) {
+                 const std::vector<result::RankPhase>& rank_phase,
+                 const std::vector<std::string>& processes, const std::string& study) {
   const Places places(rank_phase);
   trace.begin(timeline.alignment_error, study);
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {

@@ -215,14 +215,14 @@ void Run::observe_gpu(report::ExperimentResult& result) {
   std::vector<double> clocks, powers;
   bool known = false, throttled = false;
   for (const measure::TelemetrySample& sample : runtime_.telemetry->samples()) {
-    if (std::isfinite(sample.reading.sm_clock)) clocks.push_back(sample.reading.sm_clock);
-    if (std::isfinite(sample.reading.power)) powers.push_back(sample.reading.power);
+    clocks.push_back(sample.reading.sm_clock);
+    powers.push_back(sample.reading.power);
     if (!sample.reading.clock_reasons) continue;
     known = true;
     throttled = throttled || device::throttling(*sample.reading.clock_reasons) != 0;
   }
-  result.sm_clock = clocks.empty() ? device::unknown : summarize(clocks).median;
-  result.power = powers.empty() ? device::unknown : summarize(powers).median;
+  result.sm_clock = median(std::move(clocks));
+  result.power = median(std::move(powers));
   const auto all_known = session_.sum(known ? 1 : 0);
   const auto all_throttled = session_.sum(throttled ? 1 : 0);
   result.throttled = all_known == 0 ? -1 : static_cast<std::int64_t>(all_throttled);
@@ -282,9 +282,7 @@ void Run::store(io::ResultFile& file) const {
        runtime::provenance(runtime_.device.get(), runtime_.nvml, runtime_.communicator.get())) {
     file.attribute("/provenance", name, value);
   }
-  file.table("/topology", runtime_.topology->ranks);
-  file.table("/topology", runtime_.topology->gpus);
-  file.table("/topology", runtime_.topology->peers);
+  runtime::store(file, *runtime_.topology);
   file.table("/", measure::ceilings_table(ceilings_.of_all_ranks));
   report::write_experiments(file, results());
 }

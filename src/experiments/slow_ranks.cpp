@@ -48,7 +48,7 @@ std::vector<SlowRank> slow_ranks(const Table& gathered, const Figure& figure, st
       ratios.push_back(ratio);
       slower += ratio < 1 - relevant ? 1 : 0;
     }
-    if (2 * slower >= cases) found.push_back({rank, summarize(ratios).median, cases});
+    if (2 * slower >= cases) found.push_back({rank, median(ratios), cases});
   }
   return found;
 }

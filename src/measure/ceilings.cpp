@@ -12,6 +12,7 @@
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
 #include "measure/sample.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -214,28 +215,17 @@ const Ceiling* binding(std::span<const Ceiling> ceilings) {
 }
 
 Table ceilings_table(const std::vector<Ceiling>& ceilings) {
-  std::vector<Column> columns = {
-      {"ceiling", ColumnType::text},    {"per_rank_min", ColumnType::real},
-      {"aggregate", ColumnType::real},  {"unit", ColumnType::text},
-      {"on_path", ColumnType::integer}, {"conditions", ColumnType::text}};
-  Sizes sizes;
-  for (const Ceiling& ceiling : ceilings) sizes.insert(ceiling.sizes.begin(), ceiling.sizes.end());
-  for (const auto& [name, size] : sizes) columns.push_back({name, ColumnType::integer});
-  Table table("ceilings", columns);
+  std::vector<result::Ceiling> rows;
   for (const Ceiling& ceiling : ceilings) {
-    std::vector<Cell> row = {ceiling.name,
-                             ceiling.min,
-                             ceiling.aggregate,
-                             ceiling.unit,
-                             std::int64_t{ceiling.on_path},
-                             ceiling.conditions};
-    for (const auto& [name, size] : sizes) {
-      const auto own = ceiling.sizes.find(name);
-      row.emplace_back(own == ceiling.sizes.end() ? std::int64_t{0} : own->second);
-    }
-    table.add(std::move(row));
+    rows.push_back({.name = ceiling.name,
+                    .per_rank = ceiling.min,
+                    .aggregate = ceiling.aggregate,
+                    .unit = ceiling.unit,
+                    .on_path = ceiling.on_path,
+                    .conditions = ceiling.conditions,
+                    .sizes = ceiling.sizes});
   }
-  return table;
+  return result::ceilings_table(rows);
 }
 
 }  // namespace shardstream::measure

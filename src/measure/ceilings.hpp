@@ -98,7 +98,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
 /// is none. It points into `ceilings`.
 const Ceiling* binding(std::span<const Ceiling> ceilings);
 
-/// One row per ceiling. Each name in Ceiling::sizes is a column, which is 0 for other ceilings.
+/// The table /ceilings.
 Table ceilings_table(const std::vector<Ceiling>& ceilings);
 
 }  // namespace shardstream::measure

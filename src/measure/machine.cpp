@@ -12,6 +12,8 @@
 #include "device/host/memory.hpp"
 #include "kernels/kernel.hpp"
 #include "ranks/cpus.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -45,17 +47,6 @@ double assumed_rate(const std::string& ceiling, Backend backend) {
   if (ceiling == "device_copy") return backend == Backend::host ? 10 : 2500;
   if (ceiling == "host_memory_read") return 10;
   throw ContractError(fmt::format("there is no assumed rate for the ceiling {}", ceiling));
-}
-
-/// Ceiling::sizes of a row of /ceilings: its other columns with whole numbers above 0.
-Sizes sizes_in(const Table& table, std::size_t row) {
-  Sizes sizes;
-  for (const Column& column : table.columns()) {
-    if (column.type != ColumnType::integer || column.name == "on_path") continue;
-    const auto size = table.rows()[row].get<std::int64_t>(column.name);
-    if (size > 0) sizes.emplace(column.name, size);
-  }
-  return sizes;
 }
 
 }  // namespace
@@ -211,59 +202,52 @@ void Machine::warn(Log& log) const {
       details);
 }
 
-void Machine::read(const io::ResultReader& result) {
-  workload_ = result.text("/config", "run.workload");
+void Machine::read(const io::ResultReader& file) {
+  workload_ = file.text("/config", "run.workload");
   if (!is_plain(workload_)) fail(fmt::format("its workload is {}", excerpt(workload_)));
-  read_rates(result);
-  read_topology(result);
+  read_rates(file);
+  read_topology(file);
 }
 
-void Machine::read_rates(const io::ResultReader& result) {
-  const Table table = result.table("/ceilings", {{"ceiling", ColumnType::text},
-                                                 {"per_rank_min", ColumnType::real},
-                                                 {"conditions", ColumnType::text}});
-  if (table.rows().empty() || table.rows().size() > max_ceilings) {
-    fail(fmt::format("its table /ceilings has {} rows", table.rows().size()));
+void Machine::read_rates(const io::ResultReader& file) {
+  const std::vector<result::Ceiling> ceilings = result::read_ceilings(file);
+  if (ceilings.empty() || ceilings.size() > max_ceilings) {
+    fail(fmt::format("its table /ceilings has {} rows", ceilings.size()));
   }
-  const Table all = result.table("/ceilings");
-  for (std::size_t i = 0; i < table.rows().size(); ++i) {
-    const Row row = table.rows()[i];
-    const auto& name = row.get<std::string>("ceiling");
-    const double rate = row.get<double>("per_rank_min");
-    if (!is_plain(name)) fail(fmt::format("it has a ceiling with the name {}", excerpt(name)));
-    if (!(rate >= min_rate && rate <= max_rate)) {
-      fail(fmt::format("its ceiling {} is {} (in 10^9 per second)", name, rate));
+  for (const result::Ceiling& each : ceilings) {
+    if (!is_plain(each.name)) {
+      fail(fmt::format("it has a ceiling with the name {}", excerpt(each.name)));
     }
-    const auto& conditions = row.get<std::string>("conditions");
-    if (!rates_.emplace(name, Rate{rate, conditions, sizes_in(all, i)}).second) {
-      fail(fmt::format("it has the ceiling {} twice", name));
+    if (!(each.per_rank >= min_rate && each.per_rank <= max_rate)) {
+      fail(fmt::format("its ceiling {} is {} (in 10^9 per second)", each.name, each.per_rank));
+    }
+    if (!rates_.emplace(each.name, Rate{each.per_rank, each.conditions, each.sizes}).second) {
+      fail(fmt::format("it has the ceiling {} twice", each.name));
     }
   }
 }
 
-void Machine::read_topology(const io::ResultReader& result) {
-  const Table ranks =
-      result.table("/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
-  const auto count = static_cast<std::int64_t>(ranks.rows().size());
+void Machine::read_topology(const io::ResultReader& file) {
+  const auto ranks = result::read<result::Rank>(file);
+  const auto count = static_cast<std::int64_t>(ranks.size());
   if (count == 0) fail("its table /topology/ranks has no rows");
-  for (const Row& row : ranks.rows()) {
-    const auto rank = row.get<std::int64_t>("rank");
-    if (rank < 0 || rank >= count) fail(fmt::format("it has the rank {} of {}", rank, count));
-  }
-  const auto ranks_by_host = count_values(ranks, "host");
-  if (ranks_by_host.size() > 1) {
-    ranks_on_host_of_result_ = std::ranges::max(ranks_by_host | std::views::values);
-  }
-  const Table gpus = result.table("/topology/gpus",
-                                  {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}});
-  for (const Row& row : gpus.rows()) {
-    const auto rank = row.get<std::int64_t>("rank"), bytes = row.get<std::int64_t>("memory");
-    if (rank >= count) fail(fmt::format("it has a GPU of rank {} of {}", rank, count));
-    if (rank < 0 || bytes <= 0) continue;  // used by no rank, or of unknown size
-    if (bytes < min_memory || bytes > max_memory) {
-      fail(fmt::format("it has a GPU of {} bytes", bytes));
+  for (const result::Rank& each : ranks) {
+    if (each.rank < 0 || each.rank >= count) {
+      fail(fmt::format("it has the rank {} of {}", each.rank, count));
     }
-    gpu_memory_ = std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(bytes));
+  }
+  const auto by_host = result::ranks_by_host(ranks);
+  if (by_host.size() > 1) {
+    ranks_on_host_of_result_ = std::ranges::max(by_host | std::views::values);
+  }
+  for (const result::Gpu& gpu : result::read<result::Gpu>(file)) {
+    if (gpu.rank >= count) fail(fmt::format("it has a GPU of rank {} of {}", gpu.rank, count));
+    if (gpu.rank < 0 || gpu.memory <= 0) continue;  // used by no rank, or of unknown size
+    if (gpu.memory < min_memory || gpu.memory > max_memory) {
+      fail(fmt::format("it has a GPU of {} bytes", gpu.memory));
+    }
+    gpu_memory_ =
+        std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(gpu.memory));
   }
 }
 

@@ -100,9 +100,9 @@ class Machine {
   void warn(Log& log) const;
 
  private:
-  void read(const io::ResultReader& result);
-  void read_rates(const io::ResultReader& result);
-  void read_topology(const io::ResultReader& result);
+  void read(const io::ResultReader& file);
+  void read_rates(const io::ResultReader& file);
+  void read_topology(const io::ResultReader& file);
   [[noreturn]] void fail(const std::string& what) const;
   void choose_backend(const std::string& requested);
   void reject(const std::string& ceiling, const std::string& why);

@@ -10,7 +10,9 @@
 #include <system_error>
 
 #include "core/text.hpp"
+#include "measure/gather.hpp"
 #include "ranks/session.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -76,24 +78,23 @@ void merge_neighbours(std::vector<TelemetrySample>& samples) {
   samples.resize(kept);
 }
 
-/// This rank's samples; `zero` is second 0.
-Table samples_table(std::span<const TelemetrySample> samples, Time zero) {
-  Table table("gpu", {{"seconds", ColumnType::real, "s"},
-                      {"power", ColumnType::real, "W"},
-                      {"sm_clock", ColumnType::real, "MHz"},
-                      {"memory_clock", ColumnType::real, "MHz"},
-                      {"temperature", ColumnType::real, "degC"},
-                      {"throttled", ColumnType::integer},
-                      {"clock_reasons", ColumnType::text},
-                      {"took", ColumnType::real, "s"}});
+/// The samples of all ranks; `zero` is this rank's second 0. Collective.
+std::vector<result::GpuSample> gather_samples(const ranks::Session& session,
+                                              std::span<const TelemetrySample> samples, Time zero) {
+  std::vector<result::GpuSample> mine;
   for (const auto& [time, reading, took] : samples) {
     const auto& reasons = reading.clock_reasons;
-    table.add({seconds_between(zero, time), reading.power, reading.sm_clock, reading.memory_clock,
-               reading.temperature,
-               reasons ? std::int64_t{device::throttling(*reasons) != 0} : std::int64_t{-1},
-               reasons ? device::describe_clock_reasons(*reasons) : "unknown", took});
+    mine.push_back({.rank = session.rank(),
+                    .seconds = seconds_between(zero, time),
+                    .power = reading.power,
+                    .sm_clock = reading.sm_clock,
+                    .memory_clock = reading.memory_clock,
+                    .temperature = reading.temperature,
+                    .throttled = reasons ? std::int64_t{device::throttling(*reasons) != 0} : -1,
+                    .clock_reasons = reasons ? device::describe_clock_reasons(*reasons) : "unknown",
+                    .took = took});
   }
-  return table;
+  return gather(session, mine);
 }
 
 /// The energy of all GPUs. For a shared GPU, the energy of its first rank is used. Collective.
@@ -215,7 +216,7 @@ RunTelemetry gather_telemetry(const ranks::Session& session, const Telemetry& te
   const bool ran = !repetitions.empty();
   const Time zero = ran ? repetitions.front().begin : Time();
   const Energy energy = ran ? energy_between(samples, zero, repetitions.back().end) : Energy();
-  RunTelemetry run{.samples = ranks::gather(session, samples_table(samples, zero)),
+  RunTelemetry run{.samples = gather_samples(session, samples, zero),
                    .throttled = std::vector<std::int64_t>(repetitions.size(), -1),
                    .energy = gather_energy(session, energy, gpu),
                    .warnings = {}};

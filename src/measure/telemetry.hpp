@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "core/options.hpp"
-#include "core/table.hpp"
 #include "device/nvml.hpp"
 #include "measure/sample.hpp"
 #include "ranks/session.hpp"
+
+namespace shardstream::result {
+struct GpuSample;  // result/tables.hpp
+}
 
 namespace shardstream::measure {
 
@@ -89,7 +92,7 @@ std::size_t max_samples(int ranks);
 
 /// All ranks' telemetry of one run, the same on every rank.
 struct RunTelemetry {
-  Table samples;  ///< `gpu`: one row per sample; seconds since the first timed repetition
+  std::vector<result::GpuSample> samples;
   /// For each repetition, whether any rank's GPU was throttled: 1 or 0; -1 if unknown.
   std::vector<std::int64_t> throttled;
   /// The energy of all GPUs from the begin of the first repetition to the end of the last one.

@@ -397,20 +397,28 @@ bool may_bind(const Options& options) {
   return options.text("launch.bind") != "none";
 }
 
-Table gather(const Session& session, const Table& mine) {
-  std::vector<Column> columns = mine.columns();
-  columns.insert(columns.begin(), {"rank", ColumnType::integer});
-  Table all(mine.name(), std::move(columns));
-  std::int64_t rank = 0;
+Table concatenate(const Session& session, const Table& mine) {
+  Table all(mine.name(), mine.columns());
   for (const std::string& theirs : session.gather(packed(mine))) {
     for (std::string_view bytes = theirs; !bytes.empty();) {
-      std::vector<Cell> row{rank};
+      std::vector<Cell> row;
       for (const Column& column : mine.columns()) row.push_back(take_cell(bytes, column.type));
       all.add(std::move(row));
     }
-    ++rank;
   }
   return all;
+}
+
+Table gather(const Session& session, const Table& mine) {
+  std::vector<Column> columns = mine.columns();
+  columns.insert(columns.begin(), {"rank", ColumnType::integer});
+  Table with_rank(mine.name(), std::move(columns));
+  for (const Row& row : mine.rows()) {
+    std::vector<Cell> cells{std::int64_t{session.rank()}};
+    cells.insert(cells.end(), row.cells().begin(), row.cells().end());
+    with_rank.add(std::move(cells));
+  }
+  return concatenate(session, with_rank);
 }
 
 }  // namespace shardstream::ranks

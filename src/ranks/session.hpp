@@ -146,9 +146,10 @@ void check_expected_ranks(const Session& session, const Options& options);
 /// Whether launch.bind allows binding ranks to a part of their CPUs.
 bool may_bind(const Options& options);
 
-/// The rows of all ranks' tables in rank order, the same on every rank, with `rank` as the first
-/// column. Cells are transferred bit for bit. All ranks' tables must have the same columns.
-/// Collective.
+/// The rows of all ranks' tables in rank order, the same on every rank. Cells are transferred bit
+/// for bit. All ranks' tables must have the same columns. Collective.
+Table concatenate(const Session& session, const Table& mine);
+/// The same with `rank` as another column, the first one.
 Table gather(const Session& session, const Table& mine);
 
 }  // namespace shardstream::ranks

@@ -6,18 +6,14 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 #include <variant>
 
 #include "core/text.hpp"
+#include "result/columns.hpp"
 
 namespace shardstream::report {
 namespace {
-
-const std::vector<Column> index_columns = {
-    {"experiment", ColumnType::text},     {"group", ColumnType::text},
-    {"state", ColumnType::text},          {"message", ColumnType::text},
-    {"unconverged", ColumnType::integer}, {"sm_clock", ColumnType::real, "MHz"},
-    {"power", ColumnType::real, "W"},     {"throttled", ColumnType::integer}};
 
 /// The attributes of an experiment that are texts, by name.
 std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
@@ -106,10 +102,7 @@ void expect_columns(const ExperimentResult& experiment, const std::filesystem::p
 
 void write_experiments(io::ResultFile& file, const std::vector<ExperimentResult>& experiments) {
   file.attribute("/", "command", "bench");
-  Table index("experiments", index_columns);
   for (const ExperimentResult& each : experiments) {
-    index.add({each.name, each.group, each.state, each.message, each.unconverged, each.sm_clock,
-               each.power, each.throttled});
     if (!each.is_measured()) continue;
     const std::string group = group_of(each.name);
     file.table(group, each.table);
@@ -119,7 +112,7 @@ void write_experiments(io::ResultFile& file, const std::vector<ExperimentResult>
     for (const std::string& note : each.notes) notes += note + '\n';
     file.attribute(group, "notes", notes);
   }
-  file.table("/bench", index);
+  result::write<result::Experiment>(file, experiments);
 }
 
 bool is_bench_file(const io::ResultReader& file) {
@@ -131,20 +124,11 @@ BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::p
   bench.path = path;
   bench.command = file.text("/", "argv");
   bench.created = file.text("/", "created_utc");
-  const Table ranks = file.table("/topology/ranks", {{"device", ColumnType::text}});
-  bench.ranks = ranks.rows().size();
-  if (bench.ranks > 0) bench.device = ranks.rows()[0].get<std::string>("device");
-  const Table index = file.table("/bench/experiments", index_columns);
-  for (const Row& row : index.rows()) {
-    ExperimentResult each;
-    each.name = row.get<std::string>("experiment");
-    each.group = row.get<std::string>("group");
-    each.state = row.get<std::string>("state");
-    each.message = row.get<std::string>("message");
-    each.unconverged = row.get<std::int64_t>("unconverged");
-    each.sm_clock = row.get<double>("sm_clock");
-    each.power = row.get<double>("power");
-    each.throttled = row.get<std::int64_t>("throttled");
+  const auto ranks = result::read<result::Rank>(file);
+  bench.ranks = ranks.size();
+  if (bench.ranks > 0) bench.device = ranks.front().device;
+  for (result::Experiment& experiment : result::read<result::Experiment>(file)) {
+    ExperimentResult each{std::move(experiment)};
     if (each.is_measured()) {
       const std::string group = group_of(each.name);
       for (const auto& [name, member] : texts()) each.*member = file.text(group, name);

@@ -10,14 +10,12 @@
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "report/roofline.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::report {
 
 /// The result of one experiment. Texts may come from a file, so they are not trusted.
-struct ExperimentResult {
-  std::string name, group;
-  std::string state;    ///< "measured", "not available", "rejected", "failed", "wrong" or "not run"
-  std::string message;  ///< the reason if it is not measured, else empty
+struct ExperimentResult : result::Experiment {
   std::string summary, reference;
   std::string share;  ///< the quantity that the column `share` refers to; empty if unknown
   std::vector<std::string> notes;
@@ -28,9 +26,6 @@ struct ExperimentResult {
   std::vector<std::string> reference_lines;  ///< columns with which "lines" compares `y`
   /// `rows`: `rank`, the varied quantities, the measured value `y`, ci_lo, ci_hi, share and remark.
   Table table{"rows", {}};
-  std::int64_t unconverged = 0;    ///< number of timings of all ranks that did not converge
-  double sm_clock = 0, power = 0;  ///< MHz, W: medians of rank 0's GPU; NaN if unknown
-  std::int64_t throttled = -1;     ///< number of ranks whose GPU was throttled; -1: unknown
 
   bool is_measured() const { return state == "measured"; }
 };

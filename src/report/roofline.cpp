@@ -177,7 +177,7 @@ std::string name_of(const RunFile& run) {
 /// Returns the reason if the run cannot be placed, else "".
 std::string place_run(const RunFile& run, const std::string& device, Roofline& roofline) {
   if (run.device != device) return fmt::format("it ran on {}", run.device);
-  const Ceiling* const way = way_of(run.ceilings);
+  const result::Ceiling* const way = way_of(run.ceilings);
   const double gpus = static_cast<double>(run.gpus > 0 ? run.gpus : run.ranks);
   const double operations = operations_of(run) / gpus, bytes = run.streamed / gpus;
   if (way == nullptr || !(bytes > 0) || !(operations > 0) || !std::isfinite(operations)) {

@@ -10,11 +10,12 @@
 #include <numeric>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/result_file.hpp"
+#include "result/columns.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -27,164 +28,97 @@ constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 }
 
 void read_times(const io::ResultReader& file, RunFile& run) {
-  const Table reps = file.table(
-      "/timing/reps",
-      {{"wall", ColumnType::real}, {"throttled", ColumnType::integer}, {"work", ColumnType::real}});
-  for (const Row& row : reps.rows()) {
-    const double seconds = row.get<double>("wall");
-    if (!(seconds > 0) || !std::isfinite(seconds)) {
-      fail(run, fmt::format("a repetition of {} s", seconds));
+  for (const result::Repetition& each : result::read<result::Repetition>(file)) {
+    if (!(each.wall > 0) || !std::isfinite(each.wall)) {
+      fail(run, fmt::format("a repetition of {} s", each.wall));
     }
-    run.repetitions.push_back(seconds);
-    run.throttled += row.get<std::int64_t>("throttled") == 1 ? 1 : 0;
-    run.work = row.get<double>("work");
+    run.repetitions.push_back(each.wall);
+    run.throttled += each.throttled == 1 ? 1 : 0;
+    run.work = each.work;
     if (!(run.work > 0) || !std::isfinite(run.work)) fail(run, fmt::format("work of {}", run.work));
   }
   if (run.repetitions.empty()) fail(run, "no repetition");
-  run.seconds = summarize(run.repetitions).median;
-  const Table summary = file.table(
-      "/summary",
-      {{"metric", ColumnType::text}, {"unit", ColumnType::text}, {"sampling", ColumnType::text}});
-  for (const Row& row : summary.rows()) {
-    if (row.get<std::string>("metric") != "rate_aggregate") continue;
-    const auto& unit = row.get<std::string>("unit");  // "Tflop/s"
-    run.work_unit = unit.substr(0, unit.rfind('/'));
-    run.sampling = row.get<std::string>("sampling");
+  run.seconds = median(run.repetitions);
+  for (const result::MetricSummary& each : result::read<result::MetricSummary>(file)) {
+    if (each.metric != "rate_aggregate") continue;
+    run.work_unit = each.unit.substr(0, each.unit.rfind('/'));  // of "Tflop/s"
+    run.sampling = each.sampling;
   }
 }
 
-void read_tables(const io::ResultReader& file, RunFile& run) {
-  const Table metrics = file.table("/metrics", {{"metric", ColumnType::text},
-                                                {"value", ColumnType::text},
-                                                {"number", ColumnType::real},
-                                                {"unit", ColumnType::text}});
-  for (const Row& row : metrics.rows()) {
-    run.metrics[row.get<std::string>("metric")] = {
-        row.get<std::string>("value"), row.get<double>("number"), row.get<std::string>("unit")};
-  }
-  if (file.has_column("/timing/phases", "timed_seconds")) {
-    const Table phases = file.table("/timing/phases", {{"track", ColumnType::text},
-                                                       {"phase", ColumnType::text},
-                                                       {"kind", ColumnType::text},
-                                                       {"timed_seconds", ColumnType::real}});
-    for (const Row& row : phases.rows()) {
-      run.phases.push_back({row.get<std::string>("track"), row.get<std::string>("phase"),
-                            row.get<std::string>("kind"), row.get<double>("timed_seconds")});
-    }
-  }
-  const Table startup = file.table("/timing/startup", {{"step", ColumnType::text},
-                                                       {"first", ColumnType::real},
-                                                       {"last", ColumnType::real},
-                                                       {"utc", ColumnType::real}});
-  for (const Row& row : startup.rows()) {
-    run.startup.push_back({row.get<std::string>("step"), row.get<double>("first"),
-                           row.get<double>("last"), row.get<double>("utc")});
-  }
-}
-
-/// The bytes of the main track's useful phases. A repetition has one such phase with bytes, and a
-/// warm-up another one.
-void read_streamed(const io::ResultReader& file, RunFile& run) {
-  const Table table = file.table("/timing/phases", {{"track", ColumnType::text},
-                                                    {"phase", ColumnType::text},
-                                                    {"kind", ColumnType::text},
-                                                    {"calls", ColumnType::integer},
-                                                    {"bytes", ColumnType::integer}});
+/// `streamed` is that of the main track's useful phases. A repetition has one such phase with
+/// bytes, and a warm-up another one.
+void read_phases(const io::ResultReader& file, RunFile& run) {
   const auto repetitions = static_cast<std::int64_t>(run.repetitions.size());
-  for (const Row& row : table.rows()) {
-    const auto bytes = row.get<std::int64_t>("bytes"), calls = row.get<std::int64_t>("calls");
-    const auto& phase = row.get<std::string>("phase");
-    if (row.get<std::string>("track") != "main" || row.get<std::string>("kind") != "useful" ||
-        phase == "warm-up" || phase == "load" || bytes <= 0 || calls < repetitions) {
-      continue;
+  for (const result::Phase& each : result::read<result::Phase>(file)) {
+    if (!std::isnan(each.timed_seconds)) {
+      run.phases.push_back({each.track, each.phase, each.kind, each.timed_seconds});
     }
-    run.streamed = static_cast<double>(bytes) / static_cast<double>(repetitions);
-  }
-}
-
-void read_ceilings(const io::ResultReader& file, RunFile& run) {
-  const Table table = file.table("/ceilings", {{"ceiling", ColumnType::text},
-                                               {"per_rank_min", ColumnType::real},
-                                               {"aggregate", ColumnType::real},
-                                               {"unit", ColumnType::text},
-                                               {"on_path", ColumnType::integer}});
-  for (const Row& row : table.rows()) {
-    run.ceilings.push_back({.name = row.get<std::string>("ceiling"),
-                            .per_rank = row.get<double>("per_rank_min"),
-                            .aggregate = row.get<double>("aggregate"),
-                            .unit = row.get<std::string>("unit"),
-                            .on_path = row.get<std::int64_t>("on_path") != 0});
+    if (each.track == "main" && each.kind == "useful" && each.phase != "warm-up" &&
+        each.phase != "load" && each.bytes > 0 && each.calls >= repetitions) {
+      run.streamed = static_cast<double>(each.bytes) / static_cast<double>(repetitions);
+    }
   }
 }
 
 /// Reads what rooflines need. A file without it is a complete result, too.
-void read_limits(const io::ResultReader& file, RunFile& run) {
-  for (const auto read : {read_streamed, read_ceilings}) {
-    try {
-      read(file, run);
-    } catch (const UsageError&) {
-      continue;  // the members stay empty
-    }
+void read_ceilings(const io::ResultReader& file, RunFile& run) {
+  try {
+    run.ceilings = result::read_ceilings(file);
+  } catch (const UsageError&) {
+    return;
   }
 }
 
 void read_inputs(const io::ResultReader& file, RunFile& run) {
   const std::vector<std::string> tables = file.tables("/input");
-  if (std::ranges::find(tables, "/input/files") == tables.end()) return;  // of an old version
-  const Table files = file.table("/input/files", {{"option", ColumnType::text},
-                                                  {"path", ColumnType::text},
-                                                  {"dataset", ColumnType::text},
-                                                  {"size", ColumnType::integer},
-                                                  {"modified_ns", ColumnType::integer}});
-  for (const Row& row : files.rows()) {
-    run.inputs.push_back({.option = row.get<std::string>("option"),
-                          .path = row.get<std::string>("path"),
-                          .dataset = row.get<std::string>("dataset"),
-                          .size = static_cast<std::uint64_t>(row.get<std::int64_t>("size")),
-                          .modified = row.get<std::int64_t>("modified_ns")});
+  if (std::ranges::find(tables, result::InputFile::table) == tables.end())
+    return;  // an old version
+  for (const result::InputFile& each : result::read<result::InputFile>(file)) {
+    run.inputs.push_back({.option = each.option,
+                          .path = each.path,
+                          .dataset = each.dataset,
+                          .size = static_cast<std::uint64_t>(each.size),
+                          .modified = each.modified_ns});
   }
 }
 
 /// Reads the repeatable columns of a table of /results. The first column of text names the rows.
 void read_values(const io::ResultReader& file, const std::string& path, RunFile& run) {
-  std::vector<Column> columns;
+  const std::vector<Column> stored = file.columns(path);
+  const auto name = std::ranges::find(stored, ColumnType::text, &Column::type);
+  if (name == stored.end()) return;
+  std::vector<Column> columns = {*name};
   for (const std::string_view column : repeatable_columns) {
-    if (file.has_column(path, std::string(column))) {
+    if (column != name->name && std::ranges::find(stored, column, &Column::name) != stored.end()) {
       columns.push_back({std::string(column), ColumnType::text});
     }
   }
-  if (columns.empty()) return;
-  const Table table = file.table(path);
-  const auto name = std::ranges::find(table.columns(), ColumnType::text, &Column::type);
-  if (name == table.columns().end()) return;
-  const Table values = file.table(path, columns);
-  for (std::size_t i = 0; i < values.rows().size(); ++i) {
-    const auto& row = table.rows()[i].get<std::string>(name->name);
-    for (const Column& column : columns) {
-      const auto& value = values.rows()[i].get<std::string>(column.name);
-      const std::string key =
-          column.name == "exact" ? row : fmt::format("{} of {}", column.name, row);
+  if (columns.size() == 1) return;
+  const Table table = file.table(path, columns);
+  for (const Row& row : table.rows()) {
+    for (std::size_t i = 1; i < columns.size(); ++i) {
+      const std::string& column = columns[i].name;
+      const auto& named = row.get<std::string>(name->name);
+      const auto& value = row.get<std::string>(column);
+      const std::string key = column == "exact" ? named : fmt::format("{} of {}", column, named);
       if (!value.empty()) run.values[key] = value;
     }
   }
 }
 
 void read_ranks(const io::ResultReader& file, RunFile& run) {
-  const Table ranks = file.table("/topology/ranks", {{"host", ColumnType::text},
-                                                     {"backend", ColumnType::text},
-                                                     {"device", ColumnType::text},
-                                                     {"gpu_uuid", ColumnType::text}});
+  const auto ranks = result::read<result::Rank>(file);
+  if (ranks.empty()) fail(run, "no rank");
   std::set<std::string> gpus;
-  for (const Row& row : ranks.rows()) {
-    const auto& gpu = row.get<std::string>("gpu_uuid");
-    if (!gpu.empty()) gpus.insert(gpu);
-    run.device = row.get<std::string>("device");
+  for (const result::Rank& rank : ranks) {
+    if (!rank.gpu_uuid.empty()) gpus.insert(rank.gpu_uuid);
   }
-  run.ranks = ranks.rows().size();
-  if (run.ranks == 0) fail(run, "no rank");
-  const auto ranks_by_host = count_values(ranks, "host");
-  run.hosts = ranks_by_host.size();
-  run.max_ranks_on_host = std::ranges::max(ranks_by_host | std::views::values);
+  run.device = ranks.back().device;
+  run.ranks = ranks.size();
+  const auto by_host = result::ranks_by_host(ranks);
+  run.hosts = by_host.size();
+  run.max_ranks_on_host = std::ranges::max(by_host | std::views::values);
   run.gpus = gpus.size();
 }
 
@@ -210,9 +144,9 @@ std::string RunFile::resolved_option(const std::string& key) const {
   return found == resolved.end() ? option(key) : found->second;
 }
 
-const Ceiling* way_of(const std::vector<Ceiling>& ceilings) {
-  const Ceiling* way = nullptr;
-  for (const Ceiling& ceiling : ceilings) {
+const result::Ceiling* way_of(const std::vector<result::Ceiling>& ceilings) {
+  const result::Ceiling* way = nullptr;
+  for (const result::Ceiling& ceiling : ceilings) {
     if (!ceiling.on_path || !(ceiling.aggregate > 0) || ceiling.unit != "GB/s") continue;
     if (way == nullptr || ceiling.name == "link_up") way = &ceiling;
   }
@@ -220,7 +154,7 @@ const Ceiling* way_of(const std::vector<Ceiling>& ceilings) {
 }
 
 double RunFile::step(const std::string& name) const {
-  const auto found = std::ranges::find(startup, name, &Step::name);
+  const auto found = std::ranges::find(startup, name, &result::Step::step);
   return found == startup.end() ? unknown : found->last;
 }
 
@@ -298,9 +232,13 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   run.commit = file.text("/provenance", "git_commit");
   run.resumed = file.integer("/", "restart_count").value_or(0) > 0;
   read_times(file, run);
-  read_tables(file, run);
+  for (auto& each : result::read<result::PrintedMetric>(file)) {
+    run.metrics[each.metric] = std::move(each);
+  }
+  read_phases(file, run);
+  run.startup = result::read<result::Step>(file);
   read_ranks(file, run);
-  read_limits(file, run);
+  read_ceilings(file, run);
   run.resolved = file.texts("/config/resolved");
   read_inputs(file, run);
   for (const std::string& table : file.tables("/results")) read_values(file, table, run);

@@ -10,24 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "io/source/origin.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::report {
-
-/// A printed metric of the run; `number` is NaN if the value is a word.
-struct Metric {
-  std::string value;
-  double number;
-  std::string unit;
-};
-
-/// The end of a step of the start; see execution/startup.hpp.
-struct Step {
-  std::string name;
-  double first, last, utc;
-};
 
 /// The time of a phase of a track on the slowest rank inside the timed repetitions, in seconds.
 /// Host and device times are added.
@@ -44,16 +31,9 @@ struct LauncherTime {
   std::size_t number = SIZE_MAX;  ///< the launch's place among the attempts
 };
 
-/// A measured limit of the machine; rates in `unit`.
-struct Ceiling {
-  std::string name;
-  double per_rank = 0, aggregate = 0;
-  std::string unit;
-  bool on_path = false;
-};
 /// The ceiling of the data transfer: the host link, or else the first memory or source on the path
 /// of the data. Null if there is none. Valid as long as `ceilings` is.
-const Ceiling* way_of(const std::vector<Ceiling>& ceilings);
+const result::Ceiling* way_of(const std::vector<result::Ceiling>& ceilings);
 
 /// The name of a track without its number: "reader" for "reader 0" and "reader 1".
 std::string kind_of_track(const std::string& track);
@@ -80,16 +60,16 @@ struct RunFile {
   std::map<std::string, std::string> config;    ///< the options by key
   std::map<std::string, std::string> origins;   ///< of the options: "default", "command line", ...
   std::map<std::string, std::string> resolved;  ///< values that the program chose, by option
-  std::vector<Ceiling> ceilings;                ///< none in files of old versions
+  std::vector<result::Ceiling> ceilings;        ///< none in files of old versions
   double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
-  std::map<std::string, Metric> metrics;  ///< the printed metrics by key
+  std::map<std::string, result::PrintedMetric> metrics;  ///< by key
   /// The files of the inputs as the run found them. Device and inode are unknown.
   std::vector<io::InputFile> inputs;
   /// The values of the result that are the same for the same work, on any number of ranks, by name
   /// ("sum", "checksum of C"): of the tables in /results, the columns of `repeatable_columns`.
   std::map<std::string, std::string> values;
   std::vector<PhaseTime> phases;  ///< in the order of the file; none in files of old versions
-  std::vector<Step> startup;      ///< in the order of time
+  std::vector<result::Step> startup;
   LauncherTime launcher;
 
   /// The metric's value; empty if there is no such metric.

@@ -99,7 +99,7 @@ std::string difference(const RunFile& run, const std::vector<std::string>& usual
 /// clock may be set back, so negative times are treated as unknown.
 void add_launcher_time(RunFile& run, std::span<const study_folder::LaunchAttempt> attempts) {
   constexpr double resolution = 0.05;  // of the time at which a process started
-  const auto store = std::ranges::find(run.startup, "store", &Step::name);
+  const auto store = std::ranges::find(run.startup, "store", &result::Step::step);
   const std::string name = run.path.filename().string();
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     const study_folder::LaunchAttempt& attempt = attempts[i];

@@ -52,9 +52,9 @@ double median_of(const std::vector<const RunFile*>& runs,
                  const std::function<double(const RunFile&)>& number) {
   std::vector<double> values;
   for (const RunFile* run : runs) {
-    if (const double value = number(*run); std::isfinite(value)) values.push_back(value);
+    values.push_back(number(*run));
   }
-  return values.empty() ? std::nan("") : summarize(std::move(values)).median;
+  return median(std::move(values));
 }
 
 }  // namespace shardstream::report

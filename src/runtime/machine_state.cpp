@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <set>
 
+#include "result/tables.hpp"
+
 namespace shardstream::runtime {
 namespace {
 
@@ -17,31 +19,28 @@ bool is_busy(std::int64_t utilization, std::int64_t other_processes) {
 }
 
 /// Empty unless a rank uses the GPU and it is busy.
-std::string busy_gpu(const Row& gpu) {
-  const auto rank = gpu.get<std::int64_t>("rank"),
-             others = gpu.get<std::int64_t>("other_processes"),
-             utilization = gpu.get<std::int64_t>("utilization");
-  if (rank < 0 || !is_busy(utilization, others)) return "";
+std::string busy_gpu(const result::Gpu& gpu) {
+  const std::int64_t others = gpu.other_processes;
+  if (gpu.rank < 0 || !is_busy(gpu.utilization, others)) return "";
   const std::string owners = others > 1    ? fmt::format("{} other processes", others)
                              : others == 1 ? "another process"
                                            : "others";
   return fmt::format(
       "the GPU at {} on {}, which rank {} uses, is {} % busy with work of {}: times will vary; end "
       "that work (nvidia-smi lists it), or choose another GPU (--device.first)",
-      gpu.get<std::string>("pci"), gpu.get<std::string>("host"), rank, utilization, owners);
+      gpu.pci, gpu.host, gpu.rank, gpu.utilization, owners);
 }
 
 /// Empty unless NUMA balancing may move the memory that the rank's GPU uses.
-std::string moving_memory(const Row& rank) {
-  const bool moves =
-      rank.get<std::string>("numa_balancing") == "on" && rank.get<std::int64_t>("numa_nodes") > 1 &&
-      rank.get<std::int64_t>("memory_node") < 0 && !rank.get<std::string>("gpu_uuid").empty();
+std::string moving_memory(const result::Rank& rank) {
+  const bool moves = rank.numa_balancing == "on" && rank.numa_nodes > 1 && rank.memory_node < 0 &&
+                     !rank.gpu_uuid.empty();
   if (!moves) return "";
   return fmt::format(
       "automatic NUMA balancing is on on {}, and host memory is bound to no node: Linux may move "
       "memory away from the GPU; bind it (numactl --membind), or have an administrator turn "
       "balancing off (sysctl kernel.numa_balancing=0)",
-      rank.get<std::string>("host"));
+      rank.host);
 }
 
 /// Adds the first sentences of `found`, each once.
@@ -57,8 +56,8 @@ void add_some(const std::vector<std::string>& found, std::vector<std::string>& w
 
 std::vector<std::string> warnings_on_state(const Topology& topology) {
   std::vector<std::string> busy, moving, warnings;
-  for (const Row& gpu : topology.gpus.rows()) busy.push_back(busy_gpu(gpu));
-  for (const Row& rank : topology.ranks.rows()) moving.push_back(moving_memory(rank));
+  for (const result::Gpu& gpu : topology.gpus) busy.push_back(busy_gpu(gpu));
+  for (const result::Rank& rank : topology.ranks) moving.push_back(moving_memory(rank));
   add_some(busy, warnings);
   add_some(moving, warnings);
   return warnings;

@@ -18,6 +18,7 @@
 #include "ranks/gpu_locality.hpp"
 #include "ranks/session.hpp"
 #include "ranks/situation.hpp"
+#include "result/tables.hpp"
 #include "runtime/machine_state.hpp"
 
 namespace shardstream::runtime {
@@ -212,5 +213,7 @@ void Runtime::observe() {
   if (session.rank() != 0) return;
   for (const std::string& warning : warnings_on_state(*topology)) log.warn(warning);
 }
+
+Runtime::~Runtime() = default;
 
 }  // namespace shardstream::runtime

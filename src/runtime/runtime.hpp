@@ -65,6 +65,7 @@ struct Runtime {
   /// ranks as comm.transport requests. Observes the topology while NCCL starts, and warns of other
   /// work on the machine. Throws AgreedError. Collective.
   Runtime(const ranks::Session& session, const Options& options, Log& log);
+  ~Runtime();
 
  private:
   void open();

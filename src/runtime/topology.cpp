@@ -13,10 +13,13 @@
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/nvml.hpp"
+#include "measure/gather.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/gpu_locality.hpp"
 #include "ranks/memory_policy.hpp"
 #include "ranks/session.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -32,71 +35,32 @@ std::string pinned_nodes(device::Device* device) {
   }
 }
 
-Table observed_rank(const Viewpoint& from) {
-  Table table("ranks", {{"host", ColumnType::text},
-                        {"local_rank", ColumnType::integer},
-                        {"pid", ColumnType::integer},
-                        {"cpus", ColumnType::text},
-                        {"cpu_nodes", ColumnType::text},
-                        {"threads", ColumnType::integer},
-                        {"backend", ColumnType::text},
-                        {"device", ColumnType::text},
-                        {"gpu_uuid", ColumnType::text},
-                        {"gpu_pci", ColumnType::text},
-                        {"gpu_node", ColumnType::integer},
-                        {"pinned_nodes", ColumnType::text},
-                        {"numa_nodes", ColumnType::integer},
-                        {"memory_node", ColumnType::integer},
-                        {"numa_balancing", ColumnType::text}});
+result::Rank observed_rank(const Viewpoint& from) {
   device::DeviceInfo none;
   none.backend = "none";
   const auto& device = from.device != nullptr ? from.device->info() : none;
-  const int node = device.pci.empty() ? -1 : ranks::locality_of(device.pci).numa_node;
   const auto nodes = ranks::numa_nodes();
   const auto policy = ranks::MemoryPolicy::of_this_thread();
-  table.add({from.session.host(), std::int64_t{from.session.local_rank()}, std::int64_t{getpid()},
-             ranks::granted_cpu_list(), ranks::numa_nodes_of_cpus(ranks::granted_cpus()),
-             std::int64_t{from.threads}, device.backend, device.name, device.uuid, device.pci,
-             std::int64_t{node}, pinned_nodes(from.device),
-             nodes.empty() ? std::int64_t{-1} : std::ssize(nodes),
-             std::int64_t{policy ? policy->node() : -1}, ranks::numa_balancing()});
-  return table;
+  return {.rank = from.session.rank(),
+          .host = from.session.host(),
+          .local_rank = from.session.local_rank(),
+          .pid = getpid(),
+          .cpus = ranks::granted_cpu_list(),
+          .cpu_nodes = ranks::numa_nodes_of_cpus(ranks::granted_cpus()),
+          .threads = from.threads,
+          .backend = device.backend,
+          .device = device.name,
+          .gpu_uuid = device.uuid,
+          .gpu_pci = device.pci,
+          .gpu_node = device.pci.empty() ? -1 : ranks::locality_of(device.pci).numa_node,
+          .pinned_nodes = pinned_nodes(from.device),
+          .numa_nodes = nodes.empty() ? -1 : std::ssize(nodes),
+          .memory_node = policy ? policy->node() : -1,
+          .numa_balancing = ranks::numa_balancing()};
 }
 
 /// The source of a description of a GPU, the most complete one first.
 enum class GpuSource : std::int64_t { bound, visible, nvml };
-
-/// The columns that describe a GPU, both in the observations of a rank and in the merged table.
-std::vector<Column> fact_columns() {
-  return {{"numa_node", ColumnType::integer},
-          {"name", ColumnType::text},
-          {"compute_capability", ColumnType::integer},
-          {"multiprocessors", ColumnType::integer},
-          {"memory", ColumnType::integer, "B"},
-          {"sm_clock_max", ColumnType::integer, "MHz"},
-          {"memory_clock_max", ColumnType::integer, "MHz"},
-          {"power_limit", ColumnType::real, "W"},
-          {"ecc", ColumnType::text},
-          {"pcie_generation", ColumnType::integer},
-          {"pcie_width", ColumnType::integer},
-          {"pcie_generation_max", ColumnType::integer},
-          {"pcie_width_max", ColumnType::integer},
-          {"pcie_rate_max", ColumnType::real, "GB/s"},
-          {"nvlinks", ColumnType::integer},
-          {"compute_mode", ColumnType::text},
-          {"persistence_mode", ColumnType::text},
-          {"async_engines", ColumnType::integer},
-          {"concurrent_kernels", ColumnType::integer},
-          {"maps_host_memory", ColumnType::integer},
-          {"performance_state", ColumnType::integer},
-          {"utilization", ColumnType::integer, "%"}};
-}
-
-/// `columns`, followed by fact_columns().
-std::vector<Column> with_facts(std::vector<Column> columns) {
-  std::ranges::move(fact_columns(), std::back_inserter(columns));
-  return columns;
-}
 
 /// The knowledge of one rank about a GPU.
 struct KnownGpu {
@@ -104,36 +68,53 @@ struct KnownGpu {
   device::GpuUse use = {};
 };
 
-void add_gpu(Table& seen, const std::string& host, GpuSource origin, const KnownGpu& gpu) {
+/// A GPU as a rank describes it, not merged with the descriptions of other ranks.
+struct SeenGpu : result::Gpu {
+  std::int64_t origin = 0;  ///< GpuSource
+  std::int64_t processes = -1;
+
+  static constexpr std::string_view table = "seen_gpus";
+  static std::vector<result::Field<SeenGpu>> columns() {
+    auto columns = result::joined<SeenGpu>(result::Gpu::columns());
+    columns.push_back({"origin", &SeenGpu::origin});
+    columns.push_back({"processes", &SeenGpu::processes});
+    return columns;
+  }
+};
+
+SeenGpu seen_by(const ranks::Session& session, GpuSource origin, const KnownGpu& gpu) {
   const device::GpuFacts& f = gpu.facts;
-  const auto integer = [](std::int64_t value) { return Cell(value); };
-  seen.add({integer(static_cast<std::int64_t>(origin)),
-            host,
-            f.pci,
-            f.uuid,
-            integer(ranks::locality_of(f.pci).numa_node),
-            f.name,
-            integer(f.compute_capability),
-            integer(f.multiprocessors),
-            integer(f.memory),
-            integer(f.sm_clock_max),
-            integer(f.memory_clock_max),
-            f.power_limit,
-            f.ecc,
-            integer(f.pcie_generation),
-            integer(f.pcie_width),
-            integer(f.pcie_generation_max),
-            integer(f.pcie_width_max),
-            device::pcie_rate(f.pcie_generation_max, f.pcie_width_max),
-            integer(f.nvlinks),
-            f.compute_mode,
-            f.persistence_mode,
-            integer(f.async_engines),
-            integer(f.concurrent_kernels),
-            integer(f.maps_host_memory),
-            integer(gpu.use.performance_state),
-            integer(gpu.use.utilization),
-            integer(gpu.use.processes)});
+  SeenGpu seen;
+  seen.origin = static_cast<std::int64_t>(origin);
+  seen.processes = gpu.use.processes;
+  static_cast<result::GpuPlace&>(seen) = {.host = session.host(),
+                                          .pci = f.pci,
+                                          .uuid = f.uuid,
+                                          .rank = session.rank(),
+                                          .numa_node = ranks::locality_of(f.pci).numa_node};
+  static_cast<result::GpuHardware&>(seen) = {
+      .name = f.name,
+      .compute_capability = f.compute_capability,
+      .multiprocessors = f.multiprocessors,
+      .memory = f.memory,
+      .sm_clock_max = f.sm_clock_max,
+      .memory_clock_max = f.memory_clock_max,
+      .power_limit = f.power_limit,
+      .ecc = f.ecc,
+      .pcie_generation = f.pcie_generation,
+      .pcie_width = f.pcie_width,
+      .pcie_generation_max = f.pcie_generation_max,
+      .pcie_width_max = f.pcie_width_max,
+      .pcie_rate_max = device::pcie_rate(f.pcie_generation_max, f.pcie_width_max),
+      .nvlinks = f.nvlinks};
+  static_cast<result::GpuState&>(seen) = {.compute_mode = f.compute_mode,
+                                          .persistence_mode = f.persistence_mode,
+                                          .async_engines = f.async_engines,
+                                          .concurrent_kernels = f.concurrent_kernels,
+                                          .maps_host_memory = f.maps_host_memory,
+                                          .performance_state = gpu.use.performance_state,
+                                          .utilization = gpu.use.utilization};
+  return seen;
 }
 
 /// The facts that CUDA knows about a GPU, completed by those of NVML about all GPUs.
@@ -162,15 +143,10 @@ std::vector<device::GpuFacts> visible_to_cuda([[maybe_unused]] const Viewpoint& 
   return {};
 }
 
-Table observed_gpus(const Viewpoint& from) {
-  std::vector<Column> columns = with_facts({{"origin", ColumnType::integer},
-                                            {"host", ColumnType::text},
-                                            {"pci", ColumnType::text},
-                                            {"uuid", ColumnType::text}});
-  columns.push_back({"processes", ColumnType::integer});
-  Table seen("gpus", std::move(columns));
+std::vector<SeenGpu> observed_gpus(const Viewpoint& from) {
+  std::vector<SeenGpu> seen;
   const auto add = [&](GpuSource origin, const KnownGpu& gpu) {
-    add_gpu(seen, from.session.host(), origin, gpu);
+    seen.push_back(seen_by(from.session, origin, gpu));
   };
   std::vector<KnownGpu> known;  // only once, since the driver takes 5 ms for each GPU
   for (const auto& gpu : from.nvml.gpus()) known.push_back({gpu.facts(), gpu.use()});
@@ -200,18 +176,36 @@ std::string link_between(const device::Nvml& nvml, const std::string& from, cons
   return *nvlink ? "NVLink" : "PCIe";
 }
 
-Table observed_peers(const Viewpoint& from) {
-  Table seen("peers", {{"host", ColumnType::text},
-                       {"from", ColumnType::text},
-                       {"to", ColumnType::text},
-                       {"access", ColumnType::integer},
-                       {"performance_rank", ColumnType::integer},
-                       {"link", ColumnType::text}});
+/// A pair of GPUs that a rank can see, by their PCI addresses.
+struct SeenPeer {
+  std::string host, from, to;
+  bool access = false;
+  std::int64_t performance_rank = 0;
+  std::string link;
+
+  static constexpr std::string_view table = "seen_peers";
+  static std::vector<result::Field<SeenPeer>> columns() {
+    using R = SeenPeer;
+    return {{"host", &R::host},
+            {"from", &R::from},
+            {"to", &R::to},
+            {"access", &R::access},
+            {"performance_rank", &R::performance_rank},
+            {"link", &R::link}};
+  }
+};
+
+std::vector<SeenPeer> observed_peers([[maybe_unused]] const Viewpoint& from) {
+  std::vector<SeenPeer> seen;
   if constexpr (built_with_cuda) {
     if (!from.ask_cuda) return seen;
     for (const auto& pair : device::cuda::peer_access()) {
-      seen.add({from.session.host(), pair.from, pair.to, std::int64_t{pair.can},
-                std::int64_t{pair.performance_rank}, link_between(from.nvml, pair.from, pair.to)});
+      seen.push_back({.host = from.session.host(),
+                      .from = pair.from,
+                      .to = pair.to,
+                      .access = pair.can,
+                      .performance_rank = pair.performance_rank,
+                      .link = link_between(from.nvml, pair.from, pair.to)});
     }
   }
   return seen;
@@ -220,83 +214,53 @@ Table observed_peers(const Viewpoint& from) {
 /// Merges the observations of all ranks. A GPU that several ranks describe becomes one row.
 class TopologyMerger {
  public:
-  void add_gpus(const Table& seen) {
-    for (const Row& gpu : seen.rows()) {
-      const auto bound = static_cast<std::int64_t>(GpuSource::bound);
-      if (gpu.get<std::int64_t>("origin") == bound) ++ranks_on_[place(gpu, "pci")];
+  void add_gpus(const std::vector<SeenGpu>& seen) {
+    const auto is_from = [](const SeenGpu& gpu, GpuSource origin) {
+      return gpu.origin == static_cast<std::int64_t>(origin);
+    };
+    for (const SeenGpu& gpu : seen) {
+      if (is_from(gpu, GpuSource::bound)) ++ranks_on_[{gpu.host, gpu.pci}];
     }
     for (const GpuSource origin : {GpuSource::bound, GpuSource::visible, GpuSource::nvml}) {
-      for (const Row& gpu : seen.rows()) {
-        if (gpu.get<std::int64_t>("origin") == static_cast<std::int64_t>(origin)) {
-          add_gpu(gpu, origin);
-        }
+      for (const SeenGpu& gpu : seen) {
+        if (is_from(gpu, origin)) add_gpu(gpu, origin);
       }
     }
   }
 
-  void add_peers(const Table& seen) {
-    for (const Row& pair : seen.rows()) {
-      const auto from = numbers_.find(place(pair, "from")), to = numbers_.find(place(pair, "to"));
+  void add_peers(const std::vector<SeenPeer>& seen) {
+    for (const SeenPeer& pair : seen) {
+      const auto from = numbers_.find({pair.host, pair.from}),
+                 to = numbers_.find({pair.host, pair.to});
       if (from == numbers_.end() || to == numbers_.end()) continue;  // CUDA knows no address
       if (!listed_.insert({from->second, to->second}).second) continue;
-      peers.add({from->second, to->second, pair["host"], pair["access"], pair["performance_rank"],
-                 pair["link"]});
+      peers.push_back(
+          {from->second, to->second, pair.host, pair.access, pair.performance_rank, pair.link});
     }
   }
 
-  Table gpus{"gpus", merged_columns()};
-  Table peers{"peers",
-              {{"gpu", ColumnType::integer},
-               {"peer", ColumnType::integer},
-               {"host", ColumnType::text},
-               {"access", ColumnType::integer},
-               {"performance_rank", ColumnType::integer},
-               {"link", ColumnType::text}}};
+  std::vector<result::Gpu> gpus;
+  std::vector<result::Peer> peers;
 
  private:
   using Place = std::pair<std::string, std::string>;  // host, and PCI address or uuid
 
-  static std::vector<Column> merged_columns() {
-    std::vector<Column> columns = with_facts({{"gpu", ColumnType::integer},
-                                              {"host", ColumnType::text},
-                                              {"pci", ColumnType::text},
-                                              {"uuid", ColumnType::text},
-                                              {"rank", ColumnType::integer},
-                                              {"visible", ColumnType::integer}});
-    columns.push_back({"other_processes", ColumnType::integer});
-    return columns;
-  }
-
-  static Place place(const Row& seen, const char* key) {
-    return {seen.get<std::string>("host"), seen.get<std::string>(key)};
-  }
-
-  void add_gpu(const Row& seen, GpuSource origin) {
+  void add_gpu(const SeenGpu& seen, GpuSource origin) {
     const bool bound = origin == GpuSource::bound;
+    const Place place{seen.host, seen.pci};
     // MIG devices of one GPU have the same address, but different UUIDs.
-    if (bound ? !uuids_.insert(place(seen, "uuid")).second
-              : numbers_.contains(place(seen, "pci"))) {
-      return;
-    }
-    const auto number = static_cast<std::int64_t>(gpus.rows().size());
-    numbers_.insert({place(seen, "pci"), number});
-    std::vector<Cell> row = {number,
-                             seen["host"],
-                             seen["pci"],
-                             seen["uuid"],
-                             bound ? seen["rank"] : Cell(std::int64_t{-1}),
-                             std::int64_t{origin != GpuSource::nvml}};
-    for (const Column& fact : fact_columns()) row.push_back(seen[fact.name]);
-    row.emplace_back(other_processes(seen));
-    gpus.add(std::move(row));
-  }
-
-  /// NVML's process ids may be those of another namespace, so that processes are only counted. If
-  /// it shows fewer than the ranks that use the GPU, it hides some.
-  std::int64_t other_processes(const Row& seen) const {
-    const auto ranks = ranks_on_.find(place(seen, "pci"));
+    if (bound ? !uuids_.insert({seen.host, seen.uuid}).second : numbers_.contains(place)) return;
+    result::Gpu gpu = seen;
+    gpu.gpu = std::ssize(gpus);
+    if (!bound) gpu.rank = -1;
+    gpu.visible = origin != GpuSource::nvml;
+    // NVML's process ids may be those of another namespace, so that processes are only counted. If
+    // it shows fewer than the ranks that use the GPU, it hides some.
+    const auto ranks = ranks_on_.find(place);
     const std::int64_t own = ranks == ranks_on_.end() ? 0 : ranks->second;
-    return std::max<std::int64_t>(-1, seen.get<std::int64_t>("processes") - own);
+    gpu.other_processes = std::max<std::int64_t>(-1, seen.processes - own);
+    numbers_.insert({place, gpu.gpu});
+    gpus.push_back(std::move(gpu));
   }
 
   std::map<Place, std::int64_t> ranks_on_;
@@ -308,11 +272,17 @@ class TopologyMerger {
 }  // namespace
 
 Topology observe(const Viewpoint& from) {
-  Table ranks = ranks::gather(from.session, observed_rank(from));
+  auto ranks = measure::gather(from.session, std::vector{observed_rank(from)});
   TopologyMerger merger;
-  merger.add_gpus(ranks::gather(from.session, observed_gpus(from)));
-  merger.add_peers(ranks::gather(from.session, observed_peers(from)));
+  merger.add_gpus(measure::gather(from.session, observed_gpus(from)));
+  merger.add_peers(measure::gather(from.session, observed_peers(from)));
   return {std::move(ranks), std::move(merger.gpus), std::move(merger.peers)};
+}
+
+void store(io::ResultFile& file, const Topology& topology) {
+  result::write(file, topology.ranks);
+  result::write(file, topology.gpus);
+  result::write(file, topology.peers);
 }
 
 }  // namespace shardstream::runtime

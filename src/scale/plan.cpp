@@ -11,6 +11,8 @@
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/machine.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 #include "study_folder/names.hpp"
 
 namespace shardstream::scale {
@@ -200,9 +202,10 @@ OptionList StudyPlan::conditions_of(const report::RunFile& run) const {
   OptionList values = {{"measure.rates", run.path.string()}};
   if (!workload_.takes("measure.rates")) values.clear();
   const io::ResultReader file(run.path);
-  const Table ranks = file.table("/topology/ranks", {{"threads", ColumnType::integer}});
   std::int64_t threads = INT64_MAX;
-  for (const Row& row : ranks.rows()) threads = std::min(threads, row.get<std::int64_t>("threads"));
+  for (const result::Rank& rank : result::read<result::Rank>(file)) {
+    threads = std::min(threads, rank.threads);
+  }
   values.emplace_back("launch.cpus-per-rank", std::to_string(threads));
   for (const OptionRow& row : run_table_.rows()) {
     const std::string key(row.key);
@@ -218,10 +221,8 @@ OptionList StudyPlan::conditions_of(const report::RunFile& run) const {
 void StudyPlan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
   // A workload that plans with rates has them among the conditions; others may have none.
-  const io::ResultReader file(calibration.path);
   calibrated_per_host_ = calibration.max_ranks_on_host;
-  const Table ceilings = file.table("/ceilings", {{"ceiling", ColumnType::text}});
-  const bool has_rates = std::ranges::size(ceilings.rows()) > 0;
+  const bool has_rates = !calibration.ceilings.empty();
   rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();
   for (PlannedSize& size : sizes_) size.predicted = predict(size);
 }

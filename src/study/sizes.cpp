@@ -54,7 +54,7 @@ Size measured(int ranks, std::span<const MeasuredLaunch> launches) {
   size.ranks = ranks;
   size.launches = launches.size();
   size.work = launches.front().work;
-  size.median = summarize(std::move(seconds)).median;
+  size.median = median(std::move(seconds));
   size.seconds.value = std::exp(sum / n);
   if (n > 1) size.noise = {squares / (n - 1), n - 1};
   return size;

@@ -33,8 +33,8 @@ def check_program(prefix):
                      "--scale.oversubscribe", "--device.backend", "host", cwd=folder)
     assert "gemm" in listed, listed
     assert "shapes" in succeed(shared / "jobs/product-shapes", "--help")
-    assert "src/io/RESULT_FILE.md" in (shared / "README.md").read_text()
-    assert (shared / "src/io/RESULT_FILE.md").is_file()
+    assert "src/result/RESULT_FILE.md" in (shared / "README.md").read_text()
+    assert (shared / "src/result/RESULT_FILE.md").is_file()
     assert not (shared / "jobs/quickstart").exists()
     for page in ("README.md", "jobs/README.md"):
         assert "quickstart" not in (shared / page).read_text(), page

@@ -13,6 +13,8 @@
 #include "execution/dry_run.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 #include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
@@ -42,30 +44,28 @@ std::string true_result(const fs::path& folder, const std::string& workload, boo
   const fs::path path = folder / (workload + (on_gpu ? "-gpu.h5" : "-host.h5"));
   {
     io::ResultFile file(path, io::Overwrite::never, uuid, 1 << 12);
-    Table rates("ceilings", {{"ceiling", ColumnType::text},
-                             {"per_rank_min", ColumnType::real},
-                             {"aggregate", ColumnType::real},
-                             {"unit", ColumnType::text},
-                             {"on_path", ColumnType::integer},
-                             {"conditions", ColumnType::text},
-                             {"lanes", ColumnType::integer},
-                             {"tile_k", ColumnType::integer},
-                             {"tile_m", ColumnType::integer},
-                             {"tile_n", ColumnType::integer}});
+    std::vector<result::Ceiling> rates;
     for (const char* name : ceilings) {
-      const std::int64_t edge = name == multiply ? 256 : 0;
-      rates.add({name, 12.5, 25.0, "GB/s", std::int64_t{1}, conditions_of(name), edge / 256, edge,
-                 edge, edge});
+      rates.push_back({.name = name,
+                       .per_rank = 12.5,
+                       .aggregate = 25,
+                       .unit = "GB/s",
+                       .on_path = true,
+                       .conditions = conditions_of(name)});
+      if (name == multiply) {
+        rates.back().sizes = {{"lanes", 1}, {"tile_k", 256}, {"tile_m", 256}, {"tile_n", 256}};
+      }
     }
-    file.table("/", rates);
-    Table ranks("ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
-    for (std::int64_t rank = 0; rank < 2; ++rank) ranks.add({rank, "node"});
-    file.table("/topology", ranks);
-    Table gpus("gpus", {{"gpu", ColumnType::integer},
-                        {"rank", ColumnType::integer},
-                        {"memory", ColumnType::integer}});
-    if (on_gpu) gpus.add({std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 36});
-    file.table("/topology", gpus);
+    file.table("/", result::ceilings_table(rates));
+    const std::vector<result::Rank> ranks = {{.rank = 0, .host = "node"},
+                                             {.rank = 1, .host = "node"}};
+    result::write(file, ranks);
+    std::vector<result::Gpu> gpus(on_gpu ? 1 : 0);
+    for (result::Gpu& gpu : gpus) {
+      gpu.rank = 0;
+      gpu.memory = std::int64_t{1} << 36;
+    }
+    result::write(file, gpus);
     file.attribute("/config", "run.workload", workload);
     file.publish();
   }
@@ -169,18 +169,19 @@ void fill(std::byte* cell, const hdf5::Type& type, Random& random) {
 }
 
 std::vector<StoredColumn> columns_like(const std::vector<Column>& usual, Random& random) {
+  const auto one_in = [&](std::size_t tables) { return random.one_in(tables * usual.size()); };
   std::vector<StoredColumn> columns;
   std::size_t offset = 0;
   for (const Column& each : usual) {
-    if (random.one_in(25)) continue;
+    if (one_in(8)) continue;
     std::string name = each.name;
-    if (random.one_in(30)) mutate(name, random);
+    if (one_in(10)) mutate(name, random);
     name = name.c_str();  // up to a zero byte
     if (name.empty()) name = "_";
     for (const auto& other : columns) {
       if (other.name == name) name += "2";
     }
-    auto type = random.one_in(15) ? any_type(random) : usual_type(each.type);
+    auto type = one_in(5) ? any_type(random) : usual_type(each.type);
     const std::size_t size = H5Tget_size(type.get());
     columns.push_back({std::move(name), std::move(type), offset});
     offset += size;
@@ -275,19 +276,12 @@ void put_all(const hdf5::File& file, Random& random) {
   put_attribute(id, "/", "status", Text("complete"), random);
   put_attribute(id, "/config", "run.workload", Text(random.pick(workloads)), random);
   put_attribute(id, "/topology", "type", Text("f32"), random);  // creates the group
-  put_table(id, "/ceilings",
-            {{"ceiling", ColumnType::text},
-             {"per_rank_min", ColumnType::real},
-             {"aggregate", ColumnType::real},
-             {"conditions", ColumnType::text},
-             {"lanes", ColumnType::integer},
-             {"tile_m", ColumnType::integer}},
-            random);
+  auto ceilings = result::columns_of<result::Ceiling>();
+  for (const char* size : {"lanes", "tile_m"}) ceilings.push_back({size, ColumnType::integer});
+  put_table(id, "/ceilings", ceilings, random);
   if (H5Lexists(id, "/topology", H5P_DEFAULT) <= 0) return;
-  put_table(id, "/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}},
-            random);
-  put_table(id, "/topology/gpus", {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}},
-            random);
+  put_table(id, "/topology/ranks", result::columns_of<result::Rank>(), random);
+  put_table(id, "/topology/gpus", result::columns_of<result::Gpu>(), random);
 }
 
 class Rates final : public Target {

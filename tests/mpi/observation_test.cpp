@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "device/device.hpp"
 #include "measure/telemetry.hpp"
+#include "result/tables.hpp"
 #include "runtime/topology.hpp"
 #include "support/errors.hpp"
 #include "support/fake_nvml.hpp"
@@ -48,48 +49,47 @@ TEST(Topology, ListsUnusableGpus) {
   knobs.processes = 1;
   const device::Nvml nvml(FAKE_NVML);
   const auto topology = runtime::observe({.session = session(), .threads = 3, .nvml = nvml});
-  ASSERT_EQ(topology.ranks.rows().size(), static_cast<std::size_t>(session().size()));
-  std::int64_t rank = 0;
-  for (const Row& row : topology.ranks.rows()) {
-    EXPECT_EQ(row.get<std::int64_t>("rank"), rank++);
-    EXPECT_EQ(row.get<std::int64_t>("threads"), 3);
-    EXPECT_EQ(row.get<std::string>("backend"), "none");
-    EXPECT_EQ(row.get<std::string>("gpu_uuid"), "");
-    EXPECT_EQ(row.get<std::string>("pinned_nodes"), "unknown");
+  ASSERT_EQ(topology.ranks.size(), static_cast<std::size_t>(session().size()));
+  std::int64_t number = 0;
+  for (const result::Rank& rank : topology.ranks) {
+    EXPECT_EQ(rank.rank, number++);
+    EXPECT_EQ(rank.threads, 3);
+    EXPECT_EQ(rank.backend, "none");
+    EXPECT_EQ(rank.gpu_uuid, "");
+    EXPECT_EQ(rank.pinned_nodes, "unknown");
   }
-  const Table& gpus = topology.gpus;
-  ASSERT_EQ(gpus.rows().size(), 2U);  // once, whatever the number of ranks that see them
-  const Row first = gpus.rows()[0], second = gpus.rows()[1];
-  EXPECT_EQ(second.get<std::int64_t>("gpu"), 1);
-  EXPECT_EQ(first.get<std::string>("host"), session().host());
-  EXPECT_EQ(first.get<std::string>("pci"), "0000:1b:00.0");
-  EXPECT_EQ(second.get<std::string>("uuid"), "GPU-fake-43");
-  EXPECT_EQ(first.get<std::int64_t>("rank"), -1);
-  EXPECT_EQ(first.get<std::int64_t>("visible"), 0);
-  EXPECT_EQ(first.get<std::string>("name"), "Fake GPU");
-  EXPECT_EQ(first.get<std::int64_t>("compute_capability"), 90);
-  EXPECT_EQ(first.get<std::int64_t>("multiprocessors"), -1);
-  EXPECT_EQ(first.get<std::int64_t>("memory"), std::int64_t{80} << 30);
-  EXPECT_EQ(first.get<std::int64_t>("sm_clock_max"), 1981);
-  EXPECT_EQ(first.get<std::int64_t>("memory_clock_max"), 2619);
-  EXPECT_EQ(first.get<double>("power_limit"), 700);
-  EXPECT_EQ(second.get<std::string>("ecc"), "off");
-  EXPECT_EQ(first.get<std::int64_t>("pcie_generation"), 1);
-  EXPECT_EQ(first.get<std::int64_t>("pcie_width"), 8);
-  EXPECT_EQ(first.get<std::int64_t>("pcie_generation_max"), 5);
-  EXPECT_EQ(first.get<std::int64_t>("pcie_width_max"), 16);
-  EXPECT_NEAR(first.get<double>("pcie_rate_max"), 63.015, 0.001);
-  EXPECT_EQ(first.get<std::int64_t>("nvlinks"), 17);
-  EXPECT_EQ(first.get<std::string>("compute_mode"), "exclusive-process");
-  EXPECT_EQ(first.get<std::string>("persistence_mode"), "on");
-  for (const char* of_cuda : {"async_engines", "concurrent_kernels", "maps_host_memory"}) {
-    EXPECT_EQ(first.get<std::int64_t>(of_cuda), -1) << of_cuda;
-  }
-  EXPECT_EQ(first.get<std::int64_t>("performance_state"), 2);
-  EXPECT_EQ(first.get<std::int64_t>("utilization"), 41);
-  EXPECT_EQ(first.get<std::int64_t>("other_processes"), 1);
-  EXPECT_EQ(second.get<std::int64_t>("other_processes"), 2);
-  EXPECT_TRUE(topology.peers.rows().empty());
+  ASSERT_EQ(topology.gpus.size(), 2U);  // once, whatever the number of ranks that see them
+  const result::Gpu &first = topology.gpus[0], &second = topology.gpus[1];
+  EXPECT_EQ(second.gpu, 1);
+  EXPECT_EQ(first.host, session().host());
+  EXPECT_EQ(first.pci, "0000:1b:00.0");
+  EXPECT_EQ(second.uuid, "GPU-fake-43");
+  EXPECT_EQ(first.rank, -1);
+  EXPECT_FALSE(first.visible);
+  EXPECT_EQ(first.name, "Fake GPU");
+  EXPECT_EQ(first.compute_capability, 90);
+  EXPECT_EQ(first.multiprocessors, -1);
+  EXPECT_EQ(first.memory, std::int64_t{80} << 30);
+  EXPECT_EQ(first.sm_clock_max, 1981);
+  EXPECT_EQ(first.memory_clock_max, 2619);
+  EXPECT_EQ(first.power_limit, 700);
+  EXPECT_EQ(second.ecc, "off");
+  EXPECT_EQ(first.pcie_generation, 1);
+  EXPECT_EQ(first.pcie_width, 8);
+  EXPECT_EQ(first.pcie_generation_max, 5);
+  EXPECT_EQ(first.pcie_width_max, 16);
+  EXPECT_NEAR(first.pcie_rate_max, 63.015, 0.001);
+  EXPECT_EQ(first.nvlinks, 17);
+  EXPECT_EQ(first.compute_mode, "exclusive-process");
+  EXPECT_EQ(first.persistence_mode, "on");
+  EXPECT_EQ(first.async_engines, -1);
+  EXPECT_EQ(first.concurrent_kernels, -1);
+  EXPECT_EQ(first.maps_host_memory, -1);
+  EXPECT_EQ(first.performance_state, 2);
+  EXPECT_EQ(first.utilization, 41);
+  EXPECT_EQ(first.other_processes, 1);
+  EXPECT_EQ(second.other_processes, 2);
+  EXPECT_TRUE(topology.peers.empty());
 }
 
 /// NVML shows ranks among the processes of their GPU.
@@ -99,12 +99,11 @@ TEST(Topology, DoesNotCountRanksAsOtherProcesses) {
     test::fresh_fake_nvml().processes = static_cast<unsigned>(ranks + others);
     const device::Nvml nvml(FAKE_NVML);
     OneGpu device;
-    const Table gpus =
+    const auto gpus =
         runtime::observe({.session = session(), .device = &device, .nvml = nvml}).gpus;
-    const Row first = gpus.rows()[0];
-    EXPECT_EQ(first.get<std::string>("pci"), device.info().pci);
-    EXPECT_EQ(first.get<std::int64_t>("rank"), 0);
-    EXPECT_EQ(first.get<std::int64_t>("other_processes"), others);
+    EXPECT_EQ(gpus.at(0).pci, device.info().pci);
+    EXPECT_EQ(gpus[0].rank, 0);
+    EXPECT_EQ(gpus[0].other_processes, others);
   }
 }
 
@@ -112,16 +111,14 @@ TEST(Topology, UnknownValuesStayUnknown) {
   auto& knobs = test::fresh_fake_nvml();
   knobs.power_supported = knobs.others_supported = false;
   const device::Nvml nvml(FAKE_NVML);
-  const Table gpus = runtime::observe({.session = session(), .nvml = nvml}).gpus;
-  ASSERT_EQ(gpus.rows().size(), 2U);
-  const Row first = gpus.rows()[0];
-  for (const char* name : {"power_limit", "pcie_rate_max"}) {
-    EXPECT_TRUE(std::isnan(first.get<double>(name))) << name;
-  }
-  for (const char* name : {"sm_clock_max", "pcie_width_max", "nvlinks"}) {
-    EXPECT_EQ(first.get<std::int64_t>(name), -1) << name;
-  }
-  EXPECT_EQ(first.get<std::string>("ecc"), "");
+  const auto gpus = runtime::observe({.session = session(), .nvml = nvml}).gpus;
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_TRUE(std::isnan(gpus[0].power_limit));
+  EXPECT_TRUE(std::isnan(gpus[0].pcie_rate_max));
+  EXPECT_EQ(gpus[0].sm_clock_max, -1);
+  EXPECT_EQ(gpus[0].pcie_width_max, -1);
+  EXPECT_EQ(gpus[0].nvlinks, -1);
+  EXPECT_EQ(gpus[0].ecc, "");
 }
 
 /// One sampled repetition, and a second one that is too short for samples.
@@ -161,23 +158,21 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   EXPECT_DOUBLE_EQ(run.energy.joules, sum);
   EXPECT_EQ(run.throttled, (std::vector<std::int64_t>{1, -1}));
 
-  ASSERT_EQ(run.samples.rows().size(), session().sum(work.telemetry.samples().size()));
+  ASSERT_EQ(run.samples.size(), session().sum(work.telemetry.samples().size()));
   std::int64_t rank = -1;
-  for (const Row& row : run.samples.rows()) {
-    const auto its = row.get<std::int64_t>("rank");
-    const bool first_of_rank = its != rank;
-    EXPECT_EQ(its, rank + (first_of_rank ? 1 : 0));
-    rank = its;
-    const double seconds = row.get<double>("seconds");
+  for (const result::GpuSample& sample : run.samples) {
+    const bool first_of_rank = sample.rank != rank;
+    EXPECT_EQ(sample.rank, rank + (first_of_rank ? 1 : 0));
+    rank = sample.rank;
     if (first_of_rank) {
-      EXPECT_LT(seconds, 0);  // before the first repetition began
+      EXPECT_LT(sample.seconds, 0);  // before the first repetition began
     }
-    EXPECT_EQ(row.get<double>("power"), 250);
-    EXPECT_EQ(row.get<double>("temperature"), 41);
-    EXPECT_GE(row.get<double>("took"), 0.0005);
+    EXPECT_EQ(sample.power, 250);
+    EXPECT_EQ(sample.temperature, 41);
+    EXPECT_GE(sample.took, 0.0005);
     const bool throttled = rank == session().size() - 1;
-    EXPECT_EQ(row.get<std::int64_t>("throttled"), throttled ? 1 : 0);
-    EXPECT_EQ(row.get<std::string>("clock_reasons"), throttled ? "idle+power-cap" : "idle");
+    EXPECT_EQ(sample.throttled, throttled ? 1 : 0);
+    EXPECT_EQ(sample.clock_reasons, throttled ? "idle+power-cap" : "idle");
   }
   EXPECT_EQ(rank, session().size() - 1);
 
@@ -205,7 +200,7 @@ TEST(GatherTelemetry, WithoutSamplesNothingIsKnown) {
   const auto run = measure::gather_telemetry(session(), none, repetitions, "");
   EXPECT_TRUE(std::isnan(run.energy.joules));
   EXPECT_EQ(run.throttled, std::vector<std::int64_t>{-1});
-  EXPECT_TRUE(run.samples.rows().empty());
+  EXPECT_TRUE(run.samples.empty());
   EXPECT_TRUE(run.warnings.empty());
 }
 

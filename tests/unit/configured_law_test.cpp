@@ -27,8 +27,8 @@ std::vector<RunFile> runs_of(const Law& law, study::Mode mode, const std::vector
     const double seconds = predict(here, static_cast<std::uint64_t>(ranks)).total();
     RunFile run;
     run.ranks = static_cast<std::uint64_t>(ranks);
-    run.metrics["predicted"] = {"", seconds, "s"};
-    run.metrics["serial_configured"] = {"", here.serial, ""};
+    run.metrics["predicted"] = {.number = seconds, .unit = "s"};
+    run.metrics["serial_configured"] = {.number = here.serial};
     runs.push_back(run);
     launches.push_back({ranks, seconds, counted_work(here)});
   }
@@ -82,7 +82,7 @@ double launch_seconds(const Law& law, const workloads::model::Draws& draws, std:
     }
     seconds.push_back(law.serial * law.work + 1e-9 * static_cast<double>(slowest));
   }
-  return summarize(seconds).median;
+  return median(seconds);
 }
 
 /// Studies of three launches on 1, 2, 4 and 8 ranks with 10 % noise. If all launches repeated the

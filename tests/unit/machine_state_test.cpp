@@ -10,6 +10,7 @@
 
 #include "ranks/cpus.hpp"
 #include "ranks/memory_policy.hpp"
+#include "result/tables.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -18,26 +19,26 @@ namespace {
 
 using test::names;
 
-/// A machine with one GPU and one rank, described by the columns that the warnings need.
+/// A machine with GPUs that a rank each uses, described as far as the warnings need.
 struct Machine {
   std::int64_t rank = 0, utilization = 0, others = 0, nodes = 2, memory_node = -1;
   std::string balancing = "off", uuid = "GPU-1";
 
   std::vector<std::string> warnings(int ranks = 1) const {
-    Topology topology{Table("ranks", {{"host", ColumnType::text},
-                                      {"gpu_uuid", ColumnType::text},
-                                      {"numa_nodes", ColumnType::integer},
-                                      {"memory_node", ColumnType::integer},
-                                      {"numa_balancing", ColumnType::text}}),
-                      Table("gpus", {{"host", ColumnType::text},
-                                     {"pci", ColumnType::text},
-                                     {"rank", ColumnType::integer},
-                                     {"utilization", ColumnType::integer, "%"},
-                                     {"other_processes", ColumnType::integer}}),
-                      Table("peers", {})};
+    Topology topology;
     for (int i = 0; i < ranks; ++i) {
-      topology.ranks.add({"tiger", uuid, nodes, memory_node, balancing});
-      topology.gpus.add({"tiger", "0000:1b:00." + std::to_string(i), rank, utilization, others});
+      topology.ranks.push_back({.host = "tiger",
+                                .gpu_uuid = uuid,
+                                .numa_nodes = nodes,
+                                .memory_node = memory_node,
+                                .numa_balancing = balancing});
+      result::Gpu gpu;
+      gpu.host = "tiger";
+      gpu.pci = "0000:1b:00." + std::to_string(i);
+      gpu.rank = rank;
+      gpu.utilization = utilization;
+      gpu.other_processes = others;
+      topology.gpus.push_back(gpu);
     }
     return warnings_on_state(topology);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/error.hpp"
@@ -56,6 +57,13 @@ TEST(Autocorrelation, IsUnknownForFewSamplesOrNoVariance) {
   EXPECT_TRUE(std::isnan(autocorrelation({})));
   EXPECT_TRUE(std::isnan(autocorrelation(std::vector{1.0, 2.0})));
   EXPECT_TRUE(std::isnan(autocorrelation(std::vector{0.1, 0.1, 0.1})));  // 0.1 + 0.1 + 0.1 > 0.3
+}
+
+TEST(Median, IsThatOfTheFiniteValues) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(median({3, std::nan(""), 1, infinity, 2, -infinity, 5}), 2.5);
+  EXPECT_TRUE(std::isnan(median({})));
+  EXPECT_TRUE(std::isnan(median({infinity})));
 }
 
 TEST(Summary, WithoutSamplesIsAContractError) {

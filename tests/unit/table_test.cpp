@@ -34,15 +34,6 @@ TEST(Table, KeepsItsRows) {
   EXPECT_EQ(table.rows()[0].get<std::int64_t>("calls"), 4);
 }
 
-TEST(Table, CountsTheValuesOfAColumn) {
-  Table table("ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
-  EXPECT_TRUE(count_values(table, "host").empty());
-  for (std::int64_t rank = 0; rank < 5; ++rank) table.add({rank, rank < 3 ? "b" : "a"});
-  EXPECT_EQ(count_values(table, "host"),
-            (std::map<std::string, std::uint64_t>{{"a", 2}, {"b", 3}}));
-  EXPECT_THROW(count_values(table, "rank"), ContractError);
-}
-
 TEST(Table, RejectsUnknownCells) {
   Table table = phases();
   table.add({"upload", std::int64_t{3}, 54.1, ""});

@@ -214,7 +214,7 @@ double clocks_of(const std::vector<Span>& spans, unsigned blocks) {
         "the blocks were not spread evenly over the multiprocessors, perhaps because another "
         "process uses the GPU: stop it, and repeat the experiment");
   }
-  return summarize(std::move(clocks)).median;
+  return median(std::move(clocks));
 }
 
 /// The seconds from the first begin to the last end of all blocks.

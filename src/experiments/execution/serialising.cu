@@ -209,7 +209,7 @@ class Kernels {
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       between.after();
     }
-    return summarize(std::move(seconds)).median;
+    return median(std::move(seconds));
   }
 
  private:
@@ -261,8 +261,7 @@ Result measure(Bench& bench, const Kernels& kernels, const Between& between) {
     call.push_back(trial.call);
     return trial.both;
   });
-  return {both.seconds, summarize(std::move(shared)).median, summarize(std::move(call)).median,
-          kernel};
+  return {both.seconds, median(std::move(shared)), median(std::move(call)), kernel};
 }
 
 /// Measures all calls with streams that have these flags.

@@ -64,11 +64,6 @@ inline double count_inside(const std::vector<Span>& spans, Span window) {
   return count;
 }
 
-/// Needs at least one value.
-inline double median(std::vector<double> values) {
-  return summarize(std::move(values)).median;
-}
-
 /// The median length of the spans in nanoseconds, without the first and the last one, which the
 /// begin and the end of the measurement cut off. NaN for fewer than three spans.
 inline double median_length(const std::vector<Span>& spans) {
@@ -76,7 +71,7 @@ inline double median_length(const std::vector<Span>& spans) {
   for (std::size_t i = 1; i + 1 < spans.size(); ++i) {
     lengths.push_back(static_cast<double>(spans[i].end - spans[i].begin));
   }
-  return lengths.empty() ? std::nan("") : median(std::move(lengths));
+  return median(std::move(lengths));
 }
 
 /// The maximum number of grids that run at the same time on a GPU of this compute capability (90

@@ -228,7 +228,7 @@ Times time(Bench& bench, const Calls& calls, const Call& call, std::uint64_t bef
     done.push_back(seconds_since(begin));
     return returned;
   });
-  return {timing.seconds, summarize(std::move(done)).median};
+  return {timing.seconds, median(std::move(done))};
 }
 
 std::string remark_on_idle(const Times& times) {

@@ -208,7 +208,7 @@ class Worker {
       check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
       times.push_back(double{milliseconds} * 1e6 / launches);
     }
-    return static_cast<std::uint64_t>(summarize(times).median);
+    return static_cast<std::uint64_t>(median(times));
   }
   void synchronize() const { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 

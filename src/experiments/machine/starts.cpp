@@ -140,11 +140,8 @@ StageTimes medians(const std::vector<StageTimes>& processes) {
   StageTimes result{};
   for (std::size_t stage = 0; stage < result.size(); ++stage) {
     std::vector<double> times;
-    for (const StageTimes& process : processes) {
-      if (!std::isnan(process[stage])) times.push_back(process[stage]);
-    }
-    result[stage] =
-        times.empty() ? std::numeric_limits<double>::quiet_NaN() : summarize(times).median;
+    for (const StageTimes& process : processes) times.push_back(process[stage]);
+    result[stage] = median(std::move(times));
   }
   return result;
 }

@@ -228,6 +228,12 @@ ResultReader::~ResultReader() {
   handle_->guarded([&] { handle_->file.close(); });
 }
 
+void ResultReader::rows(const std::string& path, const std::vector<Column>& columns,
+                        const std::function<void(std::span<const Cell>)>& take) const {
+  handle_->guarded(
+      [&] { read_rows(open_table(handle_->file, handle_->name, path), path, columns, take); });
+}
+
 Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
   return handle_->guarded(
       [&] { return read_table(open_table(handle_->file, handle_->name, path), path, columns); });
@@ -257,13 +263,9 @@ std::vector<std::string> ResultReader::tables(const std::string& group) const {
   });
 }
 
-bool ResultReader::has_column(const std::string& path, const std::string& column) const {
-  return handle_->guarded([&] {
-    const hdf5::Dataset dataset = open_table(handle_->file, handle_->name, path);
-    const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot read a table's type");
-    return H5Tget_class(stored.get()) == H5T_COMPOUND &&
-           H5Tget_member_index(stored.get(), column.c_str()) >= 0;
-  });
+std::vector<Column> ResultReader::columns(const std::string& path) const {
+  return handle_->guarded(
+      [&] { return columns_of(open_table(handle_->file, handle_->name, path), path); });
 }
 
 std::string ResultReader::text(const std::string& group, const std::string& name) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,17 +44,20 @@ class ResultReader {
   ResultReader(const ResultReader&) = delete;
   ResultReader& operator=(const ResultReader&) = delete;
 
-  /// Reads `columns` of the table at `path` ("/ceilings"), without units. The table may have more
-  /// columns. Throws if one of `columns` is missing or has another type, or if there are more than
-  /// 2^20 rows.
+  /// Calls `take` with `columns` of each row of the table at `path` ("/ceilings"), under the lock.
+  /// The table may have more columns. Throws if one of `columns` is missing or has another type, or
+  /// if there are more than 2^20 rows.
+  void rows(const std::string& path, const std::vector<Column>& columns,
+            const std::function<void(std::span<const Cell>)>& take) const;
+  /// The same as a table, without units.
   Table table(const std::string& path, const std::vector<Column>& columns) const;
   /// All columns of the table at `path`, with their units.
   Table table(const std::string& path) const;
   /// The paths of the tables in `group` ("/results"), in the order of their names; none if there is
   /// no such group. Only the first 64 members of the group count.
   std::vector<std::string> tables(const std::string& group) const;
-  /// Whether the table has the column. Results of earlier versions may not have all columns.
-  bool has_column(const std::string& path, const std::string& column) const;
+  /// The columns of the table at `path`. Results of earlier versions may not have all columns.
+  std::vector<Column> columns(const std::string& path) const;
   /// The text attribute `name` of `group` ("/config"); empty if there is no such text.
   std::string text(const std::string& group, const std::string& name) const;
   /// All text attributes of `group`, by name.

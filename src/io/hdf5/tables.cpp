@@ -20,8 +20,9 @@ namespace {
 
 using hdf5::check;
 
-/// A limit above the size of any table of a result, which fits into memory.
-constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 1024;
+/// Limits above the size of any table of a result, which fits into memory, and of its texts, such
+/// as the list of a rank's CPUs.
+constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 4096;
 /// Limits of the memory for a table, and for one of its chunks, which HDF5 reads as a whole. A file
 /// of a few kilobytes may declare any size.
 constexpr std::uint64_t max_bytes = std::uint64_t{512} << 20, max_chunk_bytes = 64 << 20;
@@ -237,8 +238,9 @@ void write_table(hid_t group, const Table& table) {
   check(dataset.close(), what);
 }
 
-Table read_table(const hdf5::Dataset& dataset, const std::string& name,
-                 const std::vector<Column>& columns) {
+void read_rows(const hdf5::Dataset& dataset, const std::string& name,
+               const std::vector<Column>& columns,
+               const std::function<void(std::span<const Cell>)>& take) {
   const std::string what = fmt::format("cannot read the table {}", name);
   const hdf5::Type stored(H5Dget_type(dataset.get()), what);
   if (H5Tget_class(stored.get()) != H5T_COMPOUND) throw Error(what + ": it has no records");
@@ -257,14 +259,21 @@ Table read_table(const hdf5::Dataset& dataset, const std::string& name,
   if (rows > 0) {
     check(H5Dread(dataset.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), what);
   }
-  Table table(hdf5::read_text_attribute(dataset.get(), "TITLE"), columns);
+  std::vector<Cell> cells(fields.size());
   for (std::size_t row = 0; row < rows; ++row) {
-    std::vector<Cell> cells;
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      cells.push_back(cell_of(columns[f], fields[f], bytes.data() + row * size + fields[f].offset));
+      cells[f] = cell_of(columns[f], fields[f], bytes.data() + row * size + fields[f].offset);
     }
-    table.add(std::move(cells));
+    take(cells);
   }
+}
+
+Table read_table(const hdf5::Dataset& dataset, const std::string& name,
+                 const std::vector<Column>& columns) {
+  Table table(hdf5::read_text_attribute(dataset.get(), "TITLE"), columns);
+  read_rows(dataset, name, columns, [&](std::span<const Cell> cells) {
+    table.add({cells.begin(), cells.end()});
+  });
   return table;
 }
 

@@ -5,6 +5,8 @@
 // when it reads strings of fixed length, and h5netcdf would open no group with a table.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,14 @@ namespace shardstream::io {
 /// Writes `table` under its name into `group`, an open group. Throws Error. Needs the lock.
 void write_table(hid_t group, const Table& table);
 
-/// Reads `columns` of a table that write_table() has written; the table may have more. `name` is
-/// for messages. Throws Error if a column is missing or has another type, or if the table is larger
-/// than any table of this program. Needs the lock.
+/// Calls `take` with `columns` of each row of a table that write_table() has written; the table may
+/// have more. `name` is for messages. Throws Error if a column is missing or has another type, or
+/// if the table is larger than any table of this program. Needs the lock.
+void read_rows(const hdf5::Dataset& dataset, const std::string& name,
+               const std::vector<Column>& columns,
+               const std::function<void(std::span<const Cell>)>& take);
+
+/// The same as a table.
 Table read_table(const hdf5::Dataset& dataset, const std::string& name,
                  const std::vector<Column>& columns);
 

@@ -85,8 +85,8 @@ PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& 
   PhaseComparison result{.track = track,
                          .phase = phase,
                          .kind = kind,
-                         .before = summarize(before).median,
-                         .after = summarize(after).median,
+                         .before = median(before),
+                         .after = median(after),
                          .times = {}};
   const auto is_positive = [](double seconds) { return seconds > 0; };
   if (std::ranges::all_of(before, is_positive) && std::ranges::all_of(after, is_positive) &&

@@ -8,6 +8,8 @@
 
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 #include "study_folder/study_ini.hpp"
 
 namespace shardstream::report {
@@ -43,12 +45,10 @@ std::string list_of(const std::set<std::string>& values) {
 }
 
 void read_machine(const io::ResultReader& file, const RunFile& run, Values& machine) {
-  const Table ranks =
-      file.table("/topology/ranks", {{"host", ColumnType::text}, {"device", ColumnType::text}});
   std::set<std::string> hosts, devices;
-  for (const Row& row : ranks.rows()) {
-    hosts.insert(row.get<std::string>("host"));
-    devices.insert(row.get<std::string>("device"));
+  for (const result::Rank& rank : result::read<result::Rank>(file)) {
+    hosts.insert(rank.host);
+    devices.insert(rank.device);
   }
   machine["hosts"] = list_of(hosts);
   machine["devices"] = list_of(devices);

@@ -1,76 +1,56 @@
 #include "report/page/details.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "result/columns.hpp"
+#include "result/tables.hpp"
 
 namespace shardstream::report::page {
 namespace {
 
-constexpr auto integer = ColumnType::integer;
-constexpr auto real = ColumnType::real;
-constexpr auto text = ColumnType::text;
-
 void read_phases(const io::ResultReader& file, Details& details) {
-  details.knows_timed = file.has_column("/timing/rank_phase", "timed_seconds");
-  std::vector<Column> columns = {{"rank", integer}, {"track", text},        {"phase", text},
-                                 {"kind", text},    {"host_seconds", real}, {"gpu_seconds", real}};
-  if (details.knows_timed) columns.push_back({"timed_seconds", real});
-  const Table table = file.table("/timing/rank_phase", columns);
-  for (const Row& row : table.rows()) {
-    const double host = row.get<double>("host_seconds"), gpu = row.get<double>("gpu_seconds");
-    details.phases.push_back(
-        {.rank = static_cast<int>(row.get<std::int64_t>("rank")),
-         .track = row.get<std::string>("track"),
-         .phase = row.get<std::string>("phase"),
-         .kind = row.get<std::string>("kind"),
-         .seconds = host + gpu,
-         .timed = details.knows_timed ? row.get<double>("timed_seconds") : std::nan(""),
-         .on_device = gpu > 0});
+  for (const result::RankPhase& each : result::read<result::RankPhase>(file)) {
+    details.knows_timed = !std::isnan(each.timed_seconds);
+    details.phases.push_back({.rank = static_cast<int>(each.rank),
+                              .track = each.track,
+                              .phase = each.phase,
+                              .kind = each.kind,
+                              .seconds = each.host_seconds + each.gpu_seconds,
+                              .timed = each.timed_seconds,
+                              .on_device = each.gpu_seconds > 0});
   }
 }
 
 void read_telemetry(const io::ResultReader& file, const RunFile& run, Details& details) {
-  const Table table =
-      file.table("/telemetry/gpu",
-                 {{"seconds", real}, {"power", real}, {"sm_clock", real}, {"temperature", real}});
   const double end = run.wall();
   std::vector<double> power, clock, temperature;
-  for (const Row& row : table.rows()) {
-    if (row.get<double>("seconds") < 0 || row.get<double>("seconds") > end) continue;
-    const auto keep = [&](const char* column, std::vector<double>& values) {
-      if (std::isfinite(row.get<double>(column))) values.push_back(row.get<double>(column));
-    };
-    keep("power", power);
-    keep("sm_clock", clock);
-    keep("temperature", temperature);
+  for (const result::GpuSample& sample : result::read<result::GpuSample>(file)) {
+    if (sample.seconds < 0 || sample.seconds > end) continue;
+    details.telemetry.samples += std::isfinite(sample.power) ? 1 : 0;
+    power.push_back(sample.power);
+    clock.push_back(sample.sm_clock);
+    temperature.push_back(sample.temperature);
   }
-  const auto median = [](std::vector<double>& values) {
-    return values.empty() ? std::nan("") : summarize(std::move(values)).median;
-  };
-  details.telemetry.samples = power.size();
-  details.telemetry.power = median(power);
-  details.telemetry.clock = median(clock);
-  details.telemetry.temperature = median(temperature);
+  details.telemetry.power = median(std::move(power));
+  details.telemetry.clock = median(std::move(clock));
+  details.telemetry.temperature = median(std::move(temperature));
 }
 
 void read_spans(const io::ResultReader& file, Details& details) {
-  const Table table = file.table("/timeline/spans", {{"rank", integer},
-                                                     {"track", text},
-                                                     {"phase", text},
-                                                     {"start_ns", integer},
-                                                     {"dur_ns", integer}});
-  for (const Row& row : table.rows()) {
-    const auto start = row.get<std::int64_t>("start_ns");
-    const auto length = std::max<std::int64_t>(0, row.get<std::int64_t>("dur_ns"));
-    if (start < 0 || start > INT64_MAX - length) continue;
-    details.spans.push_back({.rank = static_cast<int>(row.get<std::int64_t>("rank")),
-                             .track = row.get<std::string>("track"),
-                             .phase = row.get<std::string>("phase"),
-                             .start = start,
-                             .end = start + length});
+  for (const result::Span& span : result::read<result::Span>(file)) {
+    const std::int64_t length = std::max<std::int64_t>(0, span.dur_ns);
+    if (span.start_ns < 0 || span.start_ns > INT64_MAX - length) continue;
+    details.spans.push_back({.rank = static_cast<int>(span.rank),
+                             .track = span.track,
+                             .phase = span.phase,
+                             .start = span.start_ns,
+                             .end = span.start_ns + length});
   }
 }
 

@@ -24,12 +24,12 @@ std::vector<Outlier> find_outliers(const Study& study) {
   for (std::size_t i = 0; i < study.launches.size(); ++i) {
     std::vector<double> others = others_of(study, i);
     if (others.empty()) continue;
-    const double median = summarize(others).median;
-    const double off = std::log(study.launches[i].seconds) - median;
+    const double middle = median(others);
+    const double off = std::log(study.launches[i].seconds) - middle;
     if (std::abs(off) < std::log(min_outlier_factor)) continue;
     if (others.size() == 1 && off < 0) continue;
-    for (double& each : others) each = std::abs(each - median);
-    if (std::abs(off) >= 6 * summarize(others).median) outliers.push_back({i, std::exp(off)});
+    for (double& each : others) each = std::abs(each - middle);
+    if (std::abs(off) >= 6 * median(others)) outliers.push_back({i, std::exp(off)});
   }
   return outliers;
 }

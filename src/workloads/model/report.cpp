@@ -68,7 +68,7 @@ void report(const Law& law, const std::vector<RankReport>& ranks,
   }
   outcome.elements = static_cast<std::uint64_t>(counted_of_all(law, {}, count, std::nullopt));
   outcome.work = {counted_work(law), "s", "counted_second"};
-  const double measured = summarize(outcome.samples.seconds()).median;
+  const double measured = median(outcome.samples.seconds());
   outcome.results.push_back(law_table(law, count, measured, valid));
   outcome.results.push_back(ranks_table(ranks, valid));
   outcome.metrics.push_back({"predicted", predict(law, count).total(), "s", "{:.6g}"});

@@ -18,7 +18,7 @@ struct Roofs {
 };
 
 /// The factor from a ceiling's unit to the work's unit; NaN if the ceiling does not count work.
-double in_work(const Ceiling& ceiling, const std::string& unit) {
+double in_work(const result::Ceiling& ceiling, const std::string& unit) {
   if (unit == "Tflop" && ceiling.unit == "Gflop/s") return 1e-3;
   return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
 }
@@ -26,11 +26,11 @@ double in_work(const Ceiling& ceiling, const std::string& unit) {
 /// The ceiling of the data transfer, and the lowest other ceiling on the path that counts work.
 Roofs roofs_of(const RunFile& run, const StudyReport& study, double ranks) {
   Roofs roofs;
-  const Ceiling* const way = way_of(run.ceilings);
+  const result::Ceiling* const way = way_of(run.ceilings);
   if (way == nullptr) return roofs;
   roofs.bandwidth = way->aggregate / ranks;
   roofs.bandwidth_name = way->name;
-  for (const Ceiling& ceiling : run.ceilings) {
+  for (const result::Ceiling& ceiling : run.ceilings) {
     if (!ceiling.on_path || !(ceiling.aggregate > 0) || &ceiling == way) continue;
     const double rate = ceiling.aggregate / ranks * in_work(ceiling, study.unit);
     if (std::isfinite(rate) && !(rate >= roofs.peak)) {
@@ -94,7 +94,7 @@ Grid roof_grid(const DetailedStudy& detailed) {
   Grid grid{{"ranks", "ceiling", "of all ranks", "unit", "passed by all data"}};
   for (const DetailedRun& median : detailed.medians) {
     const RunFile* const run = median.run;
-    for (const Ceiling& ceiling : run->ceilings) {
+    for (const result::Ceiling& ceiling : run->ceilings) {
       grid.rows.push_back({fmt::format("{}", run->ranks), ceiling.name,
                            number_text(ceiling.aggregate), ceiling.unit,
                            ceiling.on_path ? "yes" : "no"});
