@@ -312,6 +312,86 @@ std::string failure_in(const fs::path& folder) {
   }
 }
 
+/// The attempts in the folders of runs. Each folder is read once.
+class FolderAttempts {
+ public:
+  using Attempts = std::span<const study_folder::LaunchAttempt>;
+
+  /// A table that cannot be read is added to `unreadable`.
+  Attempts read(const fs::path& folder, std::vector<ExcludedFile>& unreadable) {
+    const auto [found, is_new] = by_folder_.try_emplace(folder);
+    if (!is_new) return found->second;
+    try {
+      found->second = study_folder::read_attempts(folder);
+    } catch (const UsageError& error) {
+      unreadable.push_back({folder / study_folder::attempts_name, error.what()});
+    }
+    return found->second;
+  }
+  /// Those that were read; none for another folder.
+  Attempts of(const fs::path& folder) const {
+    const auto found = by_folder_.find(folder);
+    return found == by_folder_.end() ? Attempts() : found->second;
+  }
+
+ private:
+  std::map<fs::path, std::vector<study_folder::LaunchAttempt>> by_folder_;
+};
+
+/// The runs of the files by study, in the order of the files. Other files go to `report`.
+std::vector<std::vector<RunFile>> grouped_runs(std::span<const fs::path> files,
+                                               FolderAttempts& attempts, Report& report) {
+  std::map<Key, std::size_t> places;
+  std::vector<std::vector<RunFile>> groups;
+  for (const fs::path& file : files) {
+    try {
+      const io::ResultReader reader(file);
+      if (is_bench_file(reader)) {
+        report.benches.push_back(read_bench_file(reader, file));
+        continue;
+      }
+      RunFile run = read_run_file(reader, file);
+      if (run.point == study_folder::calibration_label) continue;
+      if (!run.study.empty()) {
+        add_launcher_time(run, attempts.read(file.parent_path(), report.unreadable));
+      }
+      const auto [group, is_new] = places.try_emplace(key_of(run), groups.size());
+      if (is_new) groups.emplace_back();
+      groups[group->second].push_back(std::move(run));
+    } catch (const UsageError& error) {
+      report.unreadable.push_back({file, error.what()});
+    }
+  }
+  return groups;
+}
+
+/// Adds the study of these runs, or the reason why there is none.
+void add_study(std::vector<RunFile>&& runs, const FolderAttempts& attempts, Report& report) {
+  const fs::path first = runs.front().path;
+  try {
+    report.studies.push_back(make_study(std::move(runs)));
+  } catch (const UsageError& error) {
+    report.unreadable.push_back({first, error.what()});
+    return;
+  }
+  StudyReport& study = report.studies.back();
+  try {
+    study.missing = missing_of(study, first.parent_path());
+  } catch (const UsageError& error) {
+    report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
+  }
+  const FolderAttempts::Attempts tried = attempts.of(first.parent_path());
+  study.cost = total_cost(study, tried);
+  for (const study_folder::LaunchAttempt& each : tried) {
+    if (each.problem.empty()) continue;
+    if (!each.interrupted) {
+      study.failed.push_back(each);
+    } else if (std::ranges::find(study.missing, each.name()) != study.missing.end()) {
+      study.interrupted.push_back(each);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<fs::path> result_files(std::span<const std::string> paths) {
@@ -345,65 +425,9 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
 
 Report make_report(std::span<const fs::path> files) {
   Report report;
-  std::map<Key, std::vector<RunFile>> groups;
-  std::vector<decltype(groups)::iterator> order;                          // as the files
-  std::map<fs::path, std::vector<study_folder::LaunchAttempt>> attempts;  // by folder
-  const auto attempts_of =
-      [&](const fs::path& folder) -> const std::vector<study_folder::LaunchAttempt>& {
-    const auto [found, is_new] = attempts.try_emplace(folder);
-    if (!is_new) return found->second;
-    try {
-      found->second = study_folder::read_attempts(folder);
-    } catch (const UsageError& error) {
-      report.unreadable.push_back({folder / study_folder::attempts_name, error.what()});
-    }
-    return found->second;
-  };
-  for (const fs::path& file : files) {
-    try {
-      const io::ResultReader reader(file);
-      if (is_bench_file(reader)) {
-        report.benches.push_back(read_bench_file(reader, file));
-        continue;
-      }
-      RunFile run = read_run_file(reader, file);
-      if (run.point == study_folder::calibration_label) continue;
-      if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
-      const auto [group, is_new] = groups.try_emplace(key_of(run));
-      if (is_new) order.push_back(group);
-      group->second.push_back(std::move(run));
-    } catch (const UsageError& error) {
-      report.unreadable.push_back({file, error.what()});
-    }
-  }
-  for (const auto& group : order) {
-    std::vector<RunFile>& runs = group->second;
-    const fs::path first = runs.front().path;
-    try {
-      report.studies.push_back(make_study(std::move(runs)));
-    } catch (const UsageError& error) {
-      report.unreadable.push_back({first, error.what()});
-      continue;
-    }
-    StudyReport& study = report.studies.back();
-    try {
-      study.missing = missing_of(study, first.parent_path());
-    } catch (const UsageError& error) {
-      report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
-    }
-    const auto tried = attempts.find(first.parent_path());
-    study.cost =
-        total_cost(study, tried == attempts.end() ? std::span<const study_folder::LaunchAttempt>()
-                                                  : tried->second);
-    if (tried == attempts.end()) continue;
-    for (const study_folder::LaunchAttempt& each : tried->second) {
-      if (each.problem.empty()) continue;
-      if (!each.interrupted) {
-        study.failed.push_back(each);
-      } else if (std::ranges::find(study.missing, each.name()) != study.missing.end()) {
-        study.interrupted.push_back(each);
-      }
-    }
+  FolderAttempts attempts;
+  for (std::vector<RunFile>& runs : grouped_runs(files, attempts, report)) {
+    add_study(std::move(runs), attempts, report);
   }
   std::vector<const RunFile*> runs;
   for (const StudyReport& study : report.studies) {

@@ -116,6 +116,24 @@ Scaled scaled_gemm(const Options& options, double factor, std::string_view grow)
   return scaled_count(options, fmt::format("gemm.{}", grow), factor);
 }
 
+/// Opens the C that is added, of the size of the product.
+void open_c(const Options& options, product::Operands& operands) {
+  const bool named = !options.text("input.c").empty();
+  if (named != (operands.beta != 0)) {
+    throw UsageError(named ? "input.c is given, but gemm.beta is 0: pass --gemm.beta too"
+                           : fmt::format("gemm.beta is {}, but there is no C to add: name one "
+                                         "with --input.c",
+                                         options.text("gemm.beta")));
+  }
+  if (!named) return;
+  operands.c =
+      product::open_operand(options, operands.precision, "input.c", operands.m, operands.n);
+  if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
+    throw UsageError(fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
+                                 product::extents(*operands.c), operands.m, operands.n));
+  }
+}
+
 }  // namespace
 
 product::Operands open_gemm(const Options& options) {
@@ -168,22 +186,7 @@ product::Operands open_gemm(const Options& options) {
                                                                   {"gemm.n", "input.b"}}) {
     product::reject_size_of_file(options, size, matrix);
   }
-  const bool named = !options.text("input.c").empty();
-  if (named != (operands.beta != 0)) {
-    throw UsageError(named ? "input.c is given, but gemm.beta is 0: pass --gemm.beta too"
-                           : fmt::format("gemm.beta is {}, but there is no C to add: name one "
-                                         "with --input.c",
-                                         options.text("gemm.beta")));
-  }
-  if (named) {
-    operands.c =
-        product::open_operand(options, operands.precision, "input.c", operands.m, operands.n);
-    if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
-      throw UsageError(
-          fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
-                      product::extents(*operands.c), operands.m, operands.n));
-    }
-  }
+  open_c(options, operands);
   return operands;
 }
 

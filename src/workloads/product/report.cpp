@@ -378,10 +378,9 @@ Agreed agree(const ranks::Session& session, const Plan& plan, const CheckSummary
   return all;
 }
 
-void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-              const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
-              const VariableNames& names, const RankRecord& ran, const Agreed& agreed,
-              Outcome& outcome) {
+void conclude(const runtime::Runtime& runtime, const ComputedProduct& product, Limits&& limits,
+              const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
+  const auto& [operands, name, plan, staging, stored, names] = product;
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
   outcome.verdict = verdict_of(agreed, operands, ran.not_finite);

@@ -60,11 +60,18 @@ struct RankRecord {
   std::vector<FinishedTile> taken;          ///< tiles of that run that this rank took over
 };
 
-/// Fills `outcome`, except for its samples, and prints warnings on rank 0. `stored`: whether C is
-/// stored. `names`: of the variables of a symmetric product. Collective.
-void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-              const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
-              const VariableNames& names, const RankRecord& ran, const Agreed& agreed,
-              Outcome& outcome);
+/// A product that has been computed.
+struct ComputedProduct {
+  const Operands& operands;
+  const std::string& name;  ///< of the workload
+  const Plan& plan;
+  const pipeline::StagingSizes& staging;
+  bool stored;                 ///< whether C is
+  const VariableNames& names;  ///< of the variables of a symmetric product
+};
+
+/// Fills `outcome`, except for its samples, and prints warnings on rank 0. Collective.
+void conclude(const runtime::Runtime& runtime, const ComputedProduct& product, Limits&& limits,
+              const RankRecord& ran, const Agreed& agreed, Outcome& outcome);
 
 }  // namespace shardstream::workloads::product

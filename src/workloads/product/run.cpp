@@ -265,8 +265,13 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
     }
     warn_of_fill_values(runtime, operands, prepared.staging.readers);
   }
-  conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
-           !files.outputs.empty(), names, record, agreed, outcome);
+  const ComputedProduct computed{.operands = operands,
+                                 .name = name,
+                                 .plan = prepared.plan,
+                                 .staging = prepared.staging,
+                                 .stored = !files.outputs.empty(),
+                                 .names = names};
+  conclude(runtime, computed, std::move(prepared.limits), record, agreed, outcome);
   if (prepared.faster) runtime.log.info(words_of(*prepared.faster));
   return outcome;
 }

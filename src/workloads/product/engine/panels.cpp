@@ -211,8 +211,9 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& upl
                                         uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.part.column * part.bytes();
   if (raw) {
-    make_panel(stream, gemm::Side::a, uploaded.a, uploaded.a_part.rows, {0, uploaded.k},
-               uploaded.a_ld, data + uploaded.a_offset, mine);
+    make_panel(stream,
+               {gemm::Side::a, uploaded.a, uploaded.a_part.rows, {0, uploaded.k}, uploaded.a_ld},
+               data + uploaded.a_offset, mine);
   }
   if (groups_.a != nullptr && part.bytes() > 0) {
     gather(stream, *groups_.a, panel, part, memory.checksums + 1);
@@ -251,8 +252,10 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   std::byte* const mine = panel + plan_.part.row * part;
   double* const own_y = signs ? memory.y.data() + plan_.part.row * y_part : nullptr;
   if (raw) {
-    make_panel(stream, gemm::Side::b, uploaded.b, uploaded.b_part.rows,
-               elements_of(super_tile.columns, tile.n), columns, data + uploaded.b_offset, mine);
+    make_panel(stream,
+               {gemm::Side::b, uploaded.b, uploaded.b_part.rows,
+                elements_of(super_tile.columns, tile.n), columns},
+               data + uploaded.b_offset, mine);
   }
   if (signs) {
     stream.launch(gemm::signed_sums_kernel(),
@@ -271,10 +274,10 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   return panel;
 }
 
-/// Makes this rank's part of a panel, rows x columns of op(A) or op(B), from its uploaded part.
-void Panels::make_panel(device::Stream& stream, gemm::Side side, const Rectangle& stored,
-                        Range rows, Range columns, std::uint64_t ld, const std::byte* from,
+/// Makes this rank's part of a panel from its uploaded part.
+void Panels::make_panel(device::Stream& stream, const PanelPart& part, const std::byte* from,
                         std::byte* to) const {
+  const auto& [side, stored, rows, columns, ld] = part;
   if (rows.count == 0 || columns.count == 0) return;
   const bool transposed = operands_.transposed(side);
   const gemm::PanelWork work = panel_work(operands_, side, plan_.problem().tile, backend_);

@@ -128,8 +128,15 @@ class Panels {
                            std::uint64_t* checksum);
   void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
               const PitchedRows& part, std::uint64_t* checksums) const;
-  void make_panel(device::Stream& stream, gemm::Side side, const Rectangle& stored, Range rows,
-                  Range columns, std::uint64_t ld, const std::byte* from, std::byte* to) const;
+  /// A rank's part of a panel: `rows` x `columns` of op(A) or op(B), with the pitch `ld`.
+  struct PanelPart {
+    gemm::Side side;
+    const Rectangle& stored;  ///< what was uploaded
+    Range rows, columns;
+    std::uint64_t ld;
+  };
+  void make_panel(device::Stream& stream, const PanelPart& part, const std::byte* from,
+                  std::byte* to) const;
   void make_b_factor(device::Stream& stream, const SuperTile& super_tile,
                      BatchMemory& memory) const;
   const std::byte* transpose_into_a(device::Stream& stream, const SuperTile& super_tile,
