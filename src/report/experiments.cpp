@@ -128,7 +128,8 @@ BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::p
   bench.ranks = ranks.size();
   if (bench.ranks > 0) bench.device = ranks.front().device;
   for (result::Experiment& experiment : result::read<result::Experiment>(file)) {
-    ExperimentResult each{std::move(experiment)};
+    ExperimentResult each;
+    static_cast<result::Experiment&>(each) = std::move(experiment);
     if (each.is_measured()) {
       const std::string group = group_of(each.name);
       for (const auto& [name, member] : texts()) each.*member = file.text(group, name);
