@@ -276,9 +276,9 @@ void put_all(const hdf5::File& file, Random& random) {
   put_attribute(id, "/", "status", Text("complete"), random);
   put_attribute(id, "/config", "run.workload", Text(random.pick(workloads)), random);
   put_attribute(id, "/topology", "type", Text("f32"), random);  // creates the group
-  auto ceilings = result::columns_of<result::Ceiling>();
-  for (const char* size : {"lanes", "tile_m"}) ceilings.push_back({size, ColumnType::integer});
-  put_table(id, "/ceilings", ceilings, random);
+  auto columns = result::columns_of<result::Ceiling>();
+  for (const char* size : {"lanes", "tile_m"}) columns.push_back({size, ColumnType::integer});
+  put_table(id, "/ceilings", columns, random);
   if (H5Lexists(id, "/topology", H5P_DEFAULT) <= 0) return;
   put_table(id, "/topology/ranks", result::columns_of<result::Rank>(), random);
   put_table(id, "/topology/gpus", result::columns_of<result::Gpu>(), random);
