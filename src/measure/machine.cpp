@@ -9,6 +9,7 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "core/table.hpp"
 #include "device/host/memory.hpp"
 #include "kernels/kernel.hpp"
 #include "ranks/cpus.hpp"
@@ -210,6 +211,10 @@ void Machine::read(const io::ResultReader& file) {
 }
 
 void Machine::read_rates(const io::ResultReader& file) {
+  const std::vector<Column> columns = file.columns(std::string(result::Ceiling::table));
+  if (std::ranges::find(columns, "conditions", &Column::name) == columns.end()) {
+    fail("its table /ceilings lacks the column 'conditions', as those of old versions do");
+  }
   const std::vector<result::Ceiling> ceilings = result::read_ceilings(file);
   if (ceilings.empty() || ceilings.size() > max_ceilings) {
     fail(fmt::format("its table /ceilings has {} rows", ceilings.size()));

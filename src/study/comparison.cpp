@@ -34,7 +34,7 @@ Study as_study(std::span<const Repetitions> before, std::span<const Repetitions>
         throw UsageError("the comparison has " + *reason);
       }
     }
-    launches.push_back({ranks, median(repetitions), 1});
+    launches.push_back({ranks, summarize(repetitions).median, 1});
   };
   for (const Repetitions& each : before) add(1, each);
   for (const Repetitions& each : after) add(2, each);
