@@ -7,9 +7,9 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "core/table.hpp"
 #include "device/host/memory.hpp"
 #include "kernels/kernel.hpp"
 #include "ranks/cpus.hpp"
