@@ -277,10 +277,9 @@ def test_rates_that_are_no_result_of_a_run():
         file.move("ceilings", "moved")
         file["ceilings"] = h5py.ExternalLink("/dev/zero", "/x")
 
-    gpu = np.zeros(1, [("rank", "i8"), ("memory", "i8")])
-    gpu["memory"] = 7
-
     def with_small_gpu(file):
+        gpu = np.zeros(1, file["topology/gpus"].dtype)
+        gpu["memory"] = 7
         del file["topology/gpus"]
         file["topology/gpus"] = gpu
 
