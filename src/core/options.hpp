@@ -37,7 +37,7 @@ struct OptionRow {
   /// choices. Empty: any value. A leading "auto|" also admits the word auto.
   std::string_view range;
   std::string_view sentence;  ///< one sentence for --help
-  /// What other programs call some of the choices, for messages: "std=stddev avg=mean".
+  /// Names of choices in other programs, for error messages: "std=stddev avg=mean".
   std::string_view other_names = {};
 };
 

@@ -54,8 +54,8 @@ struct Statistic {
   std::string_view method = "";
   unsigned traits = 0;                  ///< a set of Trait
   CellValue (*value)(const CellView&);  ///< the function from a cell to the value
-  reduce::Deviation CellCheck::*check;  ///< what verifies it in cells
-  /// What verifies it in leaves; null if only cells have it.
+  reduce::Deviation CellCheck::*check;  ///< the check of its values in cells
+  /// The check of its values in leaves; null if only cells have the statistic.
   reduce::Deviation reduce::LeafCheck::*leaf_check = nullptr;
   std::int64_t CellMoments::*index = nullptr;  ///< of the element that is the value
 
@@ -83,7 +83,7 @@ std::span<const Statistic> all_statistics();
 const Statistic& statistic(std::string_view name);
 /// The names of all, as the choices of an option: "count|sum|...".
 std::string statistic_choices();
-/// What other programs call them, for an option: "avg=mean std=stddev ...".
+/// The names of statistics in other programs, for OptionRow: "avg=mean std=stddev".
 std::string statistic_other_names();
 
 /// The smallest set of moments from which all of these can be computed for elements of this type.
