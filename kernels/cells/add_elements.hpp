@@ -17,34 +17,106 @@ namespace {
 
 /// Accumulators of neighbouring items, with an array for each number, so that the compiler turns a
 /// loop over items into vector instructions.
-template <class T, Set S>
+template <class T>
 class ItemAccumulators {
  public:
-  /// So many that they stay in the first-level cache.
-  static constexpr std::size_t max =
-      std::max<std::size_t>(128, std::bit_floor(std::size_t{1024} / words_of<T, S>));
+  static constexpr std::size_t most = 512;
 
-  [[gnu::always_inline]] Accumulator<T, S> get(std::size_t i) const {
-    Accumulator<T, S> item;
-    const std::byte* array = arrays_;
-    Accumulator<T, S>::visit(item, [&](auto& number) {
-      using Number = std::remove_reference_t<decltype(number)>;
-      number = reinterpret_cast<const Number*>(array)[i];
-      array += max * sizeof(Number);
-    });
-    return item;
+  explicit ItemAccumulators(Quantities quantities)
+      : quantities_(quantities), max_(max_for(quantities)) {}
+
+  /// So many that they stay in the first-level cache.
+  static std::size_t max_for(Quantities quantities) {
+    return std::clamp<std::size_t>(std::bit_floor(1024 / words_of<T>(quantities)), 128, most);
   }
-  [[gnu::always_inline]] void set(std::size_t i, const Accumulator<T, S>& item) {
-    std::byte* array = arrays_;
-    Accumulator<T, S>::visit(item, [&](const auto& number) {
-      using Number = std::remove_cvref_t<decltype(number)>;
-      reinterpret_cast<Number*>(array)[i] = number;
-      array += max * sizeof(Number);
+  Quantities quantities() const { return quantities_; }
+  Accumulator<T> get(std::size_t i) const { return get(quantities_, i); }
+  void set(std::size_t i, const Accumulator<T>& item) {
+    Accumulator<T>::visit(quantities_, item,
+                          [&](const auto& number) { at(item, number)[i] = number; });
+  }
+  /// Makes items [begin, end) empty.
+  void clear(std::size_t begin, std::size_t end) {
+    const Accumulator<T> empty;
+    Accumulator<T>::visit(quantities_, empty, [&](const auto& number) {
+      std::fill(at(empty, number) + begin, at(empty, number) + end, number);
     });
+  }
+  /// Reads items [begin, end) from neighbouring accumulators, the first of which is at `words`.
+  void load(std::size_t begin, std::size_t end, const States& from, std::uint64_t first) {
+    std::uint64_t* words = from.words + first;
+    const Accumulator<T> item;
+    Accumulator<T>::visit(quantities_, item, [&](const auto& number) {
+      auto* const array = at(item, number);
+      for (std::size_t i = begin; i < end; ++i) {
+        Words(words + (i - begin), from.values).load(array[i]);
+      }
+      words += word_count<std::remove_reference_t<decltype(number)>> * from.values;
+    });
+  }
+  void store(std::size_t begin, std::size_t end, const States& to, std::uint64_t first) const {
+    std::uint64_t* words = to.words + first;
+    const Accumulator<T> item;
+    Accumulator<T>::visit(quantities_, item, [&](const auto& number) {
+      const auto* const array = at(item, number);
+      for (std::size_t i = begin; i < end; ++i) {
+        Words(words + (i - begin), to.values).store(array[i]);
+      }
+      words += word_count<std::remove_reference_t<decltype(number)>> * to.values;
+    });
+  }
+  /// Writes the moments of items [begin, end).
+  void store_moments(std::size_t begin, std::size_t end, const States& to,
+                     std::uint64_t first) const {
+    with_common_quantities(quantities_, [&](auto quantities) {
+      for (std::size_t i = begin; i < end; ++i) {
+        get(quantities, i)
+            .moments(quantities)
+            .store(quantities, to.words + first + (i - begin), to.values);
+      }
+    });
+  }
+  /// Calls change(item, i) for items [begin, end), where `item` has the numbers of a quantity.
+  template <class Quantity, class Change>
+  [[gnu::always_inline]] void change(Quantity quantity, std::size_t begin, std::size_t end,
+                                     const Change& change) {
+    const std::ptrdiff_t max = max_;  // the compiler cannot know that arrays do not change it
+#pragma GCC ivdep
+    for (std::size_t i = begin; i < end; ++i) {
+      Accumulator<T> item;
+      quantity.numbers(item, [&](auto& number) { number = at(item, number, max)[i]; });
+      change(item, i);
+      quantity.numbers(item, [&](auto& number) { at(item, number, max)[i] = number; });
+    }
   }
 
  private:
-  alignas(64) std::byte arrays_[max * sizeof(Accumulator<T, S>)];
+  template <class Q>
+  [[gnu::always_inline]] Accumulator<T> get(Q quantities, std::size_t i) const {
+    Accumulator<T> item;
+    Accumulator<T>::visit(quantities, item, [&](auto& number) { number = at(item, number)[i]; });
+    return item;
+  }
+  /// The array of a number, which is a member of `item`. Arrays lie in memory as the members do.
+  template <class Number>
+  [[gnu::always_inline]] auto* at(const Accumulator<T>& item, const Number& number,
+                                  std::ptrdiff_t max) {
+    const auto offset =
+        reinterpret_cast<const std::byte*>(&number) - reinterpret_cast<const std::byte*>(&item);
+    return reinterpret_cast<std::remove_const_t<Number>*>(arrays_ + offset * max);
+  }
+  template <class Number>
+  [[gnu::always_inline]] auto* at(const Accumulator<T>& item, const Number& number) {
+    return at(item, number, max_);
+  }
+  template <class Number>
+  [[gnu::always_inline]] const auto* at(const Accumulator<T>& item, const Number& number) const {
+    return const_cast<ItemAccumulators*>(this)->at(item, number, max_);
+  }
+
+  const Quantities quantities_;
+  const std::ptrdiff_t max_;
+  alignas(64) std::byte arrays_[most * sizeof(Accumulator<T>)];
 };
 
 /// Neighbouring elements of a row. Element j is value number `number` + j * `number_step` of its
@@ -72,65 +144,156 @@ struct Skipped {
   bool has(T x) const { return Skips && is_skipped(x, skip, marker); }
 };
 
-/// The elements of items: one of each row. Element r of item i is number at(i, r) of row(r).
-template <class T, std::size_t Rows>
-struct ColumnElements {
-  static constexpr std::size_t each = Rows, count = 1;
-  std::array<Neighbours<T>, Rows> rows;
-
-  void next() {}
-  const Neighbours<T>& row(std::size_t r) const { return rows[r]; }
-  std::size_t at(std::size_t i, std::size_t) const { return i; }
-};
-/// The same: runs of `count` rows, which begin `step` elements apart. These are those of the first
-/// row; next() goes to the next one.
-template <class T>
-struct RunElements {
-  static constexpr std::size_t each = row_run;
-  Neighbours<T> all;
-  std::size_t count;
-  std::int64_t step;
-
-  void next() {
-    all.elements += step;
-    all.number += step * all.number_step;
-    all.weights += step * all.weight_step;
+/// Counts the value x, or `values` values, the first of which is x (Accumulator::begin).
+template <bool Shift>
+struct Count {
+  static constexpr bool counts = true;
+  static void numbers(auto& a, auto&& f) {
+    f(a.count);
+    if constexpr (Shift) f(a.shift);
   }
-  const Neighbours<T>& row(std::size_t) const { return all; }
-  std::size_t at(std::size_t i, std::size_t r) const { return i * each + r; }
+  static void add(auto& a, auto x, std::int64_t values) {
+    if constexpr (Shift) a.shift = a.count == 0 ? x : a.shift;
+    a.count += values;
+  }
 };
 
-/// Adds elements to items [begin, end). Everything is inlined, since a call would prevent vector
+/// The number of an element in its cell, and its weight.
+struct ElementAt {
+  std::int64_t element_number;
+  double element_weight;
+  std::int64_t number() const { return element_number; }
+  double weight() const { return element_weight; }
+};
+
+/// Rows of neighbouring elements that are added at once.
+inline constexpr std::size_t most_rows = 64;
+
+/// Rows that are added together, so that accumulators are loaded and stored less often. It pays for
+/// quantities with little arithmetic.
+template <class Quantity>
+inline constexpr std::size_t rows_together = 1;
+template <bool Shift>
+inline constexpr std::size_t rows_together<Count<Shift>> = 4;
+template <>
+inline constexpr std::size_t rows_together<AddToSum> = 4;
+template <bool Sum>
+inline constexpr std::size_t rows_together<AddToSquares<Sum, false>> = 4;
+template <bool Positions>
+inline constexpr std::size_t rows_together<AddToExtremes<Positions>> = 4;
+
+/// Adds rows to a quantity of items [begin, end): element i of each row to item begin + i.
+template <std::size_t Rows, class T, bool Skips, class Quantity>
+[[gnu::always_inline]] inline void add_together(Quantity quantity, ItemAccumulators<T>& items,
+                                                std::size_t begin, std::size_t end,
+                                                const Neighbours<T>* rows,
+                                                Skipped<T, Skips> skipped) {
+  constexpr bool weighs = requires {
+    Quantity::weighs;
+  };
+  std::array<Neighbours<T>, Rows> own;
+  std::copy_n(rows, Rows, own.begin());
+  std::array<double, weighs ? ItemAccumulators<T>::most : 1> weights;
+  if constexpr (weighs) {
+    static_assert(Rows == 1);
+    for (std::size_t i = 0; i < end - begin; ++i) weights[i] = own[0].weight_of(i);
+  }
+  items.change(quantity, begin, end, [&](Accumulator<T>& item, std::size_t i) {
+    for (const Neighbours<T>& row : own) {
+      const std::size_t j = i - begin;
+      const T x = row.elements[j];
+      Accumulator<T> next = item;
+      if constexpr (requires { Quantity::counts; }) {
+        quantity.add(next, x, counted(x));
+      } else {
+        quantity.add(next, x, ElementAt{row.number_of(j), weighs ? weights[j] : 0});
+      }
+      if (!skipped.has(x)) item = next;
+    }
+  });
+}
+
+/// The same for any number of rows. Everything is inlined, since a call would prevent vector
 /// instructions.
-template <class T, Set S, bool Skips, class Elements>
-[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_elements(ItemAccumulators<T, S>& items,
-                                                             std::size_t begin, std::size_t end,
-                                                             Elements elements,
-                                                             Skipped<T, Skips> skipped) {
-  constexpr std::size_t each = Elements::each;
-  constexpr std::size_t max = is_weighted(S) ? ItemAccumulators<T, S>::max : 1;
-  std::array<std::array<double, max>, each> weights;
-  for (std::size_t n = 0; n < elements.count; ++n, elements.next()) {
-    if constexpr (is_weighted(S)) {
-      for (std::size_t r = 0; r < each; ++r) {
-        for (std::size_t i = 0; i < end - begin; ++i) {
-          weights[r][i] = elements.row(r).weight_of(elements.at(i, r));
-        }
-      }
+template <class T, bool Skips, class Quantity>
+[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_rows(
+    Quantity quantity, ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
+    const Neighbours<T>* rows, std::size_t count, Skipped<T, Skips> skipped) {
+  constexpr std::size_t together = rows_together<Quantity>;
+  std::size_t r = 0;
+  for (; r + together <= count; r += together) {
+    add_together<together>(quantity, items, begin, end, rows + r, skipped);
+  }
+  if constexpr (together > 1) {
+    for (; r < count; ++r) add_together<1>(quantity, items, begin, end, rows + r, skipped);
+  }
+}
+
+/// Adds up to most_rows rows to items [begin, end).
+template <class T, bool Skips>
+void add_elements(ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
+                  const Neighbours<T>* rows, std::size_t count, Skipped<T, Skips> skipped) {
+  if (count == 0) return;
+  const auto count_values = [&](auto quantity) {
+    if constexpr (Skips) {
+      add_rows(quantity, items, begin, end, rows, count, skipped);
+    } else {
+      items.change(quantity, begin, end, [&](Accumulator<T>& item, std::size_t i) {
+        quantity.add(item, rows[0].elements[i - begin], static_cast<std::int64_t>(count));
+      });
     }
+  };
+  const Quantities quantities = items.quantities();
+  if (quantities.has(Quantity::squares) && !quantities.has(Quantity::weights)) {
+    count_values(Count<true>{});
+  } else {
+    count_values(Count<false>{});
+  }
+  for_each_quantity<T>(quantities, [&](auto quantity) {
+    add_rows(quantity, items, begin, end, rows, count, skipped);
+  });
+}
+
+/// Copies the elements of `each` runs, so that element r of each run is in row r.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void copy_runs(const T* from, std::size_t each, T* to) {
+  static_assert(row_run == 4);
+  T *const second = to + each, *const third = second + each, *const last = third + each;
 #pragma GCC ivdep
-    for (std::size_t i = begin; i < end; ++i) {
-      Accumulator<T, S> item = items.get(i);
-      for (std::size_t r = 0; r < each; ++r) {
-        const std::size_t j = elements.at(i - begin, r);
-        const T x = elements.row(r).elements[j];
-        Accumulator<T, S> next = item;
-        next.add(x, elements.row(r).number_of(j), is_weighted(S) ? weights[r][i - begin] : 0,
-                 Skips ? counted(x) : 1);
-        if (!skipped.has(x)) item = next;
+  for (std::size_t i = 0; i < each; ++i) {
+    to[i] = from[4 * i];
+    second[i] = from[4 * i + 1];
+    third[i] = from[4 * i + 2];
+    last[i] = from[4 * i + 3];
+  }
+}
+
+/// Adds `count` rows, which begin `step` elements apart. Each has a run of elements for each of
+/// items [begin, end), the first of which is `first`.
+template <class T, bool Skips>
+void add_runs(ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
+              const Neighbours<T>& first, std::size_t count, std::int64_t step,
+              Skipped<T, Skips> skipped) {
+  T copies[4 * ItemAccumulators<T>::most];  // elements of neighbouring items as neighbours
+  static_assert(std::size(copies) >= row_run * ItemAccumulators<T>::most);
+  Neighbours<T> rows[most_rows];
+  const std::size_t each = end - begin;
+  const std::size_t at_once = std::min(std::size(copies) / each, most_rows) / row_run;
+  constexpr auto run = static_cast<std::int64_t>(row_run);
+  for (std::size_t done = 0; done < count;) {
+    std::size_t filled = 0;
+    for (; filled < at_once * row_run && done < count; ++done) {
+      const auto place = static_cast<std::int64_t>(done) * step;
+      T* const to = copies + filled * each;
+      copy_runs(first.elements + place, each, to);
+      for (std::int64_t r = 0; r < run; ++r) {
+        rows[filled++] = {to + r * static_cast<std::int64_t>(each),
+                          first.number + (place + r) * first.number_step,
+                          first.weights + (place + r) * first.weight_step, run * first.number_step,
+                          run * first.weight_step};
       }
-      items.set(i, item);
     }
+    add_elements(items, begin, end, rows, filled, skipped);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/sums.cuh"
@@ -14,22 +15,24 @@ namespace shardstream::cells::cuda {
 /// Threads of accumulate_columns, and blocks on a multiprocessor: as many as registers allow, to
 /// hide the latency of memory.
 inline constexpr unsigned block_threads = 256;
-template <class T, Set S>
-inline constexpr unsigned blocks_at_once = (std::floating_point<T> ? 2 : 1) +
-                                           (S > Set::squares ? 0 : 1);
+template <class T, class Q>
+inline constexpr unsigned blocks_at_once = (std::floating_point<T> ? 2 : 1) + (is_fixed<Q> ? 1 : 0);
 
 /// Joins the moments of `lanes` neighbouring threads, up to a warp. The first of them has the
 /// result. Called by whole warps.
-template <class T, Set S>
-__device__ void join_threads(Moments<T, S>& m, unsigned lanes) {
+template <class T, class Q>
+__device__ void join_threads(Q quantities, Moments<T>& m, unsigned lanes) {
   for (unsigned distance = 1; distance < lanes; distance *= 2) {
-    std::uint64_t words[words_of<T, S>];
-    m.store(words, 1);
+    Moments<T> other = m;
+    Moments<T>::visit(quantities, other, [=](auto& number) {
+      using Number = std::remove_reference_t<decltype(number)>;
+      std::uint64_t words[word_count<Number>];
+      Words(words, 1).store(number);
 #pragma unroll
-    for (unsigned w = 0; w < words_of<T, S>; ++w) {
-      words[w] = __shfl_down_sync(0xffffffffu, words[w], distance);
-    }
-    m = join(m, Moments<T, S>::load(words, 1));
+      for (std::uint64_t& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
+      Words(words, 1).load(number);
+    });
+    m = join(quantities, m, other);
   }
 }
 
@@ -47,15 +50,16 @@ struct UnitThreads {
 
 /// Joins the moments of threads with the same item of different units. The first of them has the
 /// result. Called by the whole block.
-template <class T, Set S>
-__device__ void join_far_threads(Moments<T, S>& m, const UnitThreads& own) {
-  __shared__ std::uint64_t moved[words_of<T, S> * block_threads];
+template <class T, class Q>
+__device__ void join_far_threads(Q quantities, Moments<T>& m, const UnitThreads& own) {
+  __shared__ std::uint64_t moved[max_words<T, Q> * block_threads];
   const unsigned t = threadIdx.x;
   for (unsigned distance = 1; distance < own.units; distance *= 2) {
-    m.store(moved + t, block_threads);
+    m.store(quantities, moved + t, block_threads);
     __syncthreads();
     if (own.unit % (2 * distance) == 0) {
-      m = join(m, Moments<T, S>::load(moved + t + distance * own.width, block_threads));
+      m = join(quantities, m,
+               Moments<T>::load(quantities, moved + t + distance * own.width, block_threads));
     }
     __syncthreads();
   }
@@ -130,15 +134,15 @@ __device__ bool add_columns(const AccumulateArgs<T>& args, const Task& task,
 
 /// One thread per item, which adds its columns, or with `Runs`, a row of the only block. A block of
 /// threads has the same items of each of joined_units units.
-template <class T, Set S, bool Skips, bool Runs>
-__global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S>))
+template <class T, class Q, bool Skips, bool Runs>
+__global__ void __launch_bounds__(block_threads, (blocks_at_once<T, Q>))
     accumulate_columns(const __grid_constant__ AccumulateArgs<T> args) {
   for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
                           std::uint64_t items) {
     const std::uint64_t number = own.number < items ? own.number : 0;
     const ColumnItem item(args.layout, task, block, number);
     bool counts = own.number < items && is_in(args.cells, item.cell);
-    ThreadAccumulator<T, S, Skips> sums(args, task, item, counts);
+    ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts);
     if constexpr (Runs) {
       if (counts) sums.load();
       if (counts && item.is_in_block) {
@@ -150,9 +154,12 @@ __global__ void __launch_bounds__(block_threads, (blocks_at_once<T, S>))
     if (args.joined_lanes * own.units == 1) {
       if (counts) sums.store();
     } else {
-      Moments<T, S> m = sums.moments();
-      if (args.joined_lanes > 1) join_threads(m, static_cast<unsigned>(args.joined_lanes));
-      if (own.units > 1) join_far_threads(m, own);
+      const Q quantities(args.choice.quantities);
+      Moments<T> m = sums.moments();
+      if (args.joined_lanes > 1) {
+        join_threads(quantities, m, static_cast<unsigned>(args.joined_lanes));
+      }
+      if (own.units > 1) join_far_threads(quantities, m, own);
       if (counts && item.lane % args.joined_lanes == 0 && own.unit == 0) sums.store(m);
     }
   });

@@ -1,12 +1,12 @@
 #include "kernels/cells/cells.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <type_traits>
 #include <vector>
 
 #include "kernels/cells/add_elements.hpp"
-#include "kernels/cells/dispatch.hpp"
 #include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
 
@@ -58,37 +58,43 @@ struct ItemRow {
   }
 };
 
+/// The number of element j of a row in its cell, and its weight.
+template <class T>
+struct RowAt {
+  const Neighbours<T>& row;
+  std::uint64_t j;
+  std::int64_t number() const { return row.number_of(j); }
+  double weight() const { return row.weight_of(j); }
+};
+
 /// Some items of a row.
-template <class T, Set S, bool Skips>
+template <class T, bool Skips>
 class Tile {
  public:
-  static constexpr std::uint64_t max = ItemAccumulators<T, S>::max;
-  /// Lanes are not joined if the numbers of values or their weights are used.
-  static constexpr bool joins_lanes = !has_indices(S);
-  /// With several rows at once, accumulators are loaded and stored less often. But the compiler
-  /// makes no vector instructions of squares then.
-  static constexpr std::size_t rows_at_once = S == Set::squares ? 1 : 4;
-
   Tile(const AccumulateArgs<T>& args, const Task& task, const ItemRow& row, std::uint64_t first,
        std::uint64_t count)
       : args_(args),
         row_(row),
         item_(args.layout, task, first),
         column_(first % row.width),
-        count_(count) {
+        count_(count),
+        items_(args.choice.quantities) {
     number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
-    for_words([&](std::uint64_t i, std::uint64_t* words, std::uint64_t pitch) {
-      items_.set(i, args_.is_whole ? Accumulator<T, S>{} : Accumulator<T, S>::load(words, pitch));
-    });
+    if (args_.is_whole) {
+      items_.clear(0, count_);
+    } else {
+      for_lanes([&](std::uint64_t begin, std::uint64_t end, std::uint64_t number) {
+        items_.load(begin, end, args_.accumulators, number);
+      });
+    }
   }
   void store() {
     add_waiting();
-    for_words([&](std::uint64_t i, std::uint64_t* words, std::uint64_t pitch) {
-      const Accumulator<T, S> item = items_.get(i);
+    for_lanes([&](std::uint64_t begin, std::uint64_t end, std::uint64_t number) {
       if (args_.is_whole) {
-        item.moments().store(words, pitch);
+        items_.store_moments(begin, end, args_.accumulators, number);
       } else {
-        item.store(words, pitch);
+        items_.store(begin, end, args_.accumulators, number);
       }
     });
   }
@@ -120,16 +126,14 @@ class Tile {
   }
 
  private:
-  /// Calls use(i, words, pitch) with the words of the accumulator of item i, or of its moments.
+  /// Calls use(begin, end, number) for the items of each lane. `number` is that of the first one's
+  /// accumulator, and the others follow it.
   template <class Use>
-  void for_words(const Use& use) const {
-    const auto [words, pitch] = args_.accumulators;
-    const std::uint64_t width = row_.width, count = count_;
-    for (std::uint64_t i = 0; i < count;) {
-      const std::uint64_t lane = (column_ + i) / width;
-      const std::uint64_t end = std::min(count, (lane + 1) * width - column_);
-      std::uint64_t* const first = words + number_ + lane * args_.unit_cells - lane * width;
-      for (; i < end; ++i) use(i, first + i, pitch);
+  void for_lanes(const Use& use) const {
+    for (std::uint64_t begin = 0, end; begin < count_; begin = end) {
+      const std::uint64_t lane = (column_ + begin) / row_.width;
+      end = std::min(count_, (lane + 1) * row_.width - column_);
+      use(begin, end, number_ + lane * args_.unit_cells + begin - lane * row_.width);
     }
   }
   Neighbours<T> at(const Place& place) const {
@@ -151,9 +155,9 @@ class Tile {
     if (end - begin >= few) return add_columns(begin, end, steps.count, row);
     add_waiting();
     for (std::uint64_t i = begin; i < end; ++i) {
-      Accumulator<T, S> item = items_.get(i);
-      for (std::uint64_t s = 0; s < steps.count; ++s) add_element(item, row(s), i - begin);
-      items_.set(i, item);
+      add_to_item(i, [&](const auto& use) {
+        for (std::uint64_t s = 0; s < steps.count; ++s) use(row(s), i - begin);
+      });
     }
   }
   /// Adds row(0) to row(count - 1), which have an element of each of items [begin, end).
@@ -163,20 +167,13 @@ class Tile {
     waiting_begin_ = begin;
     waiting_end_ = end;
     for (std::uint64_t r = 0; r < count; ++r) {
-      waiting_.rows[waiting_rows_++] = row(r);
-      if (waiting_rows_ == rows_at_once) add_waiting();
+      waiting_[waiting_rows_++] = row(r);
+      if (waiting_rows_ == most_rows) add_waiting();
     }
   }
   /// Adds the rows that wait for others, of the same block or of the next ones.
   void add_waiting() {
-    if (waiting_rows_ == rows_at_once) {
-      add_elements<T, S, Skips>(items_, waiting_begin_, waiting_end_, waiting_, skipped());
-    } else {
-      for (std::size_t r = 0; r < waiting_rows_; ++r) {
-        add_elements<T, S, Skips>(items_, waiting_begin_, waiting_end_,
-                                  ColumnElements<T, 1>{waiting_.rows[r]}, skipped());
-      }
-    }
+    add_elements(items_, waiting_begin_, waiting_end_, waiting_.data(), waiting_rows_, skipped());
     waiting_rows_ = 0;
   }
   /// Adds rows with all lanes. The first and the last one may be parts of rows.
@@ -195,14 +192,21 @@ class Tile {
       return low <= first(r) && first(r) + count_ * row_.each <= high;
     };
     const auto add_part = [&](std::uint64_t r) {
+      const std::uint64_t begin = std::max(first(r), low) - first(r);
+      const std::uint64_t end = std::min(first(r) + count_ * row_.each, high) - first(r);
+      if (first(r) >= high || begin >= end) return;
       add_waiting();
-      const std::uint64_t end = std::min(first(r) + count_ * row_.each, high);
-      for (std::uint64_t j = std::max(first(r), low); j < end; ++j) {
-        const std::uint64_t i = (j - first(r)) / row_.each;
-        Accumulator<T, S> item = items_.get(i);
-        add_element(item, element(j), 0);
-        items_.set(i, item);
-      }
+      // The items with all elements of the row, and one before and after them with some.
+      const std::uint64_t whole = (begin + row_.each - 1) / row_.each, last = end / row_.each;
+      const auto add_some = [&](std::uint64_t from, std::uint64_t to) {
+        if (from >= to) return;
+        add_to_item(from / row_.each, [&](const auto& use) {
+          for (std::uint64_t j = from; j < to; ++j) use(element(first(r) + j), 0);
+        });
+      };
+      add_some(begin, std::min(whole * row_.each, end));
+      if (whole < last) add_whole(whole, last, element(first(r) + whole * row_.each), 1, row);
+      if (whole <= last) add_some(last * row_.each, end);
     };
     std::uint64_t r = low / row, end = (high + row - 1) / row;
     if (r < end && !is_whole(r)) add_part(r++);
@@ -211,25 +215,44 @@ class Tile {
     if (row_.each == 1) {
       add_columns(0, count_, end - r, [&](std::uint64_t i) { return element(first(r + i)); });
     } else if (r < end) {
-      add_elements<T, S, Skips>(
-          items_, 0, count_,
-          RunElements<T>{element(first(r)), end - r, static_cast<std::int64_t>(row)}, skipped());
+      add_whole(0, count_, element(first(r)), end - r, row);
     }
     if (has_last_part) add_part(end);
   }
-  void add_element(Accumulator<T, S>& item, const Neighbours<T>& row, std::uint64_t j) const {
-    if (skipped().has(row.elements[j])) return;
-    const T x = row.elements[j];
-    item.add(x, row.number_of(j), is_weighted(S) ? row.weight_of(j) : 0, Skips ? counted(x) : 1);
+  /// Adds `count` rows, `step` elements apart, with an element or a run of each of items [begin,
+  /// end).
+  void add_whole(std::uint64_t begin, std::uint64_t end, const Neighbours<T>& first_row,
+                 std::uint64_t count, std::uint64_t step) {
+    if (row_.each == 1) {
+      add_elements(items_, begin, end, &first_row, count, skipped());
+    } else {
+      add_runs(items_, begin, end, first_row, count, static_cast<std::int64_t>(step), skipped());
+    }
+  }
+  /// Adds elements to an item. each(use) calls use(row, j) for every one: element j of a row.
+  template <class Each>
+  void add_to_item(std::uint64_t i, const Each& each) {
+    const Quantities quantities = items_.quantities();
+    Accumulator<T> item = items_.get(i);
+    each([&](const Neighbours<T>& row, std::uint64_t j) {
+      const T x = row.elements[j];
+      if (!skipped().has(x)) item.begin(quantities, x, Skips ? counted(x) : 1);
+    });
+    item.add_each(quantities, [&](const auto& add) {
+      each([&](const Neighbours<T>& row, std::uint64_t j) {
+        if (!skipped().has(row.elements[j])) add(row.elements[j], RowAt<T>{row, j});
+      });
+    });
+    items_.set(i, item);
   }
 
   const AccumulateArgs<T>& args_;
   const ItemRow& row_;
   const Item item_;                        // the first one
   std::uint64_t column_, count_, number_;  // column: of the first item, within its lane
-  ItemAccumulators<T, S> items_;
+  ItemAccumulators<T> items_;
   /// Rows of items [waiting_begin_, waiting_end_).
-  ColumnElements<T, rows_at_once> waiting_;
+  std::array<Neighbours<T>, most_rows> waiting_;
   std::size_t waiting_rows_ = 0;
   std::uint64_t waiting_begin_ = 0, waiting_end_ = 0;
 };
@@ -284,13 +307,17 @@ class BlocksOfGroup {
 
 /// A part computes a share of the items of each task. Accumulators without elements stay as they
 /// are, unless they are to be written.
-template <class T, Set S, bool Skips>
+template <class T, bool Skips>
 void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items) {
-  using OwnTile = Tile<T, S, Skips>;
-  const ItemRow row(args, task, OwnTile::joins_lanes);
+  const Quantities quantities = args.choice.quantities;
+  const std::uint64_t most = ItemAccumulators<T>::max_for(quantities);
+  // Lanes are not joined if the numbers of values or their weights are used.
+  const bool joins_lanes =
+      !quantities.has(Quantity::positions) && !quantities.has(Quantity::weights);
+  const ItemRow row(args, task, joins_lanes);
   BlocksOfGroup<T> blocks(args, task);
   for (std::uint64_t first = items.begin, next; first < items.end; first = next) {
-    next = std::min({(first / row.items + 1) * row.items, items.end, first + OwnTile::max});
+    next = std::min({(first / row.items + 1) * row.items, items.end, first + most});
     const Item item(args.layout, task, first);
     const std::uint64_t cell = item.cell;
     const bool is_written =
@@ -306,7 +333,7 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
       run = in_pass(first, next - first, cell, args.cells);
     }
     if (run.count == 0) continue;
-    OwnTile tile(args, task, row, run.first, run.count);
+    Tile<T, Skips> tile(args, task, row, run.first, run.count);
     for (const std::uint64_t* const block : blocks.of(item.group)) tile.add(block);
     tile.store();
   }
@@ -314,58 +341,56 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
 
 template <class T>
 void accumulate_host(const AccumulateArgs<T>& args, unsigned part, unsigned parts) {
-  const auto add = [&](auto set, auto skips) {
-    for (std::uint64_t t = 0; t < args.task_count; ++t) {
-      const Task task(args.tasks + t * task_words(args.layout.axes), args.layout.axes);
-      const std::uint64_t items = item_count(args.layout, task.extent.counts());
-      accumulate_task<T, set(), skips()>(args, task, rows_of(items, part, parts));
+  for (std::uint64_t t = 0; t < args.task_count; ++t) {
+    const Task task(args.tasks + t * task_words(args.layout.axes), args.layout.axes);
+    const Rows items = rows_of(item_count(args.layout, task.extent.counts()), part, parts);
+    if (args.choice.skip == Skip::none) {
+      accumulate_task<T, false>(args, task, items);
+    } else {
+      accumulate_task<T, true>(args, task, items);
     }
-  };
-  with_set(args.choice.set, [&](auto set) {
-    if (args.choice.skip == Skip::none) return add(set, std::false_type{});
-    add(set, std::true_type{});
-  });
+  }
 }
 
 template <class T>
 void join_host(const JoinArgs<T>& args, unsigned part, unsigned parts) {
-  with_set(args.set, [&](auto set) {
+  with_common_quantities(args.quantities, [&](auto quantities) {
     const Rows mine = rows_of(args.units * args.groups * args.unit_cells, part, parts);
     for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
       const JoinPlace place(args, i);
-      join_parts<T, set()>(args, place.first_part, args.parts)
-          .store(args.moments.words + place.moments, args.moments.values);
+      join_parts(args, quantities, place.first_part, args.parts)
+          .store(quantities, args.moments.words + place.moments, args.moments.values);
     }
   });
 }
 
 template <class T>
 void clear_host(const ClearArgs<T>& args, unsigned part, unsigned parts) {
-  with_set(args.set, [&](auto set) {
+  with_common_quantities(args.quantities, [&](auto quantities) {
     const Rows mine = rows_of(args.accumulators.values, part, parts);
     for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
-      Accumulator<T, set()>{}.store(args.accumulators.words + i, args.accumulators.values);
+      Accumulator<T>{}.store(quantities, args.accumulators.words + i, args.accumulators.values);
     }
   });
 }
 
 template <class T>
 void fold_host(const FoldArgs<T>& args, unsigned part, unsigned parts) {
-  with_set(args.set, [&](auto set) {
+  with_common_quantities(args.quantities, [&](auto quantities) {
     const Rows mine = rows_of(args.groups * args.cells.count, part, parts);
     for (std::uint64_t i = mine.begin, next; i < mine.end; i = next) {
       const std::uint64_t group = i / args.cells.count, cell = i % args.cells.count;
       next = std::min((group + 1) * args.cells.count, mine.end);
-      fold_cells<T, set()>(args, args.first_group + group, args.cells.first + cell, next - i);
+      fold_cells(args, quantities, args.first_group + group, args.cells.first + cell, next - i);
     }
   });
 }
 
 template <class T>
 void pack_host(const PackArgs<T>& args, unsigned part, unsigned parts) {
-  with_set(args.set, [&](auto set) {
+  with_common_quantities(args.quantities, [&](auto quantities) {
     const Rows mine = rows_of(args.ranks * args.depth * args.tile, part, parts);
-    for (std::uint64_t i = mine.begin; i < mine.end; ++i) pack_output<T, set()>(args, i);
+    for (std::uint64_t i = mine.begin; i < mine.end; ++i) pack_output(args, quantities, i);
   });
 }
 

@@ -9,7 +9,6 @@
 #include "kernels/cells/block.cuh"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/dense.cuh"
-#include "kernels/cells/dispatch.hpp"
 #include "kernels/cells/sums.cuh"
 #include "kernels/cells/walk.hpp"
 
@@ -19,8 +18,8 @@ inline constexpr unsigned threads = 128, warp = 32, all_threads = 0xffffffffu;
 
 /// One thread per item. Neighbouring threads read neighbouring elements if the innermost axis is
 /// kept, or has lanes.
-template <class T, Set S, bool Skips>
-__global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
+template <class T, class Q, bool Skips>
+__global__ void __launch_bounds__(threads, is_fixed<Q> ? 3 : 2)
     accumulate_items(const __grid_constant__ AccumulateArgs<T> args) {
   const Layout& layout = args.layout;
   for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
@@ -30,7 +29,7 @@ __global__ void __launch_bounds__(threads, has_indices(S) ? 2 : 3)
     if (number >= items) continue;
     const Item item(layout, task, number);
     if (!is_in(args.cells, item.cell)) continue;
-    ThreadAccumulator<T, S, Skips> sums(args, task, item);
+    ThreadAccumulator<T, Q, Skips> sums(args, task, item);
     sums.load();
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
       Walk walk;
@@ -106,7 +105,7 @@ __device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Colu
                         std::uint64_t from, Sums& sums) {
   Place place = column.at(from + part.begin);
   const auto add = [&](unsigned i) {
-    sums.add(rows[i], place.value, place.weight);
+    sums.add(rows[i], place);
     place.value += column.inner_step.value;
     place.weight += column.inner_step.weight;
   };
@@ -142,7 +141,7 @@ __device__ void add_rows(const T* elements, WarpRows<T>& rows, const Column& col
 
 /// One thread per item, if the innermost axis is reduced and has no lanes. `OneColumn`: each task
 /// has one block, and no other axis is reduced.
-template <class T, Set S, bool Skips, bool OneColumn>
+template <class T, class Q, bool Skips, bool OneColumn>
 __global__ void __launch_bounds__(threads, 3)
     accumulate_rows(const __grid_constant__ AccumulateArgs<T> args) {
   __shared__ WarpRows<T> rows_of_warps[threads / warp];
@@ -160,13 +159,13 @@ __global__ void __launch_bounds__(threads, 3)
     };
     if constexpr (OneColumn) {
       const ColumnItem item(layout, task, block(task.first_block), number);
-      ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts(item));
       if (counts(item)) sums.load();
       add_rows(args.elements, rows, item.column, counts(item) && item.is_in_block, sums);
       if (counts(item)) sums.store();
     } else {
       const Item item(layout, task, number);
-      ThreadAccumulator<T, S, Skips> sums(args, task, item, counts(item));
+      ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts(item));
       if (counts(item)) sums.load();
       for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
         Walk walk;
@@ -190,25 +189,26 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
   const std::uint64_t width = by_column ? block_threads / args.joined_units : threads;
   const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
-  const auto launch = [&](auto set, auto skips) {
-    if constexpr (std::floating_point<T> && set() <= Set::squares && !skips()) {
-      if (is_dense(args)) return launch_dense<T, set()>(args, stream);
+  const auto launch = [&](auto quantities, auto skips) {
+    using Q = decltype(quantities);
+    if constexpr (std::floating_point<T> && is_fixed<Q> && !skips()) {
+      if (is_dense(args)) return launch_dense<T, Q>(args, stream);
     }
     if (by_rows && one_column) {
-      accumulate_rows<T, set(), skips(), true><<<grid, threads, 0, stream>>>(args);
+      accumulate_rows<T, Q, skips(), true><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {
-      accumulate_rows<T, set(), skips(), false><<<grid, threads, 0, stream>>>(args);
+      accumulate_rows<T, Q, skips(), false><<<grid, threads, 0, stream>>>(args);
     } else if (by_column && has_runs) {
-      accumulate_columns<T, set(), skips(), true><<<grid, block_threads, 0, stream>>>(args);
+      accumulate_columns<T, Q, skips(), true><<<grid, block_threads, 0, stream>>>(args);
     } else if (by_column) {
-      accumulate_columns<T, set(), skips(), false><<<grid, block_threads, 0, stream>>>(args);
+      accumulate_columns<T, Q, skips(), false><<<grid, block_threads, 0, stream>>>(args);
     } else {
-      accumulate_items<T, set(), skips()><<<grid, threads, 0, stream>>>(args);
+      accumulate_items<T, Q, skips()><<<grid, threads, 0, stream>>>(args);
     }
   };
-  with_set(args.choice.set, [&](auto set) {
-    if (args.choice.skip == Skip::none) return launch(set, std::false_type{});
-    launch(set, std::true_type{});
+  with_common_quantities(args.choice.quantities, [&](auto quantities) {
+    if (args.choice.skip == Skip::none) return launch(quantities, std::false_type{});
+    launch(quantities, std::true_type{});
   });
 }
 

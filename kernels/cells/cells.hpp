@@ -124,7 +124,7 @@ struct States {
 
 /// A choice of statistics.
 struct Choice {
-  Set set = Set::sum;
+  Quantities quantities;
   Skip skip = Skip::none;
   std::int64_t marker = 0;  ///< the integer that stands for a missing value
 };
@@ -204,14 +204,14 @@ struct JoinArgs {
   std::uint64_t first_unit, units, unit_step, unit_slots;
   std::uint64_t groups, unit_cells, unit_parts;
   std::uint64_t parts, step;
-  Set set;
+  Quantities quantities;
 };
 
 /// Makes accumulators empty.
 template <class T>
 struct ClearArgs {
   States accumulators;
-  Set set;
+  Quantities quantities;
 };
 
 /// A node of the binary tree over units: units [first, first + 2^level).
@@ -265,7 +265,7 @@ struct FoldArgs {
   /// Whether all nodes are then joined into roots. The root of an output has its number.
   bool to_root;
   States roots;
-  Set set;
+  Quantities quantities;
 };
 
 /// Copies the moments of some outputs of a rank's nodes for every other rank, to be exchanged.
@@ -281,7 +281,7 @@ struct PackArgs {
   const CellRange* outputs;  ///< in device memory: the outputs of each rank, up to `tile` of them
   std::uint64_t ranks, tile;
   std::uint64_t* packed;
-  Set set;
+  Quantities quantities;
 };
 
 template <class T>

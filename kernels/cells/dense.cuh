@@ -51,15 +51,16 @@ __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads&
 }
 
 /// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
-template <class T, Set S>
+template <class T, class Q>
 __global__ void __launch_bounds__(block_threads, 3)
     accumulate_dense_rows(const __grid_constant__ AccumulateArgs<T> args) {
   static_assert(row_run == vector_elements);
   constexpr unsigned at_once = 2 * flight<T> / row_run;
+  constexpr Q quantities;
   const UnitThreads own(1);
   for_each_dense<false>(args, own, [&](std::uint64_t t, std::uint64_t) {
     const DensePlace place(args.dense[t], own.number, 1);
-    Accumulator<T, S> sums;
+    Accumulator<T> sums;
     if (place.exists) {
       const T* x = args.elements + place.element;
       const std::uint64_t step = args.dense[t].columns * vector_elements;
@@ -69,24 +70,25 @@ __global__ void __launch_bounds__(block_threads, 3)
         for (unsigned r = 0; r < at_once; ++r, x += step) {
           if (r < runs) load_run(x, value[r]);
         }
-        sums.begin(value[0][0], runs * row_run);
+        sums.begin(quantities, value[0][0], runs * row_run);
 #pragma unroll
         for (unsigned r = 0; r < at_once; ++r) {
           if (r >= runs) break;
 #pragma unroll
-          for (unsigned i = 0; i < row_run; ++i) sums.add_begun(value[r][i], 0, 0);
+          for (unsigned i = 0; i < row_run; ++i) add_value(quantities, sums, value[r][i]);
         }
       };
       unsigned left = place.rows;
       for (; left >= at_once; left -= at_once) add(at_once);
       if (left > 0) add(left);
     }
-    Moments<T, S> m = sums.moments();
-    join_threads(m, static_cast<unsigned>(args.joined_lanes));
+    Moments<T> m = sums.moments(quantities);
+    join_threads(quantities, m, static_cast<unsigned>(args.joined_lanes));
     if (place.exists && place.item % args.joined_lanes == 0) {
       const DenseTask& task = args.dense[t];
       const std::uint64_t cell = task.cell + place.matrix * task.cell_step;
-      m.store(args.accumulators.words +
+      m.store(quantities,
+              args.accumulators.words +
                   number_of(args, {task.unit, task.unit_cell, 0, place.item, cell}),
               args.accumulators.values);
     }
@@ -144,8 +146,9 @@ class RowRing {
   static constexpr unsigned parts = 4, part_rows = 4;
 
   /// Adds a column of `rows` rows, 16 bytes of each, at from.next(). Called by one thread.
-  template <class T, Set S, class From>
-  __device__ void add(From from, unsigned rows, Accumulator<T, S> (&sums)[thread_columns<T>]) {
+  template <class T, class Q, class From>
+  __device__ void add(Q quantities, From from, unsigned rows,
+                      Accumulator<T> (&sums)[thread_columns<T>]) {
     // Starts to copy the next rows to a part: its rows, or `left` if that is less.
     const auto ask = [&](unsigned part, int left) {
       uint4* const to = &rows_[part][0][threadIdx.x];
@@ -171,7 +174,8 @@ class RowRing {
       for (unsigned r = 0; r < part_rows; ++r) {
         if (!is_whole() && r >= left) return;
 #pragma unroll
-        for (unsigned c = 0; c < thread_columns<T>; ++c) sums[c].add_begun(value[r][c], 0, 0);
+        for (unsigned c = 0; c < thread_columns<T>; ++c)
+          add_value(quantities, sums[c], value[r][c]);
       }
     };
     if (rows == 0) return;
@@ -183,7 +187,7 @@ class RowRing {
     T first[thread_columns<T>];
     read(0, 0, first);
 #pragma unroll
-    for (unsigned c = 0; c < thread_columns<T>; ++c) sums[c].begin(first[c], rows);
+    for (unsigned c = 0; c < thread_columns<T>; ++c) sums[c].begin(quantities, first[c], rows);
     unsigned part = 0, left = rows;
     for (; left > part_rows; left -= part_rows) {
       add(part, left, std::true_type{});
@@ -204,15 +208,17 @@ class RowRing {
 
 /// The moments of the columns of a block, in shared memory: those of each joined unit one after
 /// another. All functions are called by the whole block.
-template <class T, Set S>
+template <class T, class Q>
 class BlockMoments {
  public:
-  __device__ void set(const UnitThreads& own, Accumulator<T, S> (&sums)[thread_columns<T>]) {
+  __device__ void set(const UnitThreads& own, Accumulator<T> (&sums)[thread_columns<T>]) {
     const unsigned thread = threadIdx.x % own.width;
 #pragma unroll
     for (unsigned c = 0; c < thread_columns<T>; ++c) {
-      sums[c].moments().store(words_ + own.unit * columns(own) + thread * thread_columns<T> + c,
-                              size);
+      sums[c]
+          .moments(quantities)
+          .store(quantities, words_ + own.unit * columns(own) + thread * thread_columns<T> + c,
+                 size);
     }
     __syncthreads();
   }
@@ -223,7 +229,9 @@ class BlockMoments {
         const unsigned unit = i / columns(own) * 2 * distance;
         std::uint64_t* const left = words_ + unit * columns(own) + i % columns(own);
         std::uint64_t* const right = left + distance * columns(own);
-        join(Moments<T, S>::load(left, size), Moments<T, S>::load(right, size)).store(left, size);
+        join(quantities, Moments<T>::load(quantities, left, size),
+             Moments<T>::load(quantities, right, size))
+            .store(quantities, left, size);
       }
       __syncthreads();
     }
@@ -235,7 +243,7 @@ class BlockMoments {
     for (unsigned c = threadIdx.x; c < columns(own) && c < count; c += column_threads) {
       std::uint64_t* const target = states.words + to(c);
 #pragma unroll
-      for (unsigned w = 0; w < words_of<T, S>; ++w) {
+      for (unsigned w = 0; w < max_words<T, Q>; ++w) {
         target[w * states.values] = words_[w * size + c];
       }
     }
@@ -243,33 +251,35 @@ class BlockMoments {
   }
 
  private:
+  static constexpr Q quantities{};
   static constexpr unsigned size = column_threads * thread_columns<T>;
 
   __device__ static unsigned columns(const UnitThreads& own) {
     return own.width * thread_columns<T>;
   }
 
-  std::uint64_t words_[words_of<T, S> * size];
+  std::uint64_t words_[max_words<T, Q> * size];
 };
 
 /// The shared memory of a block: first of the ring, then of the moments.
-template <class T, Set S>
+template <class T, class Q>
 union ColumnMemory {
   RowRing ring;
-  BlockMoments<T, S> moments;
+  BlockMoments<T, Q> moments;
 };
 
 /// Columns, the innermost axis of which is kept. A thread has 16 bytes of each row, so it makes few
 /// and large requests to memory. With groups, it has the rows of one of them.
-template <class T, Set S, bool Grouped>
-__global__ void __launch_bounds__(column_threads, has_squares(S) && thread_columns<T> > 2 ? 5 : 6)
+template <class T, class Q, bool Grouped>
+__global__ void __launch_bounds__(column_threads,
+                                  Q::has(Quantity::squares) && thread_columns<T> > 2 ? 5 : 6)
     accumulate_dense_columns(const __grid_constant__ AccumulateArgs<T> args) {
   constexpr unsigned columns = thread_columns<T>;
   extern __shared__ __align__(sizeof(uint4)) std::uint64_t column_memory[];
-  auto& shared = *reinterpret_cast<ColumnMemory<T, S>*>(column_memory);
+  auto& shared = *reinterpret_cast<ColumnMemory<T, Q>*>(column_memory);
   const UnitThreads own(args.joined_units, column_threads);
   for_each_dense<Grouped>(args, own, [&](std::uint64_t t, std::uint64_t group) {
-    Accumulator<T, S> sums[columns];
+    Accumulator<T> sums[columns];
     {
       const DenseTask& task = args.dense[t];
       const DensePlace place(task, own.number, vector_elements / columns);
@@ -279,11 +289,11 @@ __global__ void __launch_bounds__(column_threads, has_squares(S) && thread_colum
         const Steps steps = steps_of(args.layout, args.layout.group_axis, GroupItem{group},
                                      task.first_index, task.rows);
         if (place.exists) {
-          shared.ring.add(GroupRows<T>(x, step, task.first_index, steps),
+          shared.ring.add(Q{}, GroupRows<T>(x, step, task.first_index, steps),
                           static_cast<unsigned>(steps.count), sums);
         }
       } else if (place.exists) {
-        shared.ring.add(EveryRow<T>(x, step), place.rows, sums);
+        shared.ring.add(Q{}, EveryRow<T>(x, step), place.rows, sums);
       }
     }
     __syncthreads();  // the ring is no longer used
@@ -333,15 +343,15 @@ inline dim3 grid_of(std::uint64_t items, std::uint64_t width, std::uint64_t task
           static_cast<unsigned>(tasks < max_y ? tasks : max_y)};
 }
 
-template <class T, Set S, bool Grouped>
+template <class T, class Q, bool Grouped>
 void launch_dense_columns(const AccumulateArgs<T>& args, CudaStream stream) {
   using shardstream::cuda::attribute, shardstream::cuda::resident_blocks;
-  constexpr auto* kernel = accumulate_dense_columns<T, S, Grouped>;
+  constexpr auto* kernel = accumulate_dense_columns<T, Q, Grouped>;
   const std::uint64_t width = column_threads * thread_columns<T> / args.joined_units;
   const std::uint64_t groups = args.layout.groups;
   const dim3 grid =
       grid_of(args.max_items / groups, width, args.task_count / args.joined_units * groups);
-  std::size_t bytes = sizeof(ColumnMemory<T, S>);
+  std::size_t bytes = sizeof(ColumnMemory<T, Q>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
   // With groups or joined units, a thread has few of the rows.
@@ -370,21 +380,21 @@ bool is_dense(const AccumulateArgs<T>& args) {
 }
 
 /// If is_dense().
-template <class T, Set S>
+template <class T, class Q>
 void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
   const Layout& layout = args.layout;
   if (layout.group_axis == layout.axes - 1) {
     const dim3 grid =
         grid_of(args.max_items / layout.groups, grouped_rows(layout.groups), args.task_count);
-    accumulate_grouped_rows<T, S><<<grid, grouped_threads, 0, stream>>>(args);
+    accumulate_grouped_rows<T, Q><<<grid, grouped_threads, 0, stream>>>(args);
   } else if (layout.group_axis != no_axis) {
-    launch_dense_columns<T, S, true>(args, stream);
+    launch_dense_columns<T, Q, true>(args, stream);
   } else if (layout.run() == 1) {
-    launch_dense_columns<T, S, false>(args, stream);
+    launch_dense_columns<T, Q, false>(args, stream);
   } else {
     const std::uint64_t width = block_threads / args.joined_units;
     const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
-    accumulate_dense_rows<T, S><<<grid, block_threads, 0, stream>>>(args);
+    accumulate_dense_rows<T, Q><<<grid, block_threads, 0, stream>>>(args);
   }
 }
 

@@ -57,31 +57,42 @@ class RowParts {
   unsigned pitch_;
 };
 
+/// Adds a value that has been counted, if the quantities need neither its number nor its weight.
+template <class T, class Q>
+__device__ void add_value(Q quantities, Accumulator<T>& sums, T x) {
+  struct Nowhere {
+    __device__ std::int64_t number() const { return 0; }
+    __device__ double weight() const { return 0; }
+  };
+  sums.add_each(quantities, [&](const auto& add) { add(x, Nowhere{}); });
+}
+
 /// Adds the steps of a group that lie before index `end`: the values x[step - first]. `s` is the
 /// position of the next step, and `last` the one after the group's last step.
-template <class T, Set S>
-__device__ void add_grouped(const T* x, std::uint64_t first, std::uint64_t end,
+template <class T, class Q>
+__device__ void add_grouped(Q quantities, const T* x, std::uint64_t first, std::uint64_t end,
                             const std::uint64_t* steps, std::uint64_t last, std::uint64_t& s,
-                            Accumulator<T, S>& sums) {
+                            Accumulator<T>& sums) {
   constexpr unsigned at_once = 4;
   for (; s + at_once <= last && __ldg(steps + s + at_once - 1) < end; s += at_once) {
     T value[at_once];
 #pragma unroll
     for (unsigned i = 0; i < at_once; ++i) value[i] = x[__ldg(steps + s + i) - first];
-    sums.begin(value[0], at_once);
+    sums.begin(quantities, value[0], at_once);
 #pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) sums.add_begun(value[i], 0, 0);
+    for (unsigned i = 0; i < at_once; ++i) add_value(quantities, sums, value[i]);
   }
   for (; s < last; ++s) {
     const std::uint64_t step = __ldg(steps + s);
     if (step >= end) break;
-    sums.add(x[step - first], 0, 0);
+    sums.begin(quantities, x[step - first], 1);
+    add_value(quantities, sums, x[step - first]);
   }
 }
 
 /// A block of threads has some rows, and a thread one group of one of them. Neighbouring threads
 /// have neighbouring rows, so that they write neighbouring cells.
-template <class T, Set S>
+template <class T, class Q>
 __global__ void __launch_bounds__(grouped_threads, 4)
     accumulate_grouped_rows(const __grid_constant__ AccumulateArgs<T> args) {
   const Layout& layout = args.layout;
@@ -108,7 +119,7 @@ __global__ void __launch_bounds__(grouped_threads, 4)
       last = layout.first_step[group + 1];
       s = lower_bound(layout.steps, layout.first_step[group], last, task.first_index);
     }
-    Accumulator<T, S> sums;
+    Accumulator<T> sums;
     ask(0, 0);
     for (std::uint64_t begin = 0, part = 0; begin < count; part = 1 - part) {
       const std::uint64_t end = part_end(begin);
@@ -116,7 +127,7 @@ __global__ void __launch_bounds__(grouped_threads, 4)
       __pipeline_wait_prior(1);
       __syncthreads();
       if (has_item) {
-        add_grouped(parts.row(part, row), task.first_index + begin, task.first_index + end,
+        add_grouped(Q{}, parts.row(part, row), task.first_index + begin, task.first_index + end,
                     layout.steps, last, s, sums);
       }
       __syncthreads();  // the part is no longer used
@@ -124,8 +135,8 @@ __global__ void __launch_bounds__(grouped_threads, 4)
     }
     if (!has_item) continue;
     const std::uint64_t cell = task.cell + (first_row + row) * task.cell_step;
-    sums.moments().store(
-        args.accumulators.words + number_of(args, {task.unit, task.unit_cell, group, 0, cell}),
+    sums.moments(Q{}).store(
+        Q{}, args.accumulators.words + number_of(args, {task.unit, task.unit_cell, group, 0, cell}),
         args.accumulators.values);
   }
 }

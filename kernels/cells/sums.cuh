@@ -14,10 +14,21 @@ namespace shardstream::cells::cuda {
 template <class T>
 inline constexpr unsigned flight = sizeof(T) == 8 ? 8 : 16;
 
+/// The number of a value in its cell, and its weight, which is read only if it is used.
+struct ValueAt {
+  const double* weights;
+  Place place;
+  __device__ std::int64_t number() const { return static_cast<std::int64_t>(place.value); }
+  __device__ double weight() const { return __ldg(weights + place.weight); }
+};
+
 /// The accumulator of an item while its thread adds to it.
-template <class T, Set S, bool Skips>
+template <class T, class Q, bool Skips>
 class ThreadAccumulator {
  public:
+  /// Elements of runs that are loaded before they are added. More would not fit into registers.
+  static constexpr unsigned flight_of_runs = is_fixed<Q> ? flight<T> : 8;
+
   /// An item that does not count has no place in memory.
   template <class AnyItem>
   __device__ ThreadAccumulator(const AccumulateArgs<T>& args, const Task& task, const AnyItem& item,
@@ -29,53 +40,87 @@ class ThreadAccumulator {
   }
   /// Reads the accumulator, unless units are whole.
   __device__ void load() {
-    if (!args_->is_whole) sums_ = Accumulator<T, S>::load(first_, args_->accumulators.values);
+    if (args_->is_whole) return;
+    sums_ = Accumulator<T>::load(quantities(), first_, args_->accumulators.values);
   }
   /// The accumulator, or if units are whole, its moments.
   __device__ void store() {
-    if (args_->is_whole) return store(sums_.moments());
-    sums_.store(first_, args_->accumulators.values);
+    if (args_->is_whole) return store(moments());
+    sums_.store(quantities(), first_, args_->accumulators.values);
   }
-  /// Stores moments, those of the cell that is `cells` further.
-  __device__ void store(const Moments<T, S>& m, unsigned cells = 0) {
-    m.store(first_ + cells, args_->accumulators.values);
+  /// Stores moments.
+  __device__ void store(const Moments<T>& m) {
+    m.store(quantities(), first_, args_->accumulators.values);
   }
-  __device__ Moments<T, S> moments() const { return sums_.moments(); }
+  __device__ Moments<T> moments() const { return sums_.moments(quantities()); }
 
-  __device__ void add(T x, std::uint64_t value, std::uint64_t weight) {
-    if (Skips && is_skipped(x, args_->choice.skip, marker_)) return;
-    sums_.add(x, static_cast<std::int64_t>(value), weight_at(weight), Skips ? counted(x) : 1);
+  __device__ void add(T x, const Place& place) {
+    if (!counts(x)) return;
+    sums_.begin(quantities(), x, Skips ? counted(x) : 1);
+    add_counted(x, place);
   }
   /// Adds the first `count` values of `x`, or all of them. The places of value i and its weight are
   /// those of place(i).
-  template <unsigned N, class At>
-  __device__ void add(const T (&x)[N], std::uint64_t count, const At& place) {
+  template <unsigned N, class PlaceOf>
+  __device__ void add(const T (&x)[N], std::uint64_t count, const PlaceOf& place) {
     if (Skips || count < N) {
+      if constexpr (is_fixed<Q>) {
 #pragma unroll
-      for (unsigned i = 0; i < N; ++i) {
-        const Place at = place(i);
-        if (i < count) add(x[i], at.value, at.weight);
+        for (unsigned i = 0; i < N; ++i) {
+          if (i < count) add(x[i], place(i));
+        }
+      } else {
+        add_some(x, count, place);
       }
       return;
     }
-    sums_.begin(x[0], N);
+    sums_.begin(quantities(), x[0], N);
+    if constexpr (is_fixed<Q>) {
 #pragma unroll
-    for (unsigned i = 0; i < N; ++i) {
-      const Place at = place(i);
-      sums_.add_begun(x[i], static_cast<std::int64_t>(at.value), weight_at(at.weight));
+      for (unsigned i = 0; i < N; ++i) add_counted(x[i], place(i));
+    } else {
+      sums_.add_each(quantities(), [&](const auto& add) {
+#pragma unroll
+        for (unsigned i = 0; i < N; ++i) add(x[i], at(place(i)));
+      });
     }
   }
 
  private:
-  __device__ double weight_at(std::uint64_t at) const {
-    if constexpr (is_weighted(S)) return __ldg(args_->layout.weights + at);
-    return 0;
+  __device__ bool counts(T x) const {
+    return !Skips || !is_skipped(x, args_->choice.skip, marker_);
+  }
+  __device__ void add_counted(T x, const Place& place) {
+    sums_.add_each(quantities(), [&](const auto& add) { add(x, at(place)); });
+  }
+  /// One quantity after another, so that there are few branches.
+  template <unsigned N, class PlaceOf>
+  __device__ void add_some(const T (&x)[N], std::uint64_t count, const PlaceOf& place) {
+    unsigned adds = 0;  // a bit for each value
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i) {
+      if (i >= count || !counts(x[i])) continue;
+      adds |= 1u << i;
+      sums_.begin(quantities(), x[i], Skips ? counted(x[i]) : 1);
+    }
+    sums_.add_each(quantities(), [&](const auto& add) {
+#pragma unroll
+      for (unsigned i = 0; i < N; ++i) {
+        if ((adds >> i & 1) != 0) add(x[i], at(place(i)));
+      }
+    });
+  }
+  __device__ Q quantities() const {
+    return Q(args_->choice.quantities);
+  }
+  __device__ ValueAt at(const Place& place) const {
+    return {args_->layout.weights, place};
   }
 
   const AccumulateArgs<T>* args_;
   T marker_;
   std::uint64_t* first_;
-  Accumulator<T, S> sums_;
+  Accumulator<T> sums_;
 };
 
 /// Adds the elements at `place` and `count` - 1 further steps, in order.
@@ -118,7 +163,7 @@ __device__ void load_run(const T* from, T* to) {
 template <class T, class Sums>
 __device__ void add_runs(const T* elements, const Column& column, const Layout& layout,
                          std::uint64_t lane, Sums& sums) {
-  constexpr unsigned runs_at_once = flight<T> / row_run;
+  constexpr unsigned runs_at_once = Sums::flight_of_runs / row_run;
   const std::uint64_t end = column.inner_first + column.inner_count;
   const Steps runs =
       every(column.inner_first / row_run, (end + row_run - 1) / row_run, layout.lanes, lane);
@@ -128,7 +173,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
     const std::uint64_t last = end - from < row_run ? end : from + row_run;
     for (std::uint64_t i = first; i < last; ++i) {
       const Place at = column.at(i);
-      sums.add(__ldg(elements + at.element), at.value, at.weight);
+      sums.add(__ldg(elements + at.element), at);
     }
   };
   std::uint64_t r = 0, whole = runs.count;
@@ -139,7 +184,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
   const std::uint64_t step = runs.step * row_run;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(x) % alignof(RunWord<T>) == 0;
   for (; r < whole; r += runs_at_once) {
-    T value[flight<T>] = {};
+    T value[Sums::flight_of_runs] = {};
     if (is_aligned) {
 #pragma unroll
       for (unsigned i = 0; i < runs_at_once; ++i, x += step) {
@@ -147,7 +192,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
       }
     } else {
 #pragma unroll
-      for (unsigned i = 0; i < flight<T>; ++i) {
+      for (unsigned i = 0; i < Sums::flight_of_runs; ++i) {
         if (r + i / row_run < whole) value[i] = __ldg(x + i % row_run);
         if (i % row_run == row_run - 1) x += step;
       }

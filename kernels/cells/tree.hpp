@@ -22,45 +22,50 @@ struct JoinPlace {
 };
 
 /// The moments of accumulator `number`, which is cleared.
-template <class T, Set S>
-constexpr Moments<T, S> take(const States& accumulators, std::uint64_t number) {
-  using A = Accumulator<T, S>;
-  const Moments<T, S> m = A::load(accumulators.words + number, accumulators.values).moments();
-  A{}.store(accumulators.words + number, accumulators.values);
+template <class T, class Q>
+constexpr Moments<T> take(Q quantities, const States& accumulators, std::uint64_t number) {
+  using A = Accumulator<T>;
+  const Moments<T> m =
+      A::load(quantities, accumulators.words + number, accumulators.values).moments(quantities);
+  A{}.store(quantities, accumulators.words + number, accumulators.values);
   return m;
 }
 
 /// Part n of the parts of a cell, the first of which is accumulator or moments number `first`.
-template <class T, Set S>
-constexpr Moments<T, S> part_of(const JoinArgs<T>& args, std::uint64_t first, std::uint64_t n) {
+template <class T, class Q>
+constexpr Moments<T> part_of(const JoinArgs<T>& args, Q quantities, std::uint64_t first,
+                             std::uint64_t n) {
   const std::uint64_t number = first + n * args.step;
-  return args.takes_accumulators ? take<T, S>(args.from, number)
-                                 : Moments<T, S>::load(args.from.words + number, args.from.values);
+  return args.takes_accumulators
+             ? take<T>(quantities, args.from, number)
+             : Moments<T>::load(quantities, args.from.words + number, args.from.values);
 }
 
 /// The binary tree over `parts` parts of a cell, a power of two, from `first` on. Nodes that wait
 /// for their siblings replace their last parts, except within four neighbouring parts, since memory
 /// is slow.
-template <class T, Set S>
-constexpr Moments<T, S> join_parts(const JoinArgs<T>& args, std::uint64_t first,
-                                   std::uint64_t parts) {
+template <class T, class Q>
+constexpr Moments<T> join_parts(const JoinArgs<T>& args, Q quantities, std::uint64_t first,
+                                std::uint64_t parts) {
   const States& from = args.from;
   const std::uint64_t leaf = parts < 4 ? 1 : 4;  // parts
   const auto joined = [&](std::uint64_t n) {
-    const auto part = [&](std::uint64_t i) { return part_of<T, S>(args, first, n * leaf + i); };
+    const auto part = [&](std::uint64_t i) {
+      return part_of(args, quantities, first, n * leaf + i);
+    };
     if (leaf == 1) return part(0);
-    const Moments<T, S> left = join(part(0), part(1));
-    return join(left, join(part(2), part(3)));
+    const Moments<T> left = join(quantities, part(0), part(1));
+    return join(quantities, left, join(quantities, part(2), part(3)));
   };
   const auto last_part = [&](std::uint64_t n) { return first + (n * leaf + leaf - 1) * args.step; };
-  Moments<T, S> m = joined(0);
+  Moments<T> m = joined(0);
   for (std::uint64_t n = 1; n < parts / leaf; ++n) {
-    m.store(from.words + last_part(n - 1), from.values);
+    m.store(quantities, from.words + last_part(n - 1), from.values);
     m = joined(n);
     for (std::uint64_t left = n, width = 1; left % 2 == 1; left /= 2, width *= 2) {
       const std::uint64_t at = last_part(n - width);
-      m = join(Moments<T, S>::load(from.words + at, from.values), m);
-      if (args.takes_accumulators) Accumulator<T, S>{}.store(from.words + at, from.values);
+      m = join(quantities, Moments<T>::load(quantities, from.words + at, from.values), m);
+      if (args.takes_accumulators) Accumulator<T>{}.store(quantities, from.words + at, from.values);
     }
   }
   return m;
@@ -89,10 +94,10 @@ constexpr OutputRange hull(const OutputRange& a, const OutputRange& b) {
 
 /// Does the work of FoldArgs for `count` neighbouring cells of a group. Nodes stay in memory, since
 /// threads have no room for a stack of them.
-template <class T, Set S>
-constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uint64_t first_cell,
-                          std::uint64_t count) {
-  using M = Moments<T, S>;
+template <class T, class Q>
+constexpr void fold_cells(const FoldArgs<T>& args, Q quantities, std::uint64_t group,
+                          std::uint64_t first_cell, std::uint64_t count) {
+  using M = Moments<T>;
   const States nodes = args.nodes, items = args.items;
   const std::uint64_t output = group * args.node_cells.count + first_cell - args.node_cells.first;
   const std::uint64_t outputs = args.node_groups * args.node_cells.count;
@@ -103,7 +108,8 @@ constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uin
   const auto join_nodes = [&](M& m, unsigned end, unsigned begin, std::uint64_t i) {
     for (unsigned n = end; n-- > begin;) {
       if (!is_in(stack[n].has, group, first_cell + i)) continue;
-      m = join(M::load(nodes.words + n * outputs + output + i, nodes.values), m);
+      m = join(quantities,
+               M::load(quantities, nodes.words + n * outputs + output + i, nodes.values), m);
     }
   };
   const std::uint64_t step = std::uint64_t{1} << args.joined_level;
@@ -122,12 +128,12 @@ constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uin
     for (std::uint64_t i = 0; i < count; ++i) {
       M m;
       if (is_in(own, group, first_cell + i)) {
-        m = args.takes_accumulators ? take<T, S>(items, number + i)
-                                    : M::load(items.words + number + i, items.values);
+        m = args.takes_accumulators ? take<T>(quantities, items, number + i)
+                                    : M::load(quantities, items.words + number + i, items.values);
       }
       join_nodes(m, before, depth, i);
       if (!is_in(top.has, group, first_cell + i)) continue;
-      m.store(nodes.words + depth * outputs + output + i, nodes.values);
+      m.store(quantities, nodes.words + depth * outputs + output + i, nodes.values);
     }
     stack[depth++] = top;
   }
@@ -135,33 +141,34 @@ constexpr void fold_cells(const FoldArgs<T>& args, std::uint64_t group, std::uin
   for (std::uint64_t i = 0; i < count; ++i) {
     M m;
     join_nodes(m, depth, args.kept, i);
-    m.store(args.roots.words + output + i, args.roots.values);
+    m.store(quantities, args.roots.words + output + i, args.roots.values);
   }
 }
 
 /// Does the work of FoldArgs for number `i` of groups x cells.count.
-template <class T, Set S>
-constexpr void fold_output(const FoldArgs<T>& args, std::uint64_t i) {
-  fold_cells<T, S>(args, args.first_group + i / args.cells.count,
-                   args.cells.first + i % args.cells.count, 1);
+template <class T, class Q>
+constexpr void fold_output(const FoldArgs<T>& args, Q quantities, std::uint64_t i) {
+  fold_cells(args, quantities, args.first_group + i / args.cells.count,
+             args.cells.first + i % args.cells.count, 1);
 }
 
 /// Does the work of PackArgs for number `i` of ranks x depth x tile.
-template <class T, Set S>
-constexpr void pack_output(const PackArgs<T>& args, std::uint64_t i) {
+template <class T, class Q>
+constexpr void pack_output(const PackArgs<T>& args, Q quantities, std::uint64_t i) {
   const std::uint64_t at = i % args.tile, node = i / args.tile % args.depth;
   const std::uint64_t rank = i / args.tile / args.depth;
   const CellRange range = args.outputs[rank];
   if (at >= range.count) return;
   const std::uint64_t output = range.first + at;
   const std::uint64_t cell = output % args.cells;
-  Moments<T, S> m;
+  Moments<T> m;
   if (is_in(args.has[node], output / args.cells, cell)) {
     const std::uint64_t line = node * args.groups + output / args.cells;
     const std::uint64_t at_node = line * args.node_cells.count + cell - args.node_cells.first;
-    m = Moments<T, S>::load(args.nodes.words + at_node, args.nodes.values);
+    m = Moments<T>::load(quantities, args.nodes.words + at_node, args.nodes.values);
   }
-  m.store(args.packed + (rank * args.max_nodes + node) * words_of<T, S> * args.tile + at,
+  m.store(quantities,
+          args.packed + (rank * args.max_nodes + node) * words_of<T>(quantities) * args.tile + at,
           args.tile);
 }
 

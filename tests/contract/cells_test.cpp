@@ -142,7 +142,7 @@ class Pass {
   }
 
   const CellPlan& plan() const { return plan_; }
-  unsigned words() const { return cells::moment_words<T>(choice_.set); }
+  unsigned words() const { return cells::words_of<T>(choice_.quantities); }
 
   /// The moments of all outputs, from batches of `batch` elements, in `passes` over ranges of
   /// cells.
@@ -195,7 +195,7 @@ class Pass {
     root.groups = root.node_groups = layout_.groups;
     root.to_root = true;
     root.roots = folded;
-    root.set = choice_.set;
+    root.quantities = choice_.quantities;
     root.depth = static_cast<unsigned>(schedule.nodes().size());
     std::ranges::copy(schedule.nodes(), root.stack);
     stream->launch(cells::Kernels<T>::fold(), root);
@@ -319,62 +319,84 @@ using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::int
 #endif
 TYPED_TEST_SUITE(Cells, Types);
 
+using cells::Quantities, cells::Quantity;
+
+constexpr Quantities extremes = Quantity::extremes, none;
+constexpr Quantities positions = extremes | Quantity::positions;
+constexpr Quantities squares = extremes | Quantity::squares;
+constexpr Quantities powers = Quantity::squares | Quantity::powers;
+constexpr Quantities everything =
+    positions | powers | Quantity::magnitudes | Quantity::nonzeros | Quantity::product;
+constexpr Quantities weighted = squares | Quantity::weights | Quantity::nonzeros;
+
+/// Its names, for messages.
+std::string text_of(Quantities quantities) {
+  constexpr std::pair<Quantity, const char*> names[] = {
+      {Quantity::extremes, "extremes"},     {Quantity::positions, "positions"},
+      {Quantity::squares, "squares"},       {Quantity::powers, "powers"},
+      {Quantity::magnitudes, "magnitudes"}, {Quantity::weights, "weights"},
+      {Quantity::nonzeros, "nonzeros"},     {Quantity::product, "product"}};
+  std::string text;
+  for (const auto& [quantity, name] : names) {
+    if (quantities.has(quantity)) text += std::string(" ") + name;
+  }
+  return text;
+}
+
 template <class T>
-void expect_sums(const Problem& problem, cells::Set set, cells::Skip skip) {
-  SCOPED_TRACE(problem.text() + " set " + std::to_string(static_cast<int>(set)) + " skip " +
+void expect_sums(const Problem& problem, Quantities quantities, cells::Skip skip) {
+  SCOPED_TRACE(problem.text() + text_of(quantities) + " skip " +
                std::to_string(static_cast<int>(skip)));
-  const cells::Choice choice{.set = set, .skip = skip, .marker = 77};
+  const cells::Choice choice{.quantities = quantities, .skip = skip, .marker = 77};
   const std::uint64_t count = saturating_product(problem.shape);
   Pass<T> pass(problem, choice, values_of<T>(count, choice));
   const auto device = test::make_backend();
   const std::vector<std::uint64_t> found = pass.run(*device, count, 4, 1);
   EXPECT_EQ(pass.run(*device, count, 64, 1), found);
   EXPECT_EQ(pass.run(*device, 7001, 1, 3), found);
-  cells::with_set(set, [&](auto chosen) {
-    CellCheck worst;
-    std::uint64_t counted = 0, expected = 0;
-    for (const auto& [output, sample] : pass.samples()) {
-      const auto m = cells::Moments<T, chosen()>::load(
-          const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
-      worst.add(check_cell(sample, any_moments(m), chosen()));
-      expected += static_cast<std::uint64_t>(sample.count);
-    }
-    for (std::uint64_t o = 0; o < pass.plan().outputs(); ++o) counted += found[o];
-    EXPECT_EQ(counted, expected);
-    for (const auto& deviation :
-         {worst.exact, worst.sum, worst.m2, worst.m3, worst.m4, worst.magnitude, worst.weight}) {
-      EXPECT_TRUE(deviation.passes()) << deviation.error << " > " << deviation.bound;
-    }
-  });
+  CellCheck worst;
+  std::uint64_t counted = 0, expected = 0;
+  for (const auto& [output, sample] : pass.samples()) {
+    const auto m = cells::Moments<T>::load(
+        quantities, const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
+    worst.add(check_cell(sample, any_moments(quantities, m), quantities));
+    expected += static_cast<std::uint64_t>(sample.count);
+  }
+  for (std::uint64_t o = 0; o < pass.plan().outputs(); ++o) counted += found[o];
+  EXPECT_EQ(counted, expected);
+  for (const auto& deviation : {worst.exact, worst.sum, worst.m2, worst.m3, worst.m4,
+                                worst.magnitude, worst.weight, worst.product}) {
+    EXPECT_TRUE(deviation.passes()) << deviation.error << " > " << deviation.bound;
+  }
 }
 
-/// All statistics of every problem, and for floats, squares. Integers share the problems, and so do
-/// the other sets and policies.
+/// All quantities of every problem, and for floats, squares. Integers share the problems, and so do
+/// other quantities and policies.
 TYPED_TEST(Cells, AgreeWithIndependentSums) {
-  using cells::Set, cells::Skip;
+  using cells::Skip;
   std::size_t turn = sizeof(TypeParam) + std::is_signed_v<TypeParam>;
   for (const Problem& problem : problems()) {
     if (!std::floating_point<TypeParam> && ++turn % 2 == 0) continue;
     if (!problem.weighted.empty()) {
-      expect_sums<TypeParam>(problem, Set::weighted, Skip::nans);
+      expect_sums<TypeParam>(problem, weighted, Skip::nans);
       continue;
     }
     if (!has_one_set || !std::same_as<TypeParam, float>) {
-      expect_sums<TypeParam>(problem, Set::all, Skip::none);
+      expect_sums<TypeParam>(problem, everything, Skip::none);
     }
     if (std::floating_point<TypeParam> && !has_one_set) {
-      expect_sums<TypeParam>(problem, Set::squares, Skip::none);
+      expect_sums<TypeParam>(problem, squares, Skip::none);
     }
     if (!std::same_as<TypeParam, float>) continue;
     switch (++turn % 3) {
       case 0:
-        expect_sums<TypeParam>(problem, Set::sum, Skip::nans);
+        expect_sums<TypeParam>(problem, none, Skip::nans);
         break;
       case 1:
-        expect_sums<TypeParam>(problem, Set::extremes, Skip::missing);
+        expect_sums<TypeParam>(problem, extremes, Skip::missing);
         break;
       default:
-        expect_sums<TypeParam>(problem, Set::squares, Skip::nans);
+        expect_sums<TypeParam>(problem, squares, Skip::nans);
     }
   }
 }
@@ -382,26 +404,31 @@ TYPED_TEST(Cells, AgreeWithIndependentSums) {
 /// 64 units of 9 rows, which have one lane.
 TEST(CellsOfManyUnits, AgreeWithIndependentSums) {
   const Problem problem{{576, 8200}, {576, 8200}, {0}};
-  if (!has_one_set) expect_sums<float>(problem, cells::Set::squares, cells::Skip::none);
+  if (!has_one_set) expect_sums<float>(problem, squares, cells::Skip::none);
   const Problem grouped{{576, 2750}, {576, 2750}, {0}, 0};  // in three groups
-  expect_sums<float>(grouped, cells::Set::squares, cells::Skip::none);
+  expect_sums<float>(grouped, squares, cells::Skip::none);
   if (has_one_set) return;
-  expect_sums<double>(grouped, cells::Set::all, cells::Skip::nans);
+  expect_sums<double>(grouped, everything, cells::Skip::nans);
 }
 
-/// Every compiled kernel, on a few problems.
-TYPED_TEST(Cells, AgreeForEverySet) {
-  using cells::Set, cells::Skip;
+/// Every compiled kernel, and each quantity alone, on a few problems.
+TYPED_TEST(Cells, AgreeForEveryQuantity) {
+  using cells::Skip;
   const Problem columns{{100, 70}, {100, 70}, {0}}, rows{{70, 100}, {70, 100}, {1}};
   const Problem weighted_columns{{100, 70}, {100, 70}, {0}, {}, {0}};
   const Problem weighted_rows{{70, 100}, {70, 100}, {1}, {}, {1}};
   for (const Skip skip : {Skip::none, Skip::missing, Skip::nans}) {
-    for (const Set set : {Set::sum, Set::extremes, Set::squares, Set::all}) {
-      expect_sums<TypeParam>(columns, set, skip);
-      expect_sums<TypeParam>(rows, set, skip);
+    for (const Quantities quantities :
+         {none, extremes, squares, everything, positions, Quantities(Quantity::squares), powers,
+          Quantities(Quantity::magnitudes), Quantities(Quantity::nonzeros),
+          Quantities(Quantity::product)}) {
+      expect_sums<TypeParam>(columns, quantities, skip);
+      expect_sums<TypeParam>(rows, quantities, skip);
     }
-    expect_sums<TypeParam>(weighted_columns, Set::weighted, skip);
-    expect_sums<TypeParam>(weighted_rows, Set::weighted, skip);
+    for (const Quantities quantities : {weighted, Quantities(Quantity::weights)}) {
+      expect_sums<TypeParam>(weighted_columns, quantities, skip);
+      expect_sums<TypeParam>(weighted_rows, quantities, skip);
+    }
   }
 }
 
@@ -421,16 +448,16 @@ void expect_variance_of_far_values(const Problem& problem) {
     const std::uint64_t i = e / inner % extent;
     elements[e] = is_far(i) ? 9.96921e26 : static_cast<double>(mix(e) % 1000) / 100;
   }
-  Pass<double> pass(problem, {.set = cells::Set::weighted}, elements, weights);
+  Pass<double> pass(problem, {.quantities = weighted}, elements, weights);
   const auto device = test::make_backend();
   const std::vector<std::uint64_t> found = pass.run(*device, elements.size(), 4, 1);
   EXPECT_EQ(pass.run(*device, 701, 1, 3), found);
   for (const auto& [output, sample] : pass.samples()) {
-    const auto m = cells::Moments<double, cells::Set::weighted>::load(
-        const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
+    const auto m = cells::Moments<double>::load(
+        weighted, const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
     const double wanted = static_cast<double>(SampleMoments(sample).m2);
     EXPECT_NEAR(m.m2, wanted, wanted * 1e-12) << output;
-    const CellCheck check = check_cell(sample, any_moments(m), cells::Set::weighted);
+    const CellCheck check = check_cell(sample, any_moments(weighted, m), weighted);
     EXPECT_TRUE(check.m2.passes()) << check.m2.error << " > " << check.m2.bound;
     EXPECT_LT(check.m2.bound, wanted * 1e-6);
   }

@@ -14,7 +14,7 @@ import numpy as np
 UNIT = 2.0**-53
 REAL = np.longdouble
 OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max", "argmin", "argmax", "range",
-       "skewness", "kurtosis", "l1", "l2", "rms"]
+       "skewness", "kurtosis", "l1", "l2", "rms", "count-nonzero"]
 
 
 def exact_sums(values, valid):
@@ -50,6 +50,8 @@ class Rows:
         self.unknown |= self.n < min_count
         self.empty = self.n == 0
         self.add_count(self.n if counts_nans else self.used.sum(axis=1))
+        self.put("count-nonzero", (self.used & (matrix != 0)).sum(axis=1).astype(object), empty=0)
+        self.add_product(matrix)
         self.add_sums(matrix)
         self.add_moments(matrix, ddof)
         self.add_extremes(matrix, indices)
@@ -70,6 +72,20 @@ class Rows:
         self.errors["count"] = np.zeros(count.shape)
         self.put("effective-count", self.n.astype("f8"))
         self.put("sum-of-weights", self.n.astype("f8"), empty=0)
+
+    def add_product(self, matrix):
+        """Each multiplication changes a product by at most u times itself."""
+        factors, exponents = np.frexp(np.where(self.used, matrix, 1).astype(REAL))
+        product, exponent = np.ones(len(matrix), REAL), exponents.sum(axis=1)
+        for first in range(0, factors.shape[1], 1000):
+            with np.errstate(invalid="ignore"):  # 0 times infinity
+                product, more = np.frexp(product * factors[:, first:first + 1000].prod(axis=1))
+            exponent += more
+        product = np.ldexp(product, np.clip(exponent, -16000, 16000).astype(int))
+        largest = np.finfo("f8").max
+        with np.errstate(all="ignore"):
+            product = np.where(np.abs(product) > largest, product * REAL(np.inf), product)
+        self.put("prod", product, 2 * (self.n + 8) * UNIT * np.abs(product), empty=1)
 
     def add_sums(self, matrix):
         x = np.where(self.used, matrix, 0).astype(REAL)
@@ -205,7 +221,7 @@ class Expected:
 
     def type_of(self, op):
         """Integers have 64 bits."""
-        if op in ("count", "argmin", "argmax"):
+        if op in ("count", "count-nonzero", "argmin", "argmax"):
             return "i8"
         if op in ("sum", "min", "max") and self.dtype.kind != "f":
             return "u8" if self.dtype == "u8" else "i8"
@@ -235,7 +251,9 @@ def compare(op, got, wanted, error, told=""):
 def stored(path):
     """{op: array} of the results: the arrays, or the rows of a result of a single cell."""
     with h5py.File(path) as file:
-        found = {op: np.asarray(file["results"][op][()]) for op in OPS if op in file["results"]}
+        keys = {op: op.replace("-", "_") for op in OPS}
+        found = {op: np.asarray(file["results"][key][()]) for op, key in keys.items()
+                 if key in file["results"]}
         if not found:
             found = {row["op"].decode(): of_row(row) for row in file["results/reduce"][()]}
     return found

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,19 +61,23 @@ TEST(Statistics, HaveUnits) {
   EXPECT_EQ(units("sum-of-weights", "K", "m2"), "m2");
 }
 
+using cells::Quantities, cells::Quantity;
+
 /// Kernels must compute what each value is made of.
-TEST(Statistics, AreInTheirSetOfMoments) {
+TEST(Statistics, AreMadeOfTheirQuantities) {
   for (const Statistic& each : all_statistics()) {
     for (const ElementType type : types) {
-      const std::vector<std::string> name{std::string(each.name)};
-      const cells::Set set = set_of(name, type, false);
-      EXPECT_TRUE(cells::has_extremes(set) || !each.needs(Ingredient::extremes)) << each.name;
-      EXPECT_TRUE(cells::has_extremes(set) || type != ElementType::f64) << each.name;
-      EXPECT_TRUE(cells::has_squares(set) || !each.needs(Ingredient::squares)) << each.name;
-      EXPECT_TRUE(cells::has_powers(set) || !each.needs(Ingredient::powers)) << each.name;
-      EXPECT_TRUE(cells::has_powers(set) || !each.needs(Ingredient::magnitudes)) << each.name;
-      EXPECT_TRUE(cells::has_indices(set) || !each.needs(Ingredient::positions)) << each.name;
-      EXPECT_EQ(set_of(name, type, true), cells::Set::weighted);
+      for (const bool is_weighted : {false, true}) {
+        const std::vector<std::string> name{std::string(each.name)};
+        const Quantities all = quantities_of(name, type, is_weighted);
+        EXPECT_EQ(all | each.needs, all) << each.name;
+        EXPECT_EQ(all.has(Quantity::weights), is_weighted) << each.name;
+        const bool wants_extremes =
+            is_weighted || type == ElementType::f64 || all.has(Quantity::squares);
+        EXPECT_TRUE(all.has(Quantity::extremes) || !wants_extremes) << each.name;
+        EXPECT_TRUE(all.has(Quantity::extremes) || !all.has(Quantity::positions)) << each.name;
+        EXPECT_TRUE(all.has(Quantity::squares) || !all.has(Quantity::powers)) << each.name;
+      }
     }
   }
 }
@@ -80,48 +86,85 @@ TEST(Statistics, AnUnknownOneIsAnError) {
   EXPECT_THROW((void)statistic("cv"), ContractError);
 }
 
-/// Moments of 2, 5, and 11 with the weights 1, 2, and 3, if the set has weights.
-template <class T, cells::Set S>
-void expect_loaded(ElementType type) {
-  cells::Accumulator<T, S> accumulator;
+/// Moments of 2, 5, and 11 with the weights 1, 2, and 3, if they have weights.
+template <class T>
+void expect_loaded(ElementType type, Quantities quantities) {
+  struct At {
+    std::int64_t index;
+    std::int64_t number() const { return index; }
+    double weight() const { return static_cast<double>(index); }
+  };
+  cells::Accumulator<T> accumulator;
   std::int64_t index = 0;
   for (const T x : {T{2}, T{5}, T{11}}) {
     ++index;
-    accumulator.add(x, index, static_cast<double>(index));
+    accumulator.begin(quantities, x, 1);
+    accumulator.add_each(quantities, [&](const auto& add) { add(x, At{index}); });
   }
-  std::uint64_t words[2 * cells::words_of<T, S>] = {};
-  accumulator.moments().store(words, 2);
-  const CellMoments m = moments_loader(type, S)(words, 2);
-  constexpr bool weighted = cells::is_weighted(S);
+  std::uint64_t words[2 * cells::max_words<T, Quantities>] = {};
+  accumulator.moments(quantities).store(quantities, words, 2);
+  const CellMoments m = moments_loader(type)(quantities, words, 2);
+  const bool weighted = quantities.has(Quantity::weights);
   EXPECT_EQ(m.count, 3);
   EXPECT_EQ(m.sum, weighted ? 45 : 18);
   EXPECT_EQ(m.weight, weighted ? 6 : 3);
   EXPECT_EQ(m.weight2, weighted ? 14 : 0);
   EXPECT_EQ(static_cast<std::int64_t>(m.exact_sum), std::integral<T> && !weighted ? 18 : 0);
-  if (cells::has_extremes(S)) {
+  if (quantities.has(Quantity::extremes)) {
     EXPECT_EQ(m.min.real, 2);
     EXPECT_EQ(m.max.real, 11);
     EXPECT_EQ(m.range, 9);
     EXPECT_EQ(m.max.bits, std::integral<T> ? 11 : std::bit_cast<std::uint64_t>(11.0));
   }
-  EXPECT_EQ(m.min_index, cells::has_indices(S) ? 1 : -1);
-  EXPECT_EQ(m.max_index, cells::has_indices(S) ? 3 : -1);
-  EXPECT_DOUBLE_EQ(m.m2, !cells::has_squares(S) ? 0 : weighted ? 79.5 : 42);
-  EXPECT_DOUBLE_EQ(m.m3, cells::has_powers(S) ? 60 : 0);
-  EXPECT_DOUBLE_EQ(m.magnitude, cells::has_powers(S) ? 18 : 0);
+  EXPECT_EQ(m.min_index, quantities.has(Quantity::positions) ? 1 : -1);
+  EXPECT_EQ(m.max_index, quantities.has(Quantity::positions) ? 3 : -1);
+  EXPECT_DOUBLE_EQ(m.m2, !quantities.has(Quantity::squares) ? 0 : weighted ? 79.5 : 42);
+  EXPECT_DOUBLE_EQ(m.m3, quantities.has(Quantity::powers) ? 60 : 0);
+  EXPECT_DOUBLE_EQ(m.magnitude, quantities.has(Quantity::magnitudes) ? 18 : 0);
+  EXPECT_EQ(m.nonzeros, quantities.has(Quantity::nonzeros) ? 3 : 0);
+  EXPECT_EQ(std::ldexp(m.product.mantissa, static_cast<int>(m.product.exponent)),
+            quantities.has(Quantity::product) ? 110 : 1);
 }
 
-TEST(Moments, OfEveryTypeAndSetAreLoaded) {
+TEST(Moments, OfEveryTypeAndQuantityAreLoaded) {
+  constexpr Quantities extremes = Quantity::extremes, squares = extremes | Quantity::squares;
   for (const ElementType type : types) {
     with_element_type(type, [=](auto tag) {
       using T = typename decltype(tag)::type;
-      expect_loaded<T, cells::Set::sum>(type);
-      expect_loaded<T, cells::Set::extremes>(type);
-      expect_loaded<T, cells::Set::squares>(type);
-      expect_loaded<T, cells::Set::all>(type);
-      expect_loaded<T, cells::Set::weighted>(type);
+      for (const Quantities quantities :
+           {Quantities(), extremes, squares, extremes | Quantity::positions,
+            squares | Quantity::powers, Quantities(Quantity::magnitudes),
+            Quantities(Quantity::nonzeros), Quantities(Quantity::product),
+            squares | Quantity::weights, Quantity::product | squares | Quantity::nonzeros}) {
+        expect_loaded<T>(type, quantities);
+      }
     });
   }
+}
+
+double value_of(const cells::ScaledProduct& product) {
+  return std::ldexp(product.mantissa, static_cast<int>(product.exponent));
+}
+
+TEST(ScaledProduct, NeitherOverflowsNorUnderflowsOnTheWay) {
+  cells::ScaledProduct product;
+  for (int i = 0; i < 100; ++i) product.multiply(1e300);
+  for (int i = 0; i < 100; ++i) product.multiply(-5e-324);  // the smallest number
+  for (int i = 0; i < 100; ++i) product.multiply(0x1p1000);
+  for (int i = 0; i < 100; ++i) product.multiply(1e-300);
+  product.exponent -= 100 * (1000 - 1074);
+  EXPECT_NEAR(value_of(product), 1, 1e-13);
+}
+
+TEST(ScaledProduct, OfSmallIntegersIsExact) {
+  cells::ScaledProduct product;
+  for (const double x : {3.0, -7.0, 1.0, 0.5, 1024.0, 0.0078125}) product.multiply(x);
+  EXPECT_EQ(value_of(product), -84);
+  product.multiply(0.0);
+  product.multiply(5.0);
+  EXPECT_EQ(value_of(product), 0);
+  product.multiply(std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(product.mantissa));
 }
 
 }  // namespace

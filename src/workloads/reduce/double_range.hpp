@@ -20,7 +20,7 @@ constexpr double smallest_sum(double count) {
 
 /// Operations with values that cannot be represented, or with steps that cannot.
 struct OutOfRange {
-  std::vector<std::string> overflow;  ///< sums of finite elements exceed the range of double
+  std::vector<std::string> overflow;  ///< sums or products of finite elements exceed it
   std::vector<std::string> underflow;
   std::vector<std::string> wide;  ///< sums of integers exceed 64 bits
 
@@ -36,9 +36,11 @@ struct OutOfRange {
     if (!is_verified) return;
     outcome.verified = empty() ? Verification::passed : Verification::partly;
     if (!overflow.empty()) {
-      sentences.push_back(fmt::format(
-          "{}: sums of finite elements exceed the range of double: divide the data by a constant",
-          join(overflow, ", ")));
+      sentences.push_back(
+          fmt::format("{}: sums or products of finite elements exceed the range of double: divide "
+                      "the data by a "
+                      "constant",
+                      join(overflow, ", ")));
     }
     if (!underflow.empty()) {
       sentences.push_back(

@@ -73,13 +73,13 @@ std::span<const OptionRow> rows() {
 template <class T>
 reduce::Want want_of(const std::vector<std::string>& ops, const std::string& missing,
                      const io::Source& source) {
-  const auto need = [&](Ingredient ingredient) {
+  const auto need = [&](cells::Quantity quantity) {
     return std::ranges::any_of(
-        ops, [=](const std::string& op) { return statistic(op).needs(ingredient); });
+        ops, [=](const std::string& op) { return statistic(op).needs.has(quantity); });
   };
   const bool declared = source.declares_missing();
-  reduce::Want want{.extremes = need(Ingredient::extremes),
-                    .variance = need(Ingredient::squares),
+  reduce::Want want{.extremes = need(cells::Quantity::extremes),
+                    .variance = need(cells::Quantity::squares),
                     .skip_missing = declared};
   if constexpr (std::floating_point<T>) {
     want.skip_missing = declared || missing == "ignore";
@@ -106,7 +106,7 @@ class Reduction : public stream::Computation {
         missing_(options.text("reduce.missing")),
         want_(want_of<T>(ops_, missing_, source)),
         rules_{.type = source.type(),
-               .set = want_.extremes ? cells::Set::extremes : cells::Set::sum,
+               .quantities = want_.extremes ? cells::Quantity::extremes : cells::Quantities(),
                .ddof = options.count("reduce.ddof"),
                .min_count = options.count("reduce.min-count")} {}
 

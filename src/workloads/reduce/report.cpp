@@ -110,7 +110,7 @@ void report_leaves(const LeafResults& results, bool is_root, std::vector<std::st
     const reduce::Deviation deviation = results.check.*op.leaf_check;
     const std::string position = place(results.source, value.index);
     const bool overflow = results.overflows && !op.is_element() && !std::isfinite(value.real);
-    const bool underflow = results.underflows && op.needs(Ingredient::squares);
+    const bool underflow = results.underflows && op.needs.has(cells::Quantity::squares);
     if (overflow) out_of_range.overflow.push_back(name);
     if (underflow) out_of_range.underflow.push_back(name);
     table.add({name, value.real, value.exact, value.index, position, coordinates[i],

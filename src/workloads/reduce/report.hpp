@@ -34,6 +34,7 @@ CellMoments all_moments(const reduce::Partial<T>& total) {
                   .sum = reduce::to_double(total.sum),
                   .weight = static_cast<double>(total.count),
                   .m2 = total.m2,
+                  .product = {},
                   .min_index = total.min_index,
                   .max_index = total.max_index};
   if constexpr (std::integral<T>) all.exact_sum = total.sum;

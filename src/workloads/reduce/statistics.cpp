@@ -14,6 +14,7 @@ namespace shardstream::workloads {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double smallest_normal = std::numeric_limits<double>::min();
 
 // Values out of range
 
@@ -137,6 +138,23 @@ CellValue position(const CellView& cell) {
   return cell.is_defined && !cell.has_nan ? value_of(cell.m.*Index) : undefined();
 }
 
+CellValue count_nonzero(const CellView& cell) {
+  return cell.is_sum_defined && !cell.has_nan ? value_of(cell.m.nonzeros) : undefined();
+}
+
+/// The product of no values is 1.
+CellValue product(const CellView& cell) {
+  if (!cell.is_sum_defined) return undefined();
+  const cells::ScaledProduct& of = cell.m.product;
+  const double mantissa = of.mantissa;
+  constexpr std::int64_t beyond = 4096;  // every exponent of a double
+  const auto exponent = static_cast<int>(std::clamp(of.exponent, -beyond, beyond));
+  CellValue value = value_of(std::ldexp(mantissa, exponent));
+  const bool is_small = mantissa != 0 && std::fabs(value.real) < smallest_normal;
+  if (std::isfinite(mantissa)) value.flaw = flaw(std::isfinite(value.real), is_small);
+  return value;
+}
+
 double mean(const CellView& cell) {
   return cell.mean();
 }
@@ -215,11 +233,11 @@ CellValue sum_of_weights(const CellView& cell) {
 using Type = Statistic::Type;
 using Units = Statistic::Units;
 
-constexpr auto extremes = static_cast<unsigned>(Ingredient::extremes);
-constexpr auto squares = static_cast<unsigned>(Ingredient::squares);  // have the extremes, too
-constexpr unsigned powers = Ingredient::squares | Ingredient::powers;
-constexpr unsigned positions = Ingredient::extremes | Ingredient::positions;
-constexpr auto magnitudes = static_cast<unsigned>(Ingredient::magnitudes);
+using cells::Quantity;
+constexpr cells::Quantities extremes = Quantity::extremes;
+constexpr cells::Quantities squares = Quantity::squares;  // with extremes in cells
+constexpr cells::Quantities powers = squares | Quantity::powers;
+constexpr cells::Quantities positions = extremes | Quantity::positions;
 
 constexpr unsigned without_weights = Statistic::without_weights;
 constexpr unsigned ignores_equal_weights = Statistic::ignores_equal_weights;
@@ -232,6 +250,12 @@ constexpr Statistic rows[] = {
      .value = count,
      .check = &CellCheck::exact,
      .leaf_check = &Leaf::exact},
+    {.name = "count-nonzero",
+     .other_names = "nonzeros",
+     .needs = extremes | Quantity::nonzeros,
+     .type = Type::other_count,
+     .value = count_nonzero,
+     .check = &CellCheck::exact},
     {.name = "sum",
      .other_names = "total",
      .type = Type::sum,
@@ -240,6 +264,13 @@ constexpr Statistic rows[] = {
      .value = sum,
      .check = &CellCheck::sum,
      .leaf_check = &Leaf::sum},
+    {.name = "prod",
+     .other_names = "product",
+     .needs = Quantity::product,
+     .units = Units::unknown,
+     .traits = without_weights,
+     .value = product,
+     .check = &CellCheck::product},
     {.name = "mean",
      .other_names = "avg average",
      .units = Units::of_data,
@@ -250,7 +281,7 @@ constexpr Statistic rows[] = {
      .leaf_check = &Leaf::mean},
     {.name = "variance",
      .other_names = "var",
-     .ingredients = squares,
+     .needs = squares,
      .units = Units::squared,
      .method = "variance",
      .traits = ignores_equal_weights,
@@ -259,7 +290,7 @@ constexpr Statistic rows[] = {
      .leaf_check = &Leaf::variance},
     {.name = "stddev",
      .other_names = "std sd sigma",
-     .ingredients = squares,
+     .needs = squares,
      .units = Units::of_data,
      .method = "standard_deviation",
      .traits = ignores_equal_weights,
@@ -268,7 +299,7 @@ constexpr Statistic rows[] = {
      .leaf_check = &Leaf::stddev},
     {.name = "min",
      .other_names = "minimum",
-     .ingredients = extremes,
+     .needs = extremes,
      .type = Type::element,
      .units = Units::of_data,
      .method = "minimum",
@@ -278,7 +309,7 @@ constexpr Statistic rows[] = {
      .index = &CellMoments::min_index},
     {.name = "max",
      .other_names = "maximum",
-     .ingredients = extremes,
+     .needs = extremes,
      .type = Type::element,
      .units = Units::of_data,
      .method = "maximum",
@@ -288,62 +319,62 @@ constexpr Statistic rows[] = {
      .index = &CellMoments::max_index},
     {.name = "argmin",
      .other_names = "idxmin",
-     .ingredients = positions,
+     .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::min_index>,
      .check = &CellCheck::exact},
     {.name = "argmax",
      .other_names = "idxmax",
-     .ingredients = positions,
+     .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::max_index>,
      .check = &CellCheck::exact},
     {.name = "range",
      .other_names = "ptp",
-     .ingredients = extremes,
+     .needs = extremes,
      .units = Units::of_data,
      .method = "range",
      .value = real<range, flaw_if_infinite>,
      .check = &CellCheck::exact},
     {.name = "skewness",
      .other_names = "skew",
-     .ingredients = powers,
+     .needs = powers,
      .traits = without_weights,
      .value = real<skewness, flaw_of_skewness>,
      .check = &CellCheck::m3},
     {.name = "kurtosis",
      .other_names = "kurt",
-     .ingredients = powers,
+     .needs = powers,
      .traits = without_weights,
      .value = real<kurtosis, flaw_of_kurtosis>,
      .check = &CellCheck::m4},
     {.name = "l1",
-     .ingredients = magnitudes,
+     .needs = Quantity::magnitudes,
      .units = Units::of_data,
      .traits = without_weights,
      .value = real<l1, flaw_if_infinite>,
      .check = &CellCheck::magnitude},
     {.name = "l2",
      .other_names = "norm",
-     .ingredients = squares,
+     .needs = squares,
      .units = Units::of_data,
      .traits = without_weights,
      .value = real<l2, flaw_of_l2>,
      .check = &CellCheck::m2},
     {.name = "rms",
-     .ingredients = squares,
+     .needs = squares,
      .units = Units::of_data,
      .method = "root_mean_square",
      .traits = ignores_equal_weights,
      .value = real<rms, flaw_of_rms>,
      .check = &CellCheck::m2},
     {.name = "sum-of-weights",
-     .ingredients = extremes,
+     .needs = extremes,
      .units = Units::of_weights,
      .value = sum_of_weights,
      .check = &CellCheck::weight},
     {.name = "effective-count",
-     .ingredients = extremes,
+     .needs = extremes,
      .traits = ignores_equal_weights,
      .value = real<effective_count, flaw_of_effective_count>,
      .check = &CellCheck::weight},
@@ -354,6 +385,7 @@ constexpr Statistic rows[] = {
 ElementType Statistic::type_for(ElementType elements, bool is_weighted) const {
   switch (type) {
     case Type::count:
+    case Type::other_count:
     case Type::position:
       return ElementType::i64;
     case Type::sum:
@@ -382,6 +414,8 @@ std::string Statistic::units_for(const std::string& of_data,
   switch (units) {
     case Units::one:
       return "1";
+    case Units::unknown:
+      return "";
     case Units::of_weights:
       return of_weights.value_or("1");
     case Units::of_sum:
@@ -425,20 +459,13 @@ std::string statistic_choices() {
   return join(all_statistics(), "|", [](const Statistic& each) { return each.name; });
 }
 
-cells::Set set_of(std::span<const std::string> names, ElementType elements, bool is_weighted) {
-  if (is_weighted) return cells::Set::weighted;
-  cells::Set set = elements == ElementType::f64 ? cells::Set::extremes : cells::Set::sum;
-  const auto at_least = [&](cells::Set other) { set = std::max(set, other); };
-  for (const std::string& name : names) {
-    const Statistic& row = statistic(name);
-    if (row.needs(Ingredient::extremes)) at_least(cells::Set::extremes);
-    if (row.needs(Ingredient::squares)) at_least(cells::Set::squares);
-    for (const Ingredient rare :
-         {Ingredient::positions, Ingredient::powers, Ingredient::magnitudes}) {
-      if (row.needs(rare)) at_least(cells::Set::all);
-    }
-  }
-  return set;
+cells::Quantities quantities_of(std::span<const std::string> names, ElementType elements,
+                                bool is_weighted) {
+  cells::Quantities all;
+  if (is_weighted) all = Quantity::weights | Quantity::extremes;
+  if (elements == ElementType::f64) all = all | extremes;
+  for (const std::string& name : names) all = all | statistic(name).needs;
+  return all.has(Quantity::squares) ? all | extremes : all;
 }
 
 }  // namespace shardstream::workloads

@@ -15,29 +15,18 @@
 
 namespace shardstream::workloads {
 
-/// The inputs of a statistic besides the count and the sum.
-enum class Ingredient : std::uint8_t {
-  extremes = 1,
-  positions = 2,  ///< of the extremes
-  squares = 4,    ///< of deviations from the mean
-  powers = 8,     ///< their third and fourth powers
-  magnitudes = 16
-};
-constexpr unsigned operator|(Ingredient a, Ingredient b) {
-  return static_cast<unsigned>(a) | static_cast<unsigned>(b);
-}
-
 struct Statistic {
   /// The type of values.
   enum class Type : std::uint8_t {
-    count,     ///< i64
-    position,  ///< i64: the number of an element in its cell
-    element,   ///< integers of 64 bits for integers, else f64
-    sum,       ///< as element, but f64 with weights
-    real,      ///< f64
+    count,        ///< i64: of the values; always defined
+    other_count,  ///< i64
+    position,     ///< i64: the number of an element in its cell
+    element,      ///< integers of 64 bits for integers, else f64
+    sum,          ///< as element, but f64 with weights
+    real,         ///< f64
   };
   /// Units of values, for data with units.
-  enum class Units : std::uint8_t { one, of_data, of_sum, squared, of_weights };
+  enum class Units : std::uint8_t { one, of_data, of_sum, squared, of_weights, unknown };
 
   /// Properties of the few statistics that have them.
   enum Trait : std::uint8_t {
@@ -47,7 +36,7 @@ struct Statistic {
 
   std::string_view name;
   std::string_view other_names = "";  ///< in other programs: "std sd"
-  unsigned ingredients = 0;           ///< a set of Ingredient
+  cells::Quantities needs = {};       ///< besides the count and the sum
   Type type = Type::real;
   Units units = Units::one;
   /// The method in the attribute cell_methods of the CF conventions; empty if there is none.
@@ -69,9 +58,6 @@ struct Statistic {
   bool is_position() const { return type == Type::position; }
   bool is_element() const { return type == Type::element; }
   bool is_sum() const { return type == Type::sum; }
-  bool needs(Ingredient ingredient) const {
-    return (ingredients & static_cast<unsigned>(ingredient)) != 0;
-  }
   bool has(Trait trait) const { return (traits & trait) != 0; }
   /// The name in results: "effective_count".
   std::string key() const;
@@ -86,8 +72,10 @@ std::string statistic_choices();
 /// The names of statistics in other programs, for OptionRow: "avg=mean std=stddev".
 std::string statistic_other_names();
 
-/// The smallest set of moments from which all of these can be computed for elements of this type.
-/// Extremes tell whether sums of f64 have exceeded its range, or an element is not finite.
-cells::Set set_of(std::span<const std::string> names, ElementType elements, bool is_weighted);
+/// The quantities from which all of these can be computed for elements of this type. Extremes tell
+/// whether weighted sums, or sums of f64, have exceeded its range, and whether an element is not
+/// finite; they are always there with squares.
+cells::Quantities quantities_of(std::span<const std::string> names, ElementType elements,
+                                bool is_weighted);
 
 }  // namespace shardstream::workloads

@@ -2,24 +2,19 @@
 
 #include <cmath>
 
-#include "kernels/cells/dispatch.hpp"
-
 namespace shardstream::workloads {
 namespace {
 
-template <class T, cells::Set S>
-CellMoments load(std::uint64_t* first, std::uint64_t pitch) {
-  return any_moments(cells::Moments<T, S>::load(first, pitch));
+template <class T>
+CellMoments load(cells::Quantities quantities, std::uint64_t* first, std::uint64_t pitch) {
+  return any_moments(quantities, cells::Moments<T>::load(quantities, first, pitch));
 }
 
 }  // namespace
 
-LoadMoments moments_loader(ElementType type, cells::Set set) {
+LoadMoments moments_loader(ElementType type) {
   LoadMoments loader = nullptr;
-  with_element_type(type, [&](auto tag) {
-    cells::with_set(set,
-                    [&](auto chosen) { loader = load<typename decltype(tag)::type, chosen()>; });
-  });
+  with_element_type(type, [&](auto tag) { loader = load<typename decltype(tag)::type>; });
   return loader;
 }
 
@@ -31,7 +26,8 @@ CellView::CellView(const CellMoments& moments, const CellRules& its_rules, std::
       is_defined(m.count > 0 && is_sum_defined),
       sum_is_nan(std::isnan(m.sum) && !rules.has_integers()),
       is_finite(std::isfinite(m.sum) || rules.has_integers()) {
-  if (m.count == 0 || rules.has_integers() || !cells::has_extremes(rules.set)) return;
+  const bool has_extremes = rules.quantities.has(cells::Quantity::extremes);
+  if (m.count == 0 || rules.has_integers() || !has_extremes) return;
   has_nan = std::isnan(m.min.real) || std::isnan(m.max.real);
   is_finite = std::isfinite(m.min.real) && std::isfinite(m.max.real);
 }

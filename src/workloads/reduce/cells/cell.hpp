@@ -14,15 +14,15 @@ namespace shardstream::workloads {
 
 /// The rules for the values of cells. All cells have the same rules.
 struct CellRules {
-  ElementType type;  ///< of the elements
-  cells::Set set;    ///< of the moments
+  ElementType type;              ///< of the elements
+  cells::Quantities quantities;  ///< of the moments
   std::uint64_t ddof = 0;
   std::uint64_t min_count = 0;  ///< with fewer values, every result but the count is undefined
   /// Whether missing values make every result but the count undefined.
   bool propagates = false;
   int weight_exponent = 0;  ///< weights are multiples of two to this power
 
-  bool is_weighted() const { return cells::is_weighted(set); }
+  bool is_weighted() const { return quantities.has(cells::Quantity::weights); }
   bool has_integers() const { return type != ElementType::f32 && type != ElementType::f64; }
   /// Whether sums, or products of elements or weights, can be too large or too small for double.
   bool can_leave_range() const { return type == ElementType::f64 || is_weighted(); }
@@ -62,7 +62,7 @@ CellValue element_with(reduce::OrderKey<T> key) {
 }
 
 /// The statistics of a cell as kernels leave them (cells::Moments), for any type of elements.
-/// Members that their set lacks are 0, indices no_index.
+/// Quantities that they lack are 0, indices no_index.
 struct CellMoments {
   std::int64_t count = 0;         ///< of values
   reduce::Int128 exact_sum = 0;   ///< of integers without weights
@@ -71,6 +71,8 @@ struct CellMoments {
   double weight2 = 0;             ///< of the squares of weights
   double m2 = 0, m3 = 0, m4 = 0;  ///< of powers of deviations from the mean
   double magnitude = 0;           ///< the sum of absolute values
+  std::int64_t nonzeros = 0;      ///< values that are not 0
+  cells::ScaledProduct product;   ///< of all values
   CellValue min{}, max{};         ///< with a count of at least 1
   double range = 0;               ///< max - min, rounded once
   std::int64_t min_index = reduce::no_index, max_index = reduce::no_index;
@@ -78,32 +80,34 @@ struct CellMoments {
 
 /// A function that reads the moments of a cell, whose words begin at `first` and are `pitch` words
 /// apart.
-using LoadMoments = CellMoments (*)(std::uint64_t* first, std::uint64_t pitch);
-LoadMoments moments_loader(ElementType type, cells::Set set);
+using LoadMoments = CellMoments (*)(cells::Quantities, std::uint64_t* first, std::uint64_t pitch);
+LoadMoments moments_loader(ElementType type);
 
-/// Moments of one type and set of statistics, for any.
-template <class T, cells::Set S>
-CellMoments any_moments(const cells::Moments<T, S>& m) {
+/// Moments of one type, for any.
+template <class T>
+CellMoments any_moments(cells::Quantities quantities, const cells::Moments<T>& m) {
+  using cells::Quantity;
+  const bool is_weighted = quantities.has(Quantity::weights);
   CellMoments any{.count = m.count,
-                  .sum = reduce::to_double(m.sum),
-                  .weight = m.total_weight(),
+                  .sum = is_weighted ? m.weighted_sum : reduce::to_double(m.sum),
+                  .weight = m.total_weight(quantities),
                   .weight2 = m.weight2,
                   .m2 = m.m2,
                   .m3 = m.m3,
                   .m4 = m.m4,
                   .magnitude = m.magnitude,
+                  .nonzeros = m.nonzeros,
+                  .product = m.product,
                   .min_index = m.range.min_index,
                   .max_index = m.range.max_index};
-  if constexpr (std::integral<T> && !cells::is_weighted(S)) any.exact_sum = m.sum;
-  if constexpr (cells::has_extremes(S)) {
-    if (m.count == 0) return any;
-    any.min = element_with<T>(m.range.min);
-    any.max = element_with<T>(m.range.max);
-    if constexpr (std::integral<T>) {
-      any.range = reduce::to_double(reduce::Int128{m.range.max} - m.range.min);
-    } else {
-      any.range = any.max.real - any.min.real;
-    }
+  if constexpr (std::integral<T>) any.exact_sum = m.sum;
+  if (!quantities.has(Quantity::extremes) || m.count == 0) return any;
+  any.min = element_with<T>(m.range.min);
+  any.max = element_with<T>(m.range.max);
+  if constexpr (std::integral<T>) {
+    any.range = reduce::to_double(reduce::Int128{m.range.max} - m.range.min);
+  } else {
+    any.range = any.max.real - any.min.real;
   }
   return any;
 }

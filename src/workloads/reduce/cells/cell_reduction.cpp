@@ -12,7 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "kernels/cells/dispatch.hpp"
+
 #include "workloads/reduce/cells/check.hpp"
 #include "workloads/reduce/cells/exchange.hpp"
 #include "workloads/reduce/cells/groups.hpp"
@@ -29,9 +29,10 @@ namespace {
 /// The values that do not count. With `error`, they are left out, so that the counts tell whether
 /// there are any.
 template <class T>
-cells::Choice choice_of(const std::string& missing, const io::Source& source, cells::Set set) {
+cells::Choice choice_of(const std::string& missing, const io::Source& source,
+                        cells::Quantities quantities) {
   const bool declared = source.declares_missing();
-  cells::Choice choice{.set = set};
+  cells::Choice choice{.quantities = quantities};
   if (declared) choice.skip = cells::Skip::missing;
   if constexpr (std::floating_point<T>) {
     if (missing == "ignore" || missing == "error") choice.skip = cells::Skip::nans;
@@ -84,13 +85,13 @@ class CellReduction final : public stream::Computation {
         groups_(open_groups(options, source, request.reduced)),
         weights_(open_weights(options, source, request.reduced, request.ops)),
         rules_{.type = source.type(),
-               .set = set_of(request.ops, source.type(), weights_.has_value()),
+               .quantities = quantities_of(request.ops, source.type(), weights_.has_value()),
                .ddof = options.count("reduce.ddof"),
                .min_count = options.count("reduce.min-count"),
                .propagates = missing_ == "propagate",
                .weight_exponent = weights_ ? weights_->exponent : 0},
         plan_(source, dimensions_of(request, groups_, weights_), request.unit),
-        choice_(choice_of<T>(missing_, source, rules_.set)) {
+        choice_(choice_of<T>(missing_, source, rules_.quantities)) {
     reject_operations();
   }
 
@@ -221,7 +222,7 @@ class CellReduction final : public stream::Computation {
 
   void add_result(stream::Digest& digest) const override {
     download();
-    const unsigned words = cells::moment_words<T>(choice_.set);
+    const unsigned words = cells::words_of<T>(choice_.quantities);
     for (std::uint64_t p = 0; p < passes_; ++p) {
       const std::uint64_t count = count_outputs(p);
       for (unsigned w = 0; w < words; ++w) {
@@ -276,7 +277,7 @@ class CellReduction final : public stream::Computation {
     constexpr std::uint64_t most = std::uint64_t{1} << 13;
     const cells::Layout& layout = plan_.layout();
     const std::uint64_t cell = saturating_product(
-        {layout.groups, layout.lanes + 1, cells::moment_words<T>(choice_.set) * 8});
+        {layout.groups, layout.lanes + 1, cells::words_of<T>(choice_.quantities) * 8});
     const std::uint64_t room = device_memory / 8 / max_samples() / cell;
     return std::clamp<std::uint64_t>(room, 1,
                                      std::min(most / std::min(most, layout.groups), plan_.cells()));
@@ -284,7 +285,7 @@ class CellReduction final : public stream::Computation {
   CellMemory memory(Range shard, std::uint64_t passes) const {
     const std::uint64_t groups = groups_ ? groups_->group_of.size() + groups_->count() + 1 : 0;
     const std::uint64_t weights = weights_ ? weights_->values.size() : 0;
-    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.set,
+    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.quantities,
                               box_cells_ * max_samples(),
                               (groups + weights) * sizeof(std::uint64_t));
   }
@@ -360,7 +361,7 @@ class CellReduction final : public stream::Computation {
   /// Copies the first `count` values of `from` to `to`, word by word.
   void download(device::Stream& stream, const cells::States& from, std::uint64_t count,
                 std::vector<std::uint64_t>& to) const {
-    const std::uint64_t words = cells::moment_words<T>(choice_.set);
+    const std::uint64_t words = cells::words_of<T>(choice_.quantities);
     to.resize(words * count);
     constexpr std::uint64_t max_piece = std::uint64_t{1} << 21;
     const std::uint64_t piece = std::clamp<std::uint64_t>(count, 1, max_piece);

@@ -9,7 +9,7 @@
 #include "comm/communicator.hpp"
 #include "core/error.hpp"
 #include "kernels/cells/cells.hpp"
-#include "kernels/cells/dispatch.hpp"
+
 #include "runtime/runtime.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
 #include "workloads/stream/computation.hpp"
@@ -68,8 +68,8 @@ class CellExchange {
                const cells::Choice& choice, cells::CellRange pass)
       : runtime_(runtime),
         nodes_(nodes),
-        set_(choice.set),
-        words_(cells::moment_words<T>(choice.set)),
+        quantities_(choice.quantities),
+        words_(cells::words_of<T>(choice.quantities)),
         pass_(pass),
         groups_(plan.layout().groups),
         ranks_(static_cast<std::uint64_t>(runtime.session.size())) {
@@ -147,7 +147,7 @@ class CellExchange {
             .takes_accumulators = false,
             .to_root = true,
             .roots = roots,
-            .set = set_};
+            .quantities = quantities_};
   }
 
   /// The nodes of this rank have all of its outputs.
@@ -177,7 +177,7 @@ class CellExchange {
                               .ranks = ranks_,
                               .tile = tile_,
                               .packed = send_.data(),
-                              .set = set_};
+                              .quantities = quantities_};
       for (std::size_t n = 0; n < shard.places().size(); ++n) {
         args.has[n] = shard.places()[n].has;
         args.has[n].cells.first -= pass_.first;
@@ -198,7 +198,7 @@ class CellExchange {
 
   runtime::Runtime& runtime_;
   const RankNodes& nodes_;
-  const cells::Set set_;
+  const cells::Quantities quantities_;
   const unsigned words_;
   const cells::CellRange pass_;
   const std::uint64_t groups_, ranks_;

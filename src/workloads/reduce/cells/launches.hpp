@@ -8,7 +8,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "kernels/cells/cells.hpp"
-#include "kernels/cells/dispatch.hpp"
+
 #include "workloads/reduce/cells/schedule.hpp"
 
 namespace shardstream::workloads {
@@ -105,14 +105,15 @@ class CellLaunches {
     unit_places_ = uploaded(device, stream, places);
     unit_slots_ = uploaded(device, stream, unit_slots);
     unit_outputs_ = uploaded(device, stream, schedule.unit_outputs());
-    const unsigned words = cells::moment_words<T>(choice.set);
+    const unsigned words = cells::words_of<T>(choice.quantities);
     const std::uint64_t unit = slots * schedule.max_unit_groups() * schedule.max_unit_cells();
     accumulators_ = {device, words, writes_cells_ ? 0 : unit * unit_parts()};
     unit_moments_ = {device, words, unit_parts() > 1 ? unit : 0};
     nodes_ = {device, words, depth * layout.groups * schedule.cells().count};
     const bool joins = unit_parts() > 1 || slots > 1;
     if (writes_cells_ || (schedule.is_whole() && !joins)) return;
-    stream.launch(cells::Kernels<T>::clear(), {.accumulators = accumulators_, .set = choice.set});
+    stream.launch(cells::Kernels<T>::clear(),
+                  {.accumulators = accumulators_, .quantities = choice.quantities});
   }
 
   /// Enqueues the kernels of a batch, which has `elements` in device memory.
@@ -179,7 +180,7 @@ class CellLaunches {
                             .unit_parts = unit_parts(),
                             .parts = unit_parts(),
                             .step = schedule_.max_unit_cells(),
-                            .set = choice_.set};
+                            .quantities = choice_.quantities};
     if (unit_parts() > 1) stream.launch(cells::Kernels<T>::join(), join);
     const bool are_moments = unit_parts() > 1 || schedule_.is_whole();
     const cells::States items = unit_parts() > 1 ? unit_moments_ : accumulators_;
@@ -216,7 +217,7 @@ class CellLaunches {
                             .takes_accumulators = !are_moments,
                             .to_root = false,
                             .roots = {},
-                            .set = choice_.set};
+                            .quantities = choice_.quantities};
     std::ranges::copy(round.stack, fold.stack + round.kept);
     stream.launch(cells::Kernels<T>::fold(), fold);
   }

@@ -26,10 +26,10 @@ struct CellMemory {
 /// `sampled_cells`: of all sampled boxes together. `lists`: the bytes of lists in device memory.
 template <class T>
 CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& nodes,
-                           std::uint64_t passes, cells::Set set, std::uint64_t sampled_cells,
-                           std::uint64_t lists) {
+                           std::uint64_t passes, cells::Quantities quantities,
+                           std::uint64_t sampled_cells, std::uint64_t lists) {
   const cells::Layout& layout = plan.layout();
-  const std::uint64_t word = sizeof(std::uint64_t), words = cells::moment_words<T>(set) * word;
+  const std::uint64_t word = sizeof(std::uint64_t), words = cells::words_of<T>(quantities) * word;
   const std::uint64_t of_pass = cells_of_pass(plan, 0, passes).count;
   const Range units = units_of(plan, shard);
   std::uint64_t unit_cells = 0;
@@ -54,7 +54,8 @@ CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& n
   if (nodes.are_apart) return memory;
   const auto ranks = static_cast<std::uint64_t>(nodes.of.size());
   const std::uint64_t outputs = of_pass * layout.groups;
-  const std::uint64_t tile = exchange_tile(outputs, ranks, nodes.max, cells::moment_words<T>(set));
+  const std::uint64_t tile =
+      exchange_tile(outputs, ranks, nodes.max, cells::words_of<T>(quantities));
   memory.fixed =
       saturating_sum({memory.fixed, saturating_product(ceil_div(outputs, ranks), words),
                       saturating_product({2 * ranks * nodes.max + nodes.max_depth, tile, words})});

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, reduce::Deviation>> named(const CellCheck& ch
 
 CellReport::CellReport(CellInputs inputs)
     : in_(std::move(inputs)),
-      load_(moments_loader(in_.rules.type, in_.rules.set)),
+      load_(moments_loader(in_.rules.type)),
       expected_(in_.plan.layout().groups, in_.groups ? 0 : in_.plan.values()) {
   for (const std::string& op : in_.request.ops) statistics_.push_back(&statistic(op));
   if (!in_.groups) return;
@@ -124,7 +124,7 @@ void CellReport::for_pieces(const Use& use) const {
 template <class Use>
 void CellReport::for_cells(const Piece& piece, const Use& use) const {
   for (std::uint64_t i = 0; i < piece.count; ++i) {
-    use(load_(piece.roots.words + i, piece.roots.values), i);
+    use(load_(in_.rules.quantities, piece.roots.words + i, piece.roots.values), i);
   }
 }
 
@@ -139,7 +139,7 @@ void CellReport::for_counts(const Use& use) const {
 std::int64_t CellReport::undefined_integer(std::size_t column) const {
   if (in_.columns[column].statistic->is_position()) return reduce::no_index;
   const std::array<bool, 2>& is_value = summaries_[column].is_value;
-  return undefined_integers(in_.rules.type)[is_value[0] && !is_value[1] ? 1 : 0];
+  return undefined_integers(in_.columns[column].type)[is_value[0] && !is_value[1] ? 1 : 0];
 }
 
 void CellReport::write(const Piece& piece, std::size_t column, std::int64_t undefined) const {
@@ -172,18 +172,18 @@ std::vector<CellSummary> CellReport::summarize() {
 std::pair<std::vector<CellSummary>, double> CellReport::summarize(const Piece& piece) const {
   std::vector<CellSummary> summaries(statistics_.size());
   double largest = std::numeric_limits<double>::quiet_NaN();
-  const std::array undefined = undefined_integers(in_.rules.type);
   std::vector<std::vector<std::uint64_t>> words(in_.context.outputs.size());
   for (std::size_t c = 0; c < words.size(); ++c) {
     if (in_.columns[c].type == ElementType::f64) words[c].resize(piece.count);
   }
   std::vector<CellValue> values(statistics_.size());
+  const bool has_extremes = in_.rules.quantities.has(cells::Quantity::extremes);
   for_cells(piece, [&](const CellMoments& m, std::uint64_t cell) {
     const CellView cell_view = view(piece.group, m);
-    if (cells::has_extremes(in_.rules.set) && m.count > 0) largest = std::fmax(largest, m.max.real);
+    if (has_extremes && m.count > 0) largest = std::fmax(largest, m.max.real);
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = statistics_[i]->value(cell_view);
-      summaries[i].add(values[i], undefined);
+      summaries[i].add(values[i], undefined_integers(in_.columns[i].type));
     }
     for (std::size_t c = 0; c < words.size(); ++c) {
       if (words[c].empty()) continue;
@@ -253,7 +253,8 @@ CellCheck CellReport::check_box(std::size_t number, const CellInputs::Pass& pass
   for (const auto& [place, sample] : cells) {
     const std::uint64_t group = number * groups + place / box.cells.count;
     const std::uint64_t at = group * in_.boxes.max_cells + place % box.cells.count;
-    worst.add(check_cell(sample, load_(pass.samples->data() + at, samples), in_.rules.set));
+    worst.add(check_cell(sample, load_(in_.rules.quantities, pass.samples->data() + at, samples),
+                         in_.rules.quantities));
   }
   return worst;
 }
@@ -399,7 +400,7 @@ std::string CellReport::exact_text(const Statistic& op, const CellValue& value) 
 CellReport::Single CellReport::only_value(const Statistic& op) const {
   Single single;
   for (const Piece& piece : pieces()) {  // at most one, of one cell
-    const CellMoments m = load_(piece.roots.words, piece.roots.values);
+    const CellMoments m = load_(in_.rules.quantities, piece.roots.words, piece.roots.values);
     const CellValue value = op.value(view(piece.group, m));
     single.real = value.real;
     const bool is_undefined = value.real != value.real;

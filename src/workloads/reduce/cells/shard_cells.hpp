@@ -9,7 +9,7 @@
 
 #include "core/shard.hpp"
 #include "kernels/cells/cells.hpp"
-#include "kernels/cells/dispatch.hpp"
+
 #include "runtime/runtime.hpp"
 #include "workloads/reduce/cells/launches.hpp"
 #include "workloads/reduce/cells/schedule.hpp"
@@ -57,7 +57,7 @@ class ShardCells {
     tasks_of_samples_ = {device, stream, sample_tasks_};
     allocate_samples(device);
     stream.launch(cells::Kernels<T>::clear(),
-                  {.accumulators = sample_accumulators_, .set = choice_.set});
+                  {.accumulators = sample_accumulators_, .quantities = choice_.quantities});
     stream.synchronize();
   }
 
@@ -95,7 +95,7 @@ class ShardCells {
                                                .unit_parts = layout_.lanes / joined_lanes_,
                                                .parts = layout_.lanes / joined_lanes_,
                                                .step = samples_.max_cells,
-                                               .set = choice_.set});
+                                               .quantities = choice_.quantities});
   }
 
   /// The moments of the nodes, from left to right, for the cells cells().
@@ -125,7 +125,7 @@ class ShardCells {
   }
 
   void allocate_samples(device::Device& device) {
-    const unsigned words = cells::moment_words<T>(choice_.set);
+    const unsigned words = cells::words_of<T>(choice_.quantities);
     const std::uint64_t sample = samples_.boxes.size() * layout_.groups * samples_.max_cells;
     sample_accumulators_ = {device, words, sample * layout_.lanes / joined_lanes_};
     sample_moments_ = {device, words, sample};

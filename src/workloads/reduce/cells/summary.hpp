@@ -11,11 +11,11 @@
 
 namespace shardstream::workloads {
 
-/// Integers that can stand for undefined values of elements of this type, in the order of
+/// Integers that can stand for undefined values of a column of this type, in the order of
 /// preference. Attributes hold 64 bits with a sign.
-constexpr std::array<std::int64_t, 2> undefined_integers(ElementType elements) {
+constexpr std::array<std::int64_t, 2> undefined_integers(ElementType column) {
   using Limits = std::numeric_limits<std::int64_t>;
-  if (elements == ElementType::u64) return {Limits::max(), Limits::max() - 1};
+  if (column == ElementType::u64) return {Limits::max(), Limits::max() - 1};
   return {Limits::min(), Limits::max()};
 }
 
