@@ -19,7 +19,7 @@ inline constexpr unsigned threads = 128, warp = 32, all_threads = 0xffffffffu;
 /// One thread per item. Neighbouring threads read neighbouring elements if the innermost axis is
 /// kept, or has lanes.
 template <class T, class Q, bool Skips>
-__global__ void __launch_bounds__(threads, is_fixed<Q> ? 3 : 2)
+__global__ void __launch_bounds__(threads, 2)
     accumulate_items(const __grid_constant__ AccumulateArgs<T> args) {
   const Layout& layout = args.layout;
   for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
@@ -191,25 +191,37 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
   const auto launch = [&](auto quantities, auto skips) {
     using Q = decltype(quantities);
-    if constexpr (std::floating_point<T> && is_fixed<Q> && !skips()) {
-      if (is_dense(args)) return launch_dense<T, Q>(args, stream);
+    if constexpr (std::floating_point<T> && !skips()) {
+      if (is_dense(args)) {
+        if constexpr (is_fixed<Q>) {
+          return launch_dense<T, Q>(args, stream);
+        } else if (has_runs && quantities == WithPowers::all()) {
+          return launch_dense_rows<T, WithPowers>(args, stream);
+        }
+      }
     }
     if (by_rows && one_column) {
       accumulate_rows<T, Q, skips(), true><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {
-      accumulate_rows<T, Q, skips(), false><<<grid, threads, 0, stream>>>(args);
+      accumulate_rows<T, Quantities, skips(), false><<<grid, threads, 0, stream>>>(args);
     } else if (by_column && has_runs) {
       accumulate_columns<T, Q, skips(), true><<<grid, block_threads, 0, stream>>>(args);
     } else if (by_column) {
       accumulate_columns<T, Q, skips(), false><<<grid, block_threads, 0, stream>>>(args);
     } else {
-      accumulate_items<T, Q, skips()><<<grid, threads, 0, stream>>>(args);
+      accumulate_items<T, Quantities, skips()><<<grid, threads, 0, stream>>>(args);
     }
   };
-  with_common_quantities(args.choice.quantities, [&](auto quantities) {
-    if (args.choice.skip == Skip::none) return launch(quantities, std::false_type{});
-    launch(quantities, std::true_type{});
-  });
+  // Integers with missing values, and several reduced axes, are rare: they have no kernels of their
+  // own for common quantities, which would double the time of compilation.
+  const Quantities all = args.choice.quantities;
+  if (args.choice.skip == Skip::none) {
+    with_common_quantities(all, [&](auto quantities) { launch(quantities, std::false_type{}); });
+  } else if constexpr (std::floating_point<T>) {
+    with_common_quantities(all, [&](auto quantities) { launch(quantities, std::true_type{}); });
+  } else {
+    launch(all, std::true_type{});
+  }
 }
 
 }  // namespace shardstream::cells::cuda

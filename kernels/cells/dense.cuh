@@ -52,7 +52,7 @@ __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads&
 
 /// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
 template <class T, class Q>
-__global__ void __launch_bounds__(block_threads, 3)
+__global__ void __launch_bounds__(block_threads, Q::has(Quantity::powers) ? 2 : 3)
     accumulate_dense_rows(const __grid_constant__ AccumulateArgs<T> args) {
   static_assert(row_run == vector_elements);
   constexpr unsigned at_once = 2 * flight<T> / row_run;
@@ -379,6 +379,14 @@ bool is_dense(const AccumulateArgs<T>& args) {
          reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
 }
 
+/// If is_dense(), and there are runs.
+template <class T, class Q>
+void launch_dense_rows(const AccumulateArgs<T>& args, CudaStream stream) {
+  const std::uint64_t width = block_threads / args.joined_units;
+  const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
+  accumulate_dense_rows<T, Q><<<grid, block_threads, 0, stream>>>(args);
+}
+
 /// If is_dense().
 template <class T, class Q>
 void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
@@ -392,9 +400,7 @@ void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
   } else if (layout.run() == 1) {
     launch_dense_columns<T, Q, false>(args, stream);
   } else {
-    const std::uint64_t width = block_threads / args.joined_units;
-    const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
-    accumulate_dense_rows<T, Q><<<grid, block_threads, 0, stream>>>(args);
+    launch_dense_rows<T, Q>(args, stream);
   }
 }
 

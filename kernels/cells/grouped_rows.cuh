@@ -69,8 +69,8 @@ __device__ void add_value(Q quantities, Accumulator<T>& sums, T x) {
 
 /// Adds the steps of a group that lie before index `end`: the values x[step - first]. `s` is the
 /// position of the next step, and `last` the one after the group's last step.
-template <class T, class Q>
-__device__ void add_grouped(Q quantities, const T* x, std::uint64_t first, std::uint64_t end,
+template <class Q, class T>
+__device__ void add_grouped(const T* x, std::uint64_t first, std::uint64_t end,
                             const std::uint64_t* steps, std::uint64_t last, std::uint64_t& s,
                             Accumulator<T>& sums) {
   constexpr unsigned at_once = 4;
@@ -78,15 +78,15 @@ __device__ void add_grouped(Q quantities, const T* x, std::uint64_t first, std::
     T value[at_once];
 #pragma unroll
     for (unsigned i = 0; i < at_once; ++i) value[i] = x[__ldg(steps + s + i) - first];
-    sums.begin(quantities, value[0], at_once);
+    sums.begin(Q{}, value[0], at_once);
 #pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) add_value(quantities, sums, value[i]);
+    for (unsigned i = 0; i < at_once; ++i) add_value(Q{}, sums, value[i]);
   }
   for (; s < last; ++s) {
     const std::uint64_t step = __ldg(steps + s);
     if (step >= end) break;
-    sums.begin(quantities, x[step - first], 1);
-    add_value(quantities, sums, x[step - first]);
+    sums.begin(Q{}, x[step - first], 1);
+    add_value(Q{}, sums, x[step - first]);
   }
 }
 
@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(grouped_threads, 4)
       __pipeline_wait_prior(1);
       __syncthreads();
       if (has_item) {
-        add_grouped(Q{}, parts.row(part, row), task.first_index + begin, task.first_index + end,
-                    layout.steps, last, s, sums);
+        add_grouped<Q>(parts.row(part, row), task.first_index + begin, task.first_index + end,
+                       layout.steps, last, s, sums);
       }
       __syncthreads();  // the part is no longer used
       begin = end;

@@ -66,6 +66,8 @@ inline constexpr bool is_fixed = !std::is_same_v<Q, Quantities>;
 using SumOnly = FixedQuantities<>;
 using WithExtremes = FixedQuantities<Quantity::extremes>;
 using WithSquares = FixedQuantities<Quantity::extremes, Quantity::squares>;
+/// Those of skewness and kurtosis, for which GPUs have a kernel for dense rows.
+using WithPowers = FixedQuantities<Quantity::extremes, Quantity::squares, Quantity::powers>;
 
 /// Calls f(quantities), as fixed ones if there is code for them.
 template <class F>

@@ -35,6 +35,12 @@ inline reduce::Deviation sum_deviation(double value, long double reference, long
   return {static_cast<double>(std::fabs(value - reference)), static_cast<double>(bound)};
 }
 
+/// The error of sums of n products that are subnormal: each is rounded to a multiple of 2^-1074.
+inline long double subnormal_rounding(std::size_t n) {
+  const auto count = static_cast<long double>(n);
+  return 16 * (count + 64) * (count + 1) * 0x1p-1074L;
+}
+
 /// The moments of a sample about its mean, in extended precision.
 struct SampleMoments {
   long double weight = 0, m2 = 0, m3 = 0, m4 = 0;
@@ -87,6 +93,26 @@ reduce::Deviation product_deviation(const CellSample<T>& sample,
           static_cast<double>(2 * steps * 0x1p-53L * std::fabs(mantissa))};
 }
 
+/// The part of check_cell() for squares and powers.
+template <class T>
+void check_powers(const CellSample<T>& sample, const CellMoments& m, cells::Quantities quantities,
+                  CellCheck& check) {
+  using Real = long double;
+  const SampleMoments about(sample);
+  if (about.weight == 0) return;
+  const auto count = static_cast<Real>(sample.values.size());
+  const Real steps = (count + 64) * 0x1p-53L;
+  const Real any = about.largest_any;
+  const Real squares = 32 * about.weight * any * any;
+  const Real largest = std::min(about.weight * about.largest * about.largest, count * about.m2);
+  const Real of_squares = subnormal_rounding(sample.values.size()) * (1 + any);
+  check.m2 = sum_deviation(m.m2, about.m2, 32 * steps * largest + of_squares, squares);
+  if (!quantities.has(cells::Quantity::powers)) return;
+  const Real cubes = 8 * squares * any, fourths = 32 * squares * any * any;
+  check.m3 = sum_deviation(m.m3, about.m3, steps * cubes + of_squares, cubes);
+  check.m4 = sum_deviation(m.m4, about.m4, steps * fourths + of_squares * (1 + any), fourths);
+}
+
 /// Compares the moments of a cell with sums in extended precision. The bounds follow from the
 /// number of additions n and the unit roundoff u: an addition changes a sum by at most u times the
 /// sum of magnitudes, so n + 64 of them, which includes the trees, change it by (n + 64) u times
@@ -130,8 +156,7 @@ CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m,
   if (!is_finite || n == 0) return check;
   const auto count = static_cast<Real>(n);
   const Real steps = (count + 64) * 0x1p-53L;
-  // Products that are subnormal are rounded to multiples of 2^-1074.
-  const Real rounding = 16 * (count + 64) * (count + 1) * 0x1p-1074L;
+  const Real rounding = subnormal_rounding(n);
   const bool is_weighted = quantities.has(Quantity::weights);
   const Real of_products = is_weighted ? rounding : 0;
   check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
@@ -149,20 +174,7 @@ CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m,
   if (quantities.has(Quantity::magnitudes)) {
     check.magnitude = sum_deviation(m.magnitude, size, 2 * steps * size, size);
   }
-  if (quantities.has(Quantity::squares)) {
-    const SampleMoments about(sample);
-    if (about.weight == 0) return check;
-    const Real any = about.largest_any;
-    const Real squares = 32 * about.weight * any * any;
-    const Real largest = std::min(about.weight * about.largest * about.largest, count * about.m2);
-    const Real of_squares = rounding * (1 + any);
-    check.m2 = sum_deviation(m.m2, about.m2, 32 * steps * largest + of_squares, squares);
-    if (quantities.has(Quantity::powers)) {
-      const Real cubes = 8 * squares * any, fourths = 32 * squares * any * any;
-      check.m3 = sum_deviation(m.m3, about.m3, steps * cubes + of_squares, cubes);
-      check.m4 = sum_deviation(m.m4, about.m4, steps * fourths + of_squares * (1 + any), fourths);
-    }
-  }
+  if (quantities.has(Quantity::squares)) check_powers(sample, m, quantities, check);
   return check;
 }
 
