@@ -83,7 +83,7 @@ TEST(Statistics, AreMadeOfTheirQuantities) {
 }
 
 TEST(Statistics, AnUnknownOneIsAnError) {
-  EXPECT_THROW((void)statistic("cv"), ContractError);
+  EXPECT_THROW((void)statistic("no such statistic"), ContractError);
 }
 
 /// Moments of 2, 5, and 11 with the weights 1, 2, and 3, if they have weights.

@@ -35,14 +35,13 @@ namespace {
 std::span<const OptionRow> rows() {
   static const std::string operations = statistic_choices() + "|median|quantile(Q,Q)";
   static const std::string other_names = statistic_other_names() + " med=median";
+  static const std::string about_operations = fmt::format(
+      "The operations: {}; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
+      "elements lie.",
+      statistic_meanings());
   static const std::array all = {
       OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
-                operations,
-                "The operations: kurtosis is the excess; l1 and l2 are norms; rms is the root mean "
-                "square; argmin and argmax are "
-                "positions; quantile(0.05,0.95) gives the values below which 5 % and 95 % of the "
-                "elements lie.",
-                other_names},
+                operations, about_operations, other_names},
       OptionRow{
           "reduce.over", OptionKind::list, "all", "",
           "Dimensions over which statistics are taken, by name or by number from 0. The other "

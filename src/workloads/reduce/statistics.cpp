@@ -266,6 +266,7 @@ constexpr Statistic rows[] = {
      .leaf_check = &Leaf::sum},
     {.name = "prod",
      .other_names = "product",
+     .meaning = "the product",
      .needs = Quantity::product,
      .units = Units::unknown,
      .traits = without_weights,
@@ -319,12 +320,14 @@ constexpr Statistic rows[] = {
      .index = &CellMoments::max_index},
     {.name = "argmin",
      .other_names = "idxmin",
+     .meaning = "the position of min",
      .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::min_index>,
      .check = &CellCheck::exact},
     {.name = "argmax",
      .other_names = "idxmax",
+     .meaning = "that of max",
      .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::max_index>,
@@ -344,11 +347,13 @@ constexpr Statistic rows[] = {
      .check = &CellCheck::m3},
     {.name = "kurtosis",
      .other_names = "kurt",
+     .meaning = "the excess",
      .needs = powers,
      .traits = without_weights,
      .value = real<kurtosis, flaw_of_kurtosis>,
      .check = &CellCheck::m4},
     {.name = "l1",
+     .meaning = "the sum of absolute values",
      .needs = Quantity::magnitudes,
      .units = Units::of_data,
      .traits = without_weights,
@@ -356,12 +361,14 @@ constexpr Statistic rows[] = {
      .check = &CellCheck::magnitude},
     {.name = "l2",
      .other_names = "norm",
+     .meaning = "the square root of the sum of squares",
      .needs = squares,
      .units = Units::of_data,
      .traits = without_weights,
      .value = real<l2, flaw_of_l2>,
      .check = &CellCheck::m2},
     {.name = "rms",
+     .meaning = "the root mean square",
      .needs = squares,
      .units = Units::of_data,
      .method = "root_mean_square",
@@ -453,6 +460,15 @@ std::string statistic_other_names() {
     }
   }
   return join(pairs, " ");
+}
+
+std::string statistic_meanings() {
+  std::vector<std::string> sentences;
+  for (const Statistic& each : rows) {
+    if (!each.meaning.empty())
+      sentences.push_back(fmt::format("{} is {}", each.name, each.meaning));
+  }
+  return join(sentences, "; ");
 }
 
 std::string statistic_choices() {

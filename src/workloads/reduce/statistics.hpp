@@ -36,6 +36,7 @@ struct Statistic {
 
   std::string_view name;
   std::string_view other_names = "";  ///< in other programs: "std sd"
+  std::string_view meaning = "";      ///< for the help, if the name does not say it: "the excess"
   cells::Quantities needs = {};       ///< besides the count and the sum
   Type type = Type::real;
   Units units = Units::one;
@@ -43,8 +44,10 @@ struct Statistic {
   std::string_view method = "";
   unsigned traits = 0;                  ///< a set of Trait
   CellValue (*value)(const CellView&);  ///< the function from a cell to the value
-  reduce::Deviation CellCheck::*check;  ///< the check of its values in cells
-  /// The check of its values in leaves; null if only cells have the statistic.
+  /// The check of its values in cells: that of the quantity with the largest errors.
+  reduce::Deviation CellCheck::*check;
+  /// The check of its values in leaves. Null if they do not have the statistic: it is then computed
+  /// as that of a cell, even of all elements.
   reduce::Deviation reduce::LeafCheck::*leaf_check = nullptr;
   std::int64_t CellMoments::*index = nullptr;  ///< of the element that is the value
 
@@ -69,6 +72,8 @@ std::span<const Statistic> all_statistics();
 const Statistic& statistic(std::string_view name);
 /// The names of all, as the choices of an option: "count|sum|...".
 std::string statistic_choices();
+/// What names mean, for the help: "kurtosis is the excess; ...".
+std::string statistic_meanings();
 /// The names of statistics in other programs, for OptionRow: "avg=mean std=stddev".
 std::string statistic_other_names();
 
