@@ -29,10 +29,19 @@ def check_study(check, *arguments, attempts=3):
                 raise
 
 
+def lateness(points, ideal):
+    """How much longer a point took than its law says, as a share. A rank may wake up late on a busy
+    machine, but never early."""
+    late = [point["time"] / ideal(point["ranks"]) - 1 for point in points]
+    assert min(late) > -0.01, (late, points)
+    return max(*late, 0)
+
+
 def test_strong_scaling_finds_the_serial_share():
     def check(serial):
         def is_found(_, found):
-            assert abs(found["serial"] - serial) < 0.02, found
+            late = lateness(found["points"], lambda n: 0.4 * (serial + (1 - serial) / n))
+            assert abs(found["serial"] - serial) < 0.02 + 1.5 * late, found
             assert near(found["serial_configured"] + 1, serial + 1, 1e-9), found
             assert near(found["serial_expected"] + 1, serial + 1, 1e-9), found
             assert found["serial_lo"] < found["serial"] < found["serial_hi"], found
@@ -40,7 +49,7 @@ def test_strong_scaling_finds_the_serial_share():
             assert all(point["launches"] == 2 for point in found["points"]), found
             assert found["excluded"] == [] and found["contradiction"] == "", found
             ideal = 1 / (serial + (1 - serial) / 4)
-            assert abs(found["points"][2]["speedup"] / ideal - 1) < 0.1, found
+            assert abs(found["points"][2]["speedup"] / ideal - 1) < 0.01 + late, found
             assert near(found["points"][2]["speedup_configured"], ideal, 1e-9), found
         check_study(is_found, "--model.work", "400ms", "--model.serial", serial,
                     "--scale.ranks", "1,2,4")
@@ -51,8 +60,9 @@ def test_weak_scaling_keeps_the_work_of_a_rank():
     def check(_, found):
         one, three = found["points"]
         assert found["mode"] == "weak" and abs(three["work"] / one["work"] - 2.8) < 1e-9, found
-        assert abs(three["time"] / one["time"] - 1) < 0.1, found
-        assert abs(found["serial"] - 0.1) < 0.05, found
+        late = lateness(found["points"], lambda n: 0.2)
+        assert abs(three["time"] / one["time"] - 1) < 0.01 + late, found
+        assert abs(found["serial"] - 0.1) < 0.02 + 1.5 * late, found
     check_study(check, "--model.work", "200ms", "--model.serial", 0.1, "--scale.ranks", "1,3",
                 "--scale.mode", "weak")
 
