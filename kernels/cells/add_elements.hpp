@@ -76,7 +76,8 @@ class ItemAccumulators {
       }
     });
   }
-  /// Calls change(item, i) for items [begin, end), where `item` has the numbers of a quantity.
+  /// Calls change(item, i) for items [begin, end). Only the numbers of the quantity are set in
+  /// `item`.
   template <class Quantity, class Change>
   [[gnu::always_inline]] void change(Quantity quantity, std::size_t begin, std::size_t end,
                                      const Change& change) {

@@ -72,7 +72,7 @@ std::span<const Statistic> all_statistics();
 const Statistic& statistic(std::string_view name);
 /// The names of all, as the choices of an option: "count|sum|...".
 std::string statistic_choices();
-/// What names mean, for the help: "kurtosis is the excess; ...".
+/// The meanings of statistics for the help: "kurtosis is the excess; ...".
 std::string statistic_meanings();
 /// The names of statistics in other programs, for OptionRow: "avg=mean std=stddev".
 std::string statistic_other_names();
