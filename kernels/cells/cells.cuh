@@ -213,7 +213,7 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
     }
   };
   // Integers with missing values, and several reduced axes, are rare: they have no kernels of their
-  // own for common quantities, which would double the time of compilation.
+  // own for common quantities, since each kernel takes time to compile.
   const Quantities all = args.choice.quantities;
   if (args.choice.skip == Skip::none) {
     with_common_quantities(all, [&](auto quantities) { launch(quantities, std::false_type{}); });

@@ -11,7 +11,7 @@ namespace shardstream::cells {
 
 using reduce::Int128;
 
-/// What a cell has besides its count and its sum.
+/// Quantities of a cell. Every cell also has a count and a sum.
 enum class Quantity : std::uint8_t {
   extremes = 1,
   positions = 2,    ///< those of extremes. With `extremes`
