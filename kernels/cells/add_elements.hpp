@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/cells/cells.hpp"
@@ -73,6 +74,32 @@ class ItemAccumulators {
         get(quantities, i)
             .moments(quantities)
             .store(quantities, to.words + first + (i - begin), to.values);
+      }
+    });
+  }
+  /// Writes the moments of each `joined` items, a power of two, joined as a binary tree. Those of
+  /// the first ones have number `first`, and the others follow with steps of `step`.
+  void store_joined(std::size_t count, std::size_t joined, const States& to, std::uint64_t first,
+                    std::uint64_t step) const {
+    with_common_quantities(quantities_, [&](auto quantities) {
+      using M = Moments<T>;
+      std::uint64_t nodes[max_words<T, decltype(quantities)> * max_host_joined_lanes];
+      const auto node = [&](std::size_t i) {
+        return M::load(quantities, nodes + i, max_host_joined_lanes);
+      };
+      for (std::size_t begin = 0; begin < count; begin += joined, first += step) {
+        for (std::size_t i = 0; i < joined; ++i) {
+          get(quantities, begin + i)
+              .moments(quantities)
+              .store(quantities, nodes + i, max_host_joined_lanes);
+        }
+        for (std::size_t width = joined / 2; width > 0; width /= 2) {
+          for (std::size_t i = 0; i < width; ++i) {
+            join(quantities, node(2 * i), node(2 * i + 1))
+                .store(quantities, nodes + i, max_host_joined_lanes);
+          }
+        }
+        node(0).store(quantities, to.words + first, to.values);
       }
     });
   }
@@ -230,72 +257,151 @@ template <class T, bool Skips, class Quantity>
   }
 }
 
+/// Counts the values of items [begin, end): `each` for every item, or those of rows(count) that are
+/// not skipped. The first one of item i is first(i).
+template <class T, class First, class AddRows>
+void count_values(ItemAccumulators<T>& items, std::size_t begin, std::size_t end, bool skips,
+                  std::int64_t each, const First& first, const AddRows& add_rows) {
+  const auto count = [&](auto quantity) {
+    if (skips) return add_rows(quantity);
+    items.change(quantity, begin, end,
+                 [&](Accumulator<T>& item, std::size_t i) { quantity.add(item, first(i), each); });
+  };
+  const Quantities quantities = items.quantities();
+  if (quantities.has(Quantity::squares) && !quantities.has(Quantity::weights)) {
+    count(Count<true>{});
+  } else {
+    count(Count<false>{});
+  }
+}
+
 /// Adds up to most_rows rows to items [begin, end).
 template <class T, bool Skips>
 void add_elements(ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
                   const Neighbours<T>* rows, std::size_t count, Skipped<T, Skips> skipped) {
   if (count == 0) return;
-  const auto count_values = [&](auto quantity) {
-    if constexpr (Skips) {
-      add_rows(quantity, items, begin, end, rows, count, skipped);
-    } else {
-      items.change(quantity, begin, end, [&](Accumulator<T>& item, std::size_t i) {
-        quantity.add(item, rows[0].elements[i - begin], static_cast<std::int64_t>(count));
-      });
-    }
-  };
-  const Quantities quantities = items.quantities();
-  if (quantities.has(Quantity::squares) && !quantities.has(Quantity::weights)) {
-    count_values(Count<true>{});
-  } else {
-    count_values(Count<false>{});
-  }
-  for_each_quantity<T>(quantities, [&](auto quantity) {
+  const auto add = [&](auto quantity) {
     add_rows(quantity, items, begin, end, rows, count, skipped);
-  });
+  };
+  count_values(
+      items, begin, end, Skips, static_cast<std::int64_t>(count),
+      [&](std::size_t i) { return rows[0].elements[i - begin]; }, add);
+  for_each_quantity<T>(items.quantities(), add);
 }
 
-/// Copies the elements of `each` runs, so that element r of each run is in row r.
+/// Moves element r of each of `lanes` runs at `from` to row r, the elements of which are
+/// neighbours. Rows are `pitch` elements apart.
 template <class T>
-SHARDSTREAM_VECTOR_CLONES void copy_runs(const T* from, std::size_t each, T* to) {
-  static_assert(row_run == 4);
-  T *const second = to + each, *const third = second + each, *const last = third + each;
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < each; ++i) {
-    to[i] = from[4 * i];
-    second[i] = from[4 * i + 1];
-    third[i] = from[4 * i + 2];
-    last[i] = from[4 * i + 3];
+[[gnu::always_inline]] inline void transpose_runs(const T* from, std::size_t lanes, T* to,
+                                                  std::size_t pitch) {
+  for (std::size_t i = 0; i < lanes; ++i) {
+    for (std::size_t r = 0; r < row_run; ++r) to[r * pitch + i] = from[row_run * i + r];
   }
+}
+
+/// Runs that are transposed together: half of them in each half of a vector. Compilers need three
+/// times as many instructions without the shuffles.
+inline constexpr std::size_t block_runs = 8;
+
+template <class T>
+requires(sizeof(T) == 4)
+    [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
+  using Half [[gnu::vector_size(16)]] = T;
+  using Vector [[gnu::vector_size(32)]] = T;
+  Vector rows[4];  // two runs each
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    Half low, high;
+    std::memcpy(&low, from + row_run * i, sizeof low);
+    std::memcpy(&high, from + row_run * (i + 4), sizeof high);
+    rows[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+  }
+  const Vector &a = rows[0], &b = rows[1], &c = rows[2], &d = rows[3];
+  const Vector ab = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+  const Vector cd = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13);
+  const Vector ab_high = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+  const Vector cd_high = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
+  const Vector columns[] = {__builtin_shufflevector(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13),
+                            __builtin_shufflevector(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15),
+                            __builtin_shufflevector(ab_high, cd_high, 0, 1, 8, 9, 4, 5, 12, 13),
+                            __builtin_shufflevector(ab_high, cd_high, 2, 3, 10, 11, 6, 7, 14, 15)};
+#pragma GCC unroll 4
+  for (std::size_t r = 0; r < 4; ++r) std::memcpy(to + r * pitch, &columns[r], sizeof columns[r]);
+}
+template <class T>
+requires(sizeof(T) != 4)
+    [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < block_runs; ++i) transpose_runs(from + row_run * i, 1, to + i, pitch);
+}
+
+/// Copies the elements of `each` runs, so that element r of each run is in row r. Hardware does not
+/// prefetch for a walk over parts of rows, so the function prefetches those at `ahead`, which may
+/// be past the data: prefetches never fault.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void copy_runs(const T* from, std::size_t each, T* to, const T* ahead) {
+  constexpr std::size_t elements = row_run * block_runs, line = 64 / sizeof(T);
+  std::size_t begin = 0;
+  for (; begin + block_runs <= each; begin += block_runs) {
+    for (std::size_t i = 0; i < elements; i += line) {
+      __builtin_prefetch(ahead + row_run * begin + i);
+    }
+    transpose_block(from + row_run * begin, to + begin, each);
+  }
+  transpose_runs(from + row_run * begin, each - begin, to + begin, each);
 }
 
 /// Adds `count` rows, which begin `step` elements apart. Each has a run of elements for each of
-/// items [begin, end), the first of which is `first`.
+/// items [begin, end), the first of which is `first`. Few elements are copied at a time, so that
+/// the processor adds them while it waits for the next ones.
 template <class T, bool Skips>
 void add_runs(ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
               const Neighbours<T>& first, std::size_t count, std::int64_t step,
               Skipped<T, Skips> skipped) {
-  T copies[4 * ItemAccumulators<T>::most];  // elements of neighbouring items as neighbours
-  static_assert(std::size(copies) >= row_run * ItemAccumulators<T>::most);
-  Neighbours<T> rows[most_rows];
-  const std::size_t each = end - begin;
-  const std::size_t at_once = std::min(std::size(copies) / each, most_rows) / row_run;
+  constexpr std::size_t most_items = 64, rows_at_once = 2, far = 12288;  // far: in bytes
   constexpr auto run = static_cast<std::int64_t>(row_run);
-  for (std::size_t done = 0; done < count;) {
-    std::size_t filled = 0;
-    for (; filled < at_once * row_run && done < count; ++done) {
-      const auto place = static_cast<std::int64_t>(done) * step;
-      T* const to = copies + filled * each;
-      copy_runs(first.elements + place, each, to);
-      for (std::int64_t r = 0; r < run; ++r) {
-        rows[filled++] = {to + r * static_cast<std::int64_t>(each),
-                          first.number + (place + r) * first.number_step,
-                          first.weights + (place + r) * first.weight_step, run * first.number_step,
-                          run * first.weight_step};
+  T copies[rows_at_once * row_run * most_items];  // elements of neighbouring items as neighbours
+  const std::int64_t ahead =
+      static_cast<std::int64_t>(1 + far / ((end - begin) * row_run * sizeof(T))) * step;
+  const auto add_block = [&](std::size_t from, std::size_t to, std::size_t done, const auto& use) {
+    Neighbours<T> rows[rows_at_once * row_run];
+    const std::size_t each = to - from, own = std::min(rows_at_once, count - done);
+    for (std::size_t r = 0; r < own; ++r) {
+      const auto place = static_cast<std::int64_t>(done + r) * step +
+                         static_cast<std::int64_t>(from - begin) * run;
+      const T* const x = first.elements + place;
+      T* const copy = copies + r * row_run * each;
+      copy_runs(x, each, copy, x + ahead);
+      for (std::int64_t k = 0; k < run; ++k) {
+        rows[r * row_run + static_cast<std::size_t>(k)] = {
+            copy + k * static_cast<std::int64_t>(each),
+            first.number + (place + k) * first.number_step,
+            first.weights + (place + k) * first.weight_step, run * first.number_step,
+            run * first.weight_step};
       }
     }
-    add_elements(items, begin, end, rows, filled, skipped);
+    use(rows, own * row_run);
+  };
+  const auto for_blocks = [&](const auto& use) {
+    for (std::size_t done = 0; done < count; done += rows_at_once) {
+      for (std::size_t from = begin; from < end; from += most_items) {
+        const std::size_t to = std::min(from + most_items, end);
+        add_block(from, to, done,
+                  [&](const Neighbours<T>* rows, std::size_t own) { use(rows, own, from, to); });
+      }
+    }
+  };
+  if constexpr (!Skips) {
+    count_values(
+        items, begin, end, false, static_cast<std::int64_t>(count) * run,
+        [&](std::size_t i) { return first.elements[row_run * (i - begin)]; }, [](auto) {});
   }
+  for_blocks([&](const Neighbours<T>* rows, std::size_t own, std::size_t from, std::size_t to) {
+    if constexpr (Skips) return add_elements(items, from, to, rows, own, skipped);
+    for_each_quantity<T>(items.quantities(), [&](auto quantity) {
+      add_rows(quantity, items, from, to, rows, own, skipped);
+    });
+  });
 }
 
 }  // namespace

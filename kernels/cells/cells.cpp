@@ -90,6 +90,11 @@ class Tile {
   }
   void store() {
     add_waiting();
+    if (args_.joined_lanes > 1) {
+      items_.store_joined(count_, args_.joined_lanes, args_.accumulators, number_,
+                          args_.unit_cells);
+      return;
+    }
     for_lanes([&](std::uint64_t begin, std::uint64_t end, std::uint64_t number) {
       if (args_.is_whole) {
         items_.store_moments(begin, end, args_.accumulators, number);
@@ -339,17 +344,46 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
   }
 }
 
+/// Calls use(task, items) for the items of the tasks that a part computes. If units are whole,
+/// these are neighbours; otherwise it is the same share of each task, so that a thread uses the
+/// same accumulators in each batch.
+template <class T, class Use>
+void for_items(const AccumulateArgs<T>& args, unsigned part, unsigned parts, const Use& use) {
+  const unsigned axes = args.layout.axes;
+  const auto task_at = [&](std::uint64_t t) {
+    return Task(args.tasks + t * task_words(axes), axes);
+  };
+  const auto joins_of = [&](const Task& task) {
+    return item_count(args.layout, task.extent.counts()) / args.joined_lanes;
+  };
+  std::uint64_t all = 0, first = 0;
+  if (args.is_whole) {
+    for (std::uint64_t t = 0; t < args.task_count; ++t) all += joins_of(task_at(t));
+  }
+  const Rows mine = rows_of(all, part, parts);
+  for (std::uint64_t t = 0; t < args.task_count; ++t) {
+    const Task task = task_at(t);
+    const std::uint64_t joins = joins_of(task), end = first + joins;
+    Rows own = rows_of(joins, part, parts);
+    if (args.is_whole) {
+      own = {std::clamp(mine.begin, first, end) - first, std::clamp(mine.end, first, end) - first};
+    }
+    first = end;
+    if (own.begin < own.end) {
+      use(task, Rows{own.begin * args.joined_lanes, own.end * args.joined_lanes});
+    }
+  }
+}
+
 template <class T>
 void accumulate_host(const AccumulateArgs<T>& args, unsigned part, unsigned parts) {
-  for (std::uint64_t t = 0; t < args.task_count; ++t) {
-    const Task task(args.tasks + t * task_words(args.layout.axes), args.layout.axes);
-    const Rows items = rows_of(item_count(args.layout, task.extent.counts()), part, parts);
+  for_items(args, part, parts, [&](const Task& task, Rows items) {
     if (args.choice.skip == Skip::none) {
       accumulate_task<T, false>(args, task, items);
     } else {
       accumulate_task<T, true>(args, task, items);
     }
-  }
+  });
 }
 
 template <class T>
@@ -358,8 +392,8 @@ void join_host(const JoinArgs<T>& args, unsigned part, unsigned parts) {
     const Rows mine = rows_of(args.units * args.groups * args.unit_cells, part, parts);
     for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
       const JoinPlace place(args, i);
-      join_parts(args, quantities, place.first_part, args.parts)
-          .store(quantities, args.moments.words + place.moments, args.moments.values);
+      store_joined(args, quantities, place,
+                   join_parts(args, quantities, place.first_part, args.parts));
     }
   });
 }

@@ -190,11 +190,16 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const std::uint64_t width = by_column ? block_threads / args.joined_units : threads;
   const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
   const auto launch = [&](auto quantities, auto skips) {
-    using Q = decltype(quantities);
-    if constexpr (std::floating_point<T> && !skips()) {
+    using Known = decltype(quantities);
+    using Q = std::conditional_t<is_fixed<Known>, Known, LaneQuantities>;
+    // Integers have kernels for dense rows: other rows with runs are rare.
+    using RunQuantities = std::conditional_t<std::integral<T>, LaneQuantities, Q>;
+    if constexpr (!skips()) {
       if (is_dense(args)) {
-        if constexpr (is_fixed<Q>) {
+        if constexpr (is_fixed<Q> && std::floating_point<T>) {
           return launch_dense<T, Q>(args, stream);
+        } else if constexpr (is_fixed<Q>) {
+          if (has_runs) return launch_dense_rows<T, Q>(args, stream);
         } else if (has_runs && quantities == WithPowers::all()) {
           return launch_dense_rows<T, WithPowers>(args, stream);
         }
@@ -203,13 +208,13 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
     if (by_rows && one_column) {
       accumulate_rows<T, Q, skips(), true><<<grid, threads, 0, stream>>>(args);
     } else if (by_rows) {
-      accumulate_rows<T, Quantities, skips(), false><<<grid, threads, 0, stream>>>(args);
+      accumulate_rows<T, LaneQuantities, skips(), false><<<grid, threads, 0, stream>>>(args);
     } else if (by_column && has_runs) {
-      accumulate_columns<T, Q, skips(), true><<<grid, block_threads, 0, stream>>>(args);
+      accumulate_columns<T, RunQuantities, skips(), true><<<grid, block_threads, 0, stream>>>(args);
     } else if (by_column) {
       accumulate_columns<T, Q, skips(), false><<<grid, block_threads, 0, stream>>>(args);
     } else {
-      accumulate_items<T, Quantities, skips()><<<grid, threads, 0, stream>>>(args);
+      accumulate_items<T, LaneQuantities, skips()><<<grid, threads, 0, stream>>>(args);
     }
   };
   // Integers with missing values, and several reduced axes, are rare: they have no kernels of their

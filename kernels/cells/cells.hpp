@@ -154,14 +154,17 @@ struct AccumulateArgs {
   Choice choice;
   bool has_one_block = false;  ///< each task
   bool is_whole = false;
-  /// Powers of two. More than 1 only on a GPU, if each task has one block of one column: lanes if
-  /// they have runs; units if there is one lane, units have the same cells, and each has one task.
+  /// Powers of two. More than 1 only if units are whole, and each task has one block of one column:
+  /// lanes if they have runs; on a GPU, units if there is one lane, units have the same cells, and
+  /// each has one task.
   std::uint64_t joined_lanes = 1, joined_units = 1;
   /// Whether each output has one accumulator, if units are whole. It is then number
   /// group * cells.count + cell - cells.first.
   bool writes_cells = false;
 };
-inline constexpr std::uint64_t max_joined_lanes = 32, max_joined_units = 8;
+/// Lanes on a GPU and on a host, and units.
+inline constexpr std::uint64_t max_joined_lanes = 32, max_host_joined_lanes = 128,
+                               max_joined_units = 8;
 
 /// A part of a cell that has an accumulator, or moments in its place.
 struct Part {
@@ -205,6 +208,8 @@ struct JoinArgs {
   std::uint64_t groups, unit_cells, unit_parts;
   std::uint64_t parts, step;
   Quantities quantities;
+  /// Whether the result also has the quantity `units`: the number of the unit.
+  bool marks_units = false;
 };
 
 /// Makes accumulators empty.

@@ -5,6 +5,7 @@
 #include <cuda_pipeline_primitives.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "kernels/cells/block.cuh"
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/flight.cuh"
 #include "kernels/cells/grouped_rows.cuh"
 #include "kernels/cells/sums.cuh"
 #include "kernels/memory/vector.cuh"
@@ -50,12 +52,17 @@ __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads&
   }
 }
 
+/// Blocks of accumulate_dense_rows on a multiprocessor, as many as registers allow.
+template <class T, class Q>
+inline constexpr unsigned row_blocks_at_once =
+    Q::has(Quantity::powers) || (exceeds_double<T> && Q::has(Quantity::squares)) ? 2 : 3;
+
 /// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
 template <class T, class Q>
-__global__ void __launch_bounds__(block_threads, Q::has(Quantity::powers) ? 2 : 3)
+__global__ void __launch_bounds__(block_threads, (row_blocks_at_once<T, Q>))
     accumulate_dense_rows(const __grid_constant__ AccumulateArgs<T> args) {
   static_assert(row_run == vector_elements);
-  constexpr unsigned at_once = 2 * flight<T> / row_run;
+  constexpr unsigned at_once = (sizeof(T) == 1 ? 4 : 2) * flight<T> / row_run;
   constexpr Q quantities;
   const UnitThreads own(1);
   for_each_dense<false>(args, own, [&](std::uint64_t t, std::uint64_t) {
@@ -65,17 +72,22 @@ __global__ void __launch_bounds__(block_threads, Q::has(Quantity::powers) ? 2 : 
       const T* x = args.elements + place.element;
       const std::uint64_t step = args.dense[t].columns * vector_elements;
       const auto add = [&](unsigned runs) {
-        T value[at_once][row_run];
+        T value[at_once * row_run];
 #pragma unroll
         for (unsigned r = 0; r < at_once; ++r, x += step) {
-          if (r < runs) load_run(x, value[r]);
+          if (r < runs) load_run(x, value + r * row_run);
         }
-        sums.begin(quantities, value[0][0], runs * row_run);
+        sums.begin(quantities, value[0], runs * row_run);
+        if constexpr (std::integral<T> && !Q::has(Quantity::powers)) {
+          if (runs == at_once) return add_flight(quantities, sums, value);
+        }
 #pragma unroll
         for (unsigned r = 0; r < at_once; ++r) {
           if (r >= runs) break;
 #pragma unroll
-          for (unsigned i = 0; i < row_run; ++i) add_value(quantities, sums, value[r][i]);
+          for (unsigned i = 0; i < row_run; ++i) {
+            add_value(quantities, sums, value[r * row_run + i]);
+          }
         }
       };
       unsigned left = place.rows;

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(block_cells* block_parts, is_fixed<Q> ? 2 : 1)
     __syncthreads();
   }
   if (part == 0 && i < count) {
-    m.store(quantities, args.moments.words + place.moments, args.moments.values);
+    store_joined(args, quantities, place, m);
   }
 }
 
@@ -56,8 +56,7 @@ __global__ void __launch_bounds__(threads, is_fixed<Q> ? 3 : 2) join_few(const J
   if (i >= args.units * args.groups * args.unit_cells) return;
   const Q quantities(args.quantities);
   const JoinPlace place(args, i);
-  join_parts(args, quantities, place.first_part, args.parts)
-      .store(quantities, args.moments.words + place.moments, args.moments.values);
+  store_joined(args, quantities, place, join_parts(args, quantities, place.first_part, args.parts));
 }
 
 template <class T, class Q>

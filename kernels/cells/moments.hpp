@@ -7,14 +7,12 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cells/number.hpp"
 #include "kernels/cells/quantities.hpp"
 #include "kernels/cells/scaled_product.hpp"
 #include "kernels/data/missing.hpp"
-#include "kernels/reduce/partial.hpp"
 
 namespace shardstream::cells {
-
-using reduce::Extreme;
 
 /// Values that do not count.
 enum class Skip : std::uint8_t {
@@ -46,10 +44,10 @@ constexpr std::int64_t counted(T x) {
 /// `min` is the highest key, and `max` the lowest one.
 template <class T>
 struct KeyRange {
-  using Key = reduce::OrderKey<T>;
+  using Key = OrderKey<T>;
   Key min = std::numeric_limits<Key>::max(), max = std::numeric_limits<Key>::min();
-  /// The lowest index of each, or no_index.
-  std::int64_t min_index = reduce::no_index, max_index = reduce::no_index;
+  /// The lowest index of each, that of a value or of a unit, or no_index.
+  std::int64_t min_index = no_index, max_index = no_index;
 
   template <bool Indices>
   [[gnu::always_inline]] constexpr void add(Key key, std::int64_t index) {
@@ -79,20 +77,9 @@ struct KeyRange {
  private:
   static constexpr bool is_better(bool is_beyond, bool is_equal, std::int64_t index,
                                   std::int64_t known) {
-    return is_beyond ||
-           (is_equal && index != reduce::no_index && (known == reduce::no_index || index < known));
+    return is_beyond || (is_equal && index != no_index && (known == no_index || index < known));
   }
 };
-
-/// x - shift, rounded once.
-template <class T>
-constexpr double shifted(T x, Extreme<T> shift) {
-  if constexpr (reduce::exceeds_double<T>) {
-    return reduce::deviation(x, reduce::Mean<Extreme<T>>{shift, 0});
-  } else {
-    return static_cast<double>(x) - static_cast<double>(shift);
-  }
-}
 
 /// Whether x is a value, no NaN, other than 0.
 template <class T>
@@ -112,7 +99,7 @@ constexpr double absolute(T x) {
 template <class T>
 struct Moments : InWords<Moments<T>> {
   std::int64_t count = 0;          ///< of values
-  reduce::Sum<T> sum = 0;          ///< of values, exact for integers. Without weights
+  Sum<T> sum = 0;                  ///< of values, exact for integers. Without weights
   double weighted_sum = 0;         ///< of products of values with their weights
   double weight = 0, weight2 = 0;  ///< sums of the weights and of their squares
   double largest_weight = 0;
@@ -151,6 +138,10 @@ struct Moments : InWords<Moments<T>> {
     if (quantities.has(Quantity::magnitudes)) use(self.magnitude);
     if (quantities.has(Quantity::nonzeros)) use(self.nonzeros);
     if (quantities.has(Quantity::product)) use(self.product.mantissa), use(self.product.exponent);
+    // Last, so that the moments of lanes are a part of those of units.
+    if (quantities.has(Quantity::units) && !quantities.has(Quantity::positions)) {
+      use(self.range.min_index), use(self.range.max_index);
+    }
   }
 };
 
@@ -215,7 +206,7 @@ constexpr Moments<T> join(Q quantities, const Moments<T>& left, const Moments<T>
     both.sum += right.sum;
   }
   if (quantities.has(Quantity::squares)) join_squares(quantities, both, left, right);
-  if (quantities.has(Quantity::positions)) {
+  if (quantities.has(Quantity::positions) || quantities.has(Quantity::units)) {
     both.range.template add<true>(right.range);
   } else if (quantities.has(Quantity::extremes)) {
     both.range.template add<false>(right.range);
@@ -280,7 +271,7 @@ struct AddToExtremes {
     if constexpr (Positions) f(a.range.min_index), f(a.range.max_index);
   }
   [[gnu::always_inline]] static constexpr void add(auto& a, auto x, const auto& at) {
-    a.range.template add<Positions>(reduce::extreme_key(x), Positions ? at.number() : 0);
+    a.range.template add<Positions>(extreme_key(x), Positions ? at.number() : 0);
   }
 };
 struct AddToMagnitude {
@@ -340,7 +331,7 @@ constexpr void for_each_quantity(Q quantities, Use&& use) {
 template <class T>
 struct Accumulator : InWords<Accumulator<T>> {
   std::int64_t count = 0;
-  reduce::Sum<T> sum = 0;
+  Sum<T> sum = 0;
   double weighted_sum = 0, weight = 0, weight2 = 0, largest_weight = 0;
   Extreme<T> shift = 0;
   double s1 = 0, s2 = 0, s3 = 0, s4 = 0;  ///< powers of deviations, times the weights

@@ -5,14 +5,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/reduce/partial.hpp"
+#include "kernels/cells/number.hpp"
 
 namespace shardstream::cells {
 
-using reduce::Int128;
-
 /// Quantities of a cell. Every cell also has a count and a sum.
-enum class Quantity : std::uint8_t {
+enum class Quantity : std::uint16_t {
   extremes = 1,
   positions = 2,    ///< those of extremes. With `extremes`
   squares = 4,      ///< squares of deviations from the mean
@@ -20,7 +18,8 @@ enum class Quantity : std::uint8_t {
   magnitudes = 16,  ///< the sum of absolute values
   weights = 32,     ///< weights; the sum and squares are then weighted
   nonzeros = 64,    ///< the number of values that are not 0
-  product = 128     ///< the product of all values
+  product = 128,    ///< the product of all values
+  units = 256       ///< the units of extremes. With `extremes`; units have it, but not lanes
 };
 
 /// Quantities that are chosen at run time.
@@ -31,11 +30,16 @@ class Quantities {
 
   static constexpr Quantities all() {
     Quantities quantities;
-    quantities.bits_ = 255;
+    quantities.bits_ = 511;
     return quantities;
   }
   constexpr bool has(Quantity quantity) const {
     return (bits_ & static_cast<unsigned>(quantity)) != 0;
+  }
+  constexpr Quantities without(Quantity quantity) const {
+    Quantities others = *this;
+    others.bits_ &= ~static_cast<unsigned>(quantity);
+    return others;
   }
   friend constexpr Quantities operator|(Quantities a, Quantities b);
   constexpr bool operator==(const Quantities&) const = default;
@@ -51,6 +55,15 @@ constexpr Quantities operator|(Quantity a, Quantity b) {
   return Quantities(a) | Quantities(b);
 }
 
+/// Those of lanes, which have no units. The compiler knows that.
+class LaneQuantities : public Quantities {
+ public:
+  explicit constexpr LaneQuantities(Quantities quantities) : Quantities(quantities) {}
+  constexpr bool has(Quantity quantity) const {
+    return quantity != Quantity::units && Quantities::has(quantity);
+  }
+};
+
 /// Quantities that are known when code is compiled, so that it has no branches for the others.
 template <Quantity... Q>
 struct FixedQuantities {
@@ -60,7 +73,7 @@ struct FixedQuantities {
   explicit constexpr FixedQuantities(Quantities) {}
 };
 template <class Q>
-inline constexpr bool is_fixed = !std::is_same_v<Q, Quantities>;
+inline constexpr bool is_fixed = !std::is_base_of_v<Quantities, Q>;
 
 /// Quantities that most results need. There is code for each of them, without branches.
 using SumOnly = FixedQuantities<>;

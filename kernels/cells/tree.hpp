@@ -9,12 +9,12 @@ namespace shardstream::cells {
 
 /// The places of a cell's parts and moments, for number `i` of args.units x groups x unit_cells.
 struct JoinPlace {
-  std::uint64_t first_part, moments;
+  std::uint64_t unit, first_part, moments;
 
   template <class T>
   constexpr JoinPlace(const JoinArgs<T>& args, std::uint64_t i) {
     const std::uint64_t cell = i % args.unit_cells, line = i / args.unit_cells;
-    const std::uint64_t unit = args.first_unit + line / args.groups * args.unit_step;
+    unit = args.first_unit + line / args.groups * args.unit_step;
     const std::uint64_t slot = unit % args.unit_slots * args.groups + line % args.groups;
     first_part = slot * args.unit_parts * args.unit_cells + cell;
     moments = slot * args.unit_cells + cell;
@@ -69,6 +69,17 @@ constexpr Moments<T> join_parts(const JoinArgs<T>& args, Q quantities, std::uint
     }
   }
   return m;
+}
+
+/// Writes the moments of the joined parts of a cell.
+template <class T, class Q>
+constexpr void store_joined(const JoinArgs<T>& args, Q quantities, const JoinPlace& place,
+                            Moments<T> m) {
+  std::uint64_t* const to = args.moments.words + place.moments;
+  if (!args.marks_units) return m.store(quantities, to, args.moments.values);
+  const auto unit = static_cast<std::int64_t>(place.unit);
+  m.range.min_index = m.range.max_index = m.count > 0 ? unit : no_index;
+  m.store(args.quantities | Quantity::units, to, args.moments.values);
 }
 
 constexpr bool is_in(const CellRange& cells, std::uint64_t cell) {

@@ -1,5 +1,7 @@
 #include "kernels/memory/memory.hpp"
 
+#include <algorithm>
+
 namespace shardstream::memory::cuda {
 namespace {
 
@@ -10,11 +12,12 @@ constexpr unsigned flight = 8;  // words that a thread loads before it uses the 
 constexpr unsigned rounds = 8;  // a block reads 256 KiB, so that the start of a block costs little
 constexpr std::uint64_t words_of_read = std::uint64_t{threads} * flight * rounds;  // per block
 
-__global__ void __launch_bounds__(threads) read_words(ReadArgs args) {
-  const auto* words = reinterpret_cast<const uint4*>(args.data);
-  const std::uint64_t count = args.bytes / sizeof(uint4);
+/// Calls use(words) for the next words of the thread, until its block has read all of its own.
+/// Words beyond `count` are 0.
+template <class Use>
+__device__ void for_words(const std::byte* data, std::uint64_t count, const Use& use) {
+  const auto* words = reinterpret_cast<const uint4*>(data);
   const std::uint64_t begin = blockIdx.x * words_of_read;
-  unsigned mixed = 0;
   for (unsigned round = 0; round < rounds; ++round) {
     const std::uint64_t first = begin + round * std::uint64_t{threads} * flight + threadIdx.x;
     uint4 word[flight] = {};
@@ -22,10 +25,43 @@ __global__ void __launch_bounds__(threads) read_words(ReadArgs args) {
     for (unsigned i = 0; i < flight; ++i) {
       if (first + i * threads < count) word[i] = words[first + i * threads];
     }
+    use(word);
+  }
+}
+
+__global__ void __launch_bounds__(threads) read_words(ReadArgs args) {
+  unsigned mixed = 0;
+  for_words(args.data, args.bytes / sizeof(uint4), [&](const uint4(&word)[flight]) {
 #pragma unroll
     for (unsigned i = 0; i < flight; ++i) mixed ^= word[i].x ^ word[i].y ^ word[i].z ^ word[i].w;
-  }
+  });
   if (mixed == 0x5eed5eedu) *args.sink = mixed;
+}
+
+__device__ std::uint64_t joined(unsigned low, unsigned high) {
+  return std::uint64_t{high} << 32 | low;
+}
+
+__global__ void __launch_bounds__(threads) sum_words(SumArgs args) {
+  __shared__ unsigned long long sum_of_block;
+  if (threadIdx.x == 0) sum_of_block = 0;
+  __syncthreads();
+  const std::uint64_t count = args.bytes / sizeof(uint4);
+  unsigned long long sum = 0;
+  for_words(args.data, count, [&](const uint4(&word)[flight]) {
+#pragma unroll
+    for (unsigned i = 0; i < flight; ++i) {
+      sum += joined(word[i].x, word[i].y) + joined(word[i].z, word[i].w);
+    }
+  });
+  if (blockIdx.x == 0 && threadIdx.x < args.bytes % sizeof(uint4)) {
+    const auto byte =
+        static_cast<unsigned long long>(args.data[count * sizeof(uint4) + threadIdx.x]);
+    sum += byte << (8 * (threadIdx.x % 8));
+  }
+  atomicAdd(&sum_of_block, sum);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.sum), sum_of_block);
 }
 
 /// Each thread copies one word. For a copy, this is faster than many loads in flight per thread
@@ -45,6 +81,12 @@ unsigned blocks(std::uint64_t bytes, std::uint64_t words) {
 
 void read(const ReadArgs& args, CudaStream stream) {
   read_words<<<blocks(args.bytes, words_of_read), threads, 0, stream>>>(args);
+}
+
+void sum(const SumArgs& args, CudaStream stream) {
+  if (args.bytes == 0) return;
+  const unsigned grid = std::max(1U, blocks(args.bytes, words_of_read));
+  sum_words<<<grid, threads, 0, stream>>>(args);
 }
 
 void copy(const CopyArgs& args, CudaStream stream) {

@@ -1,4 +1,4 @@
-// Plain reads and copies: measures the peak rate of memory.
+// Plain reads, sums and copies, to measure memory.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,15 @@ struct ReadArgs {
 };
 Kernel<ReadArgs> read_kernel();
 
+/// Adds the 64-bit words of `bytes` bytes to *sum, modulo 2^64, in any order. Bytes after the last
+/// word count as a word whose other bytes are 0.
+struct SumArgs {
+  const std::byte* data;  ///< aligned to 16 bytes
+  std::uint64_t bytes;
+  std::uint64_t* sum;  ///< device memory
+};
+Kernel<SumArgs> sum_kernel();
+
 /// Copies `bytes` bytes on the device. The traffic is twice that. The two must not overlap.
 struct CopyArgs {
   const std::byte* from;  ///< aligned to 16 bytes, as is `to`
@@ -28,6 +37,7 @@ Kernel<CopyArgs> copy_kernel();
 // The launchers. They enqueue kernels and do not wait.
 namespace cuda {
 void read(const ReadArgs& args, CudaStream stream);
+void sum(const SumArgs& args, CudaStream stream);
 void copy(const CopyArgs& args, CudaStream stream);
 }  // namespace cuda
 

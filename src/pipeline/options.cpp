@@ -24,8 +24,7 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.batch", OptionKind::size, "auto", "auto|1..",
         "Bytes that one kernel call processes, rounded up to whole units of the workload, such "
-        "as a leaf of reduce (65536 elements); auto is 64MiB, or the whole shard in mode "
-        "resident."},
+        "as the 65536 elements of reduce; auto is 64MiB, or the whole shard in mode resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
               "Number of batches in device memory: kernels work on one while the others fill."},
     OptionRow{

@@ -38,6 +38,32 @@ TEST(CeilingKernels, CopyCopiesEveryByteAndNoMore) {
   }
 }
 
+TEST(CeilingKernels, SumAddsEveryWordAndTheRest) {
+  const auto device = test::make_backend();
+  const auto stream = device->make_stream();
+  for (const std::size_t whole : sizes) {
+    for (const std::size_t rest : {0, 1, 4, 8, 15}) {
+      const std::size_t bytes = whole + rest;
+      const Buffer<std::byte> host(*device, Memory::pinned, whole + 16);
+      const Buffer<std::byte> data(*device, Memory::device, whole + 16);
+      const Buffer<std::uint64_t> sum(*device, Memory::device, 1),
+          found(*device, Memory::pinned, 1);
+      std::uint64_t expected = 7;
+      for (std::size_t i = 0; i < host.size(); ++i) {
+        host[i] = static_cast<std::byte>(i * 7 + 200);
+        if (i < bytes) expected += std::to_integer<std::uint64_t>(host[i]) << (8 * (i % 8));
+      }
+      found[0] = 7;
+      stream->upload(data.data(), host.data(), host.bytes());
+      stream->upload(sum.data(), found.data(), found.bytes());
+      stream->launch(memory::sum_kernel(), {data.data(), bytes, sum.data()});
+      stream->download(found.data(), sum.data(), sum.bytes());
+      stream->synchronize();
+      EXPECT_EQ(found[0], expected) << bytes;
+    }
+  }
+}
+
 /// Each word in turn makes the sum the value that read() reports, which shows that every word is
 /// read.
 TEST(CeilingKernels, ReadSeesEveryWord) {

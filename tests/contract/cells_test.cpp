@@ -87,6 +87,7 @@ struct Problem {
   std::vector<std::size_t> weighted = {};
   io::Extents second_box = {};
   bool in_turns = true;  ///< groups
+  bool is_row = false;
 
   std::string text() const {
     std::string text;
@@ -119,7 +120,7 @@ class Pass {
       : source_(problem.shape, problem.box, problem.second_box),
         group_of_(problem.grouped ? group_of(problem.shape[*problem.grouped], problem.in_turns)
                                   : std::vector<std::int32_t>()),
-        plan_(source_, dimensions_of(problem)),
+        plan_(problem.is_row ? row_of(source_) : array_of(source_), dimensions_of(problem)),
         choice_(choice),
         elements_(std::move(elements)),
         weights_(std::move(own_weights)) {
@@ -331,16 +332,32 @@ constexpr Quantities weighted = squares | Quantity::weights | Quantity::nonzeros
 
 /// Its names, for messages.
 std::string text_of(Quantities quantities) {
-  constexpr std::pair<Quantity, const char*> names[] = {
-      {Quantity::extremes, "extremes"},     {Quantity::positions, "positions"},
-      {Quantity::squares, "squares"},       {Quantity::powers, "powers"},
-      {Quantity::magnitudes, "magnitudes"}, {Quantity::weights, "weights"},
-      {Quantity::nonzeros, "nonzeros"},     {Quantity::product, "product"}};
+  constexpr std::pair<Quantity, const char*> names[] = {{Quantity::extremes, "extremes"},
+                                                        {Quantity::positions, "positions"},
+                                                        {Quantity::squares, "squares"},
+                                                        {Quantity::powers, "powers"},
+                                                        {Quantity::magnitudes, "magnitudes"},
+                                                        {Quantity::weights, "weights"},
+                                                        {Quantity::nonzeros, "nonzeros"},
+                                                        {Quantity::product, "product"},
+                                                        {Quantity::units, "units"}};
   std::string text;
   for (const auto& [quantity, name] : names) {
     if (quantities.has(quantity)) text += std::string(" ") + name;
   }
   return text;
+}
+
+/// The unit of the first value that is the minimum, or if not `Least`, the maximum.
+template <bool Least, class T>
+std::int64_t unit_of_extreme(const CellSample<T>& sample, std::uint64_t unit) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < sample.values.size(); ++i) {
+    const auto key = cells::extreme_key(sample.values[i]);
+    const auto known = cells::extreme_key(sample.values[best]);
+    if (Least ? key < known : known < key) best = i;
+  }
+  return sample.numbers[best] / static_cast<std::int64_t>(unit);
 }
 
 template <class T>
@@ -360,6 +377,11 @@ void expect_sums(const Problem& problem, Quantities quantities, cells::Skip skip
     const auto m = cells::Moments<T>::load(
         quantities, const_cast<std::uint64_t*>(found.data()) + output, pass.plan().outputs());
     worst.add(check_cell(sample, any_moments(quantities, m), quantities));
+    if (quantities.has(Quantity::units)) {
+      const std::uint64_t unit = pass.plan().unit_elements();
+      EXPECT_EQ(m.range.min_index, unit_of_extreme<true>(sample, unit));
+      EXPECT_EQ(m.range.max_index, unit_of_extreme<false>(sample, unit));
+    }
     expected += static_cast<std::uint64_t>(sample.count);
   }
   for (std::uint64_t o = 0; o < pass.plan().outputs(); ++o) counted += found[o];
@@ -429,6 +451,20 @@ TYPED_TEST(Cells, AgreeForEveryQuantity) {
       expect_sums<TypeParam>(weighted_columns, quantities, skip);
       expect_sums<TypeParam>(weighted_rows, quantities, skip);
     }
+  }
+}
+
+/// All elements as a row, in one unit or several.
+TYPED_TEST(Cells, AgreeAsARow) {
+  using cells::Skip;
+  constexpr Quantities units = Quantity::units;
+  for (const std::uint64_t count : {1, 31, 5000, 70000, 1200003}) {
+    const Problem problem{.shape = {count}, .box = {count}, .reduced = {0}, .is_row = true};
+    expect_sums<TypeParam>(problem, squares | units, Skip::none);
+    if (count > 70000 && has_one_set) continue;
+    expect_sums<TypeParam>(problem, extremes | units, Skip::missing);
+    expect_sums<TypeParam>(problem, none, Skip::none);
+    expect_sums<TypeParam>(problem, extremes | powers | units, Skip::none);
   }
 }
 

@@ -243,7 +243,7 @@ def test_file_feed():
 
 
 def test_file_feed_of_too_little():
-    """The data have less than one leaf per rank."""
+    """The data have too few elements for each rank."""
     data = new_folder() / "data.h5"
     run("generate", "--input.count", 100, "-o", f"{data}:/x").expect(0)
     out, index, _, _ = bench("file-feed", "--file-feed.file", data, *QUICK, ranks=2)

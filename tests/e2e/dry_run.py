@@ -118,7 +118,7 @@ def test_the_backend_that_is_planned_for():
 def test_a_reduction():
     text = dry("reduce", "--input.count", "1e9", "--input.type", "f64", "--ranks", 2, env=ON_GPUS)
     expect(text, "dry run of reduce on 2 ranks", "data: uniform, 1000000000 elements of f64",
-           "leaves: 15259 of 65536 elements", "rank 0: 7630", "3.726 GiB", "bound by link_up;")
+           "units: 15259 of 65536 elements", "rank 0: 7630", "3.726 GiB", "bound by link_up;")
     assert re.search(r"predicted: 80", text), text
     resident = dry("reduce", "--pipeline.mode", "resident", env=ON_GPUS)
     expect(resident, "device_read 2500 GB/s", "bound by device_read\n")

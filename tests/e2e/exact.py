@@ -9,12 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from harness import LEAF
+from model import division
 
 UNIT = Fraction(1, 2**53)
 TINY = Fraction(1, 2**1074)
 LARGEST = Fraction(np.finfo("f8").max)
-LANES = 512
 
 
 def fraction(value):
@@ -41,10 +40,9 @@ class Statistics:
         self.variance = (self.count * squares - total * total) * unit * unit / self.count**2
         self.minimum, self.maximum = min(whole) * unit, max(whole) * unit
         self.is_whole = values.dtype.kind != "f"
-        levels = max(-(-self.count // LEAF) - 1, 0).bit_length()
-        leaf = min(self.count, LEAF)
-        self.depth = -(-leaf // LANES) + (LANES - 1).bit_length() + levels + 1
-        self.levels = levels
+        unit, lanes, _ = division(self.count)
+        lane = -(-min(self.count, unit) // lanes)
+        self.depth = lane + lanes.bit_length() + (-(-self.count // unit)).bit_length() + 4
 
     def sum_error(self):
         return 0 if self.is_whole else Fraction(101, 100) * self.depth * UNIT * self.size
@@ -54,16 +52,10 @@ class Statistics:
         return self.sum_error() / self.count + 4 * UNIT * abs(self.mean) + TINY
 
     def variance_error(self):
-        """Squared deviations are those from a rounded mean m + e, whose effect their sum corrects:
-        e only adds to the squares that are rounded, on each level. A mean of whole numbers is a
-        whole number and a rest if it is 2^32 or more, so that its error depends on their range and
-        not on their size."""
-        size = max(abs(self.minimum), abs(self.maximum))
-        if self.is_whole:
-            size = self.maximum - self.minimum + min(size, 2**32)
-        e = Fraction(101, 100) * (self.depth + 4) * UNIT * size
-        additions = 4 * (self.depth + 8) * (self.levels + 1)
-        return additions * UNIT * (self.variance + e * e) + 8 * TINY
+        """Deviations are those from the first element of a lane, and then from its mean. They are
+        smaller than the range."""
+        spread = self.maximum - self.minimum
+        return 8 * (self.depth + 8) * UNIT * (self.variance + spread * spread) + 8 * TINY
 
     def underflows(self):
         """Whether squares of deviations that are not 0 have lost digits."""

@@ -84,8 +84,7 @@ class Expected:
             return None
         if self.is_nan.any() and self.nan == "propagate":
             assert math.isnan(float(text)), told
-            is_known = op in ("min", "max") and not self.missing.any()
-            return np.flatnonzero(self.is_nan)[0] if is_known else None
+            return np.flatnonzero(self.is_nan)[0] if op in ("min", "max") else None
         if len(numbers) == 0:
             assert text == "0" if op == "sum" else math.isnan(float(text)), told
             return None

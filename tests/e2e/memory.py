@@ -61,8 +61,8 @@ def test_generator():
     bounded(elements(64 * MIB), elements(2048 * MIB), *SIZES)
 
 
-def test_many_leaves():
-    """One-byte elements: as many leaves as in 8 GiB of f32."""
+def test_many_units():
+    """One-byte elements: as many units as in 8 GiB of f32."""
     u8 = ["--input.data", "ramp", "--input.type", "u8"]
     bounded(elements(64 * MIB, 1), elements(2048 * MIB, 1), *u8, *SIZES)
 
@@ -193,12 +193,12 @@ COUNT = 2**31 + 3
 
 def expect_moments(values, count, total, squares):
     """The sum is exact. The others are within the rounding errors of the order of additions: an
-    element takes part in at most 256 + 9 additions in its leaf, one per level of the tree, and a
+    element takes part in at most 1024 additions in its lane, one for each level of the trees, and a
     few more."""
     assert int(values["count"]) == count and int(values["sum"]) == total, values
     mean = fractions.Fraction(total, count)
     variance = fractions.Fraction(squares, count) - mean**2
-    bound = (256 + 9 + 16 + 8) * fractions.Fraction(1, 2**53)
+    bound = (1024 + 10 + 16 + 8) * fractions.Fraction(1, 2**53)
     for op, exact in (("mean", mean), ("variance", variance)):
         error = abs(fractions.Fraction(float(values[op])) - exact)
         assert error <= bound * exact, (op, values[op], float(exact))

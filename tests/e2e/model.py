@@ -1,12 +1,12 @@
 """`reduce` implemented a second time, in numpy and Python, from its description and not from its
 code.
 
-Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
-numbers exactly); lane i adds lane i + width for width = 256, 128, ..., 1. Deviations from the
-leaf's mean and their squares are added in the same way; large integers are subtracted before they
-are rounded. The sum of the deviations, the residual, corrects for the rounding of the mean.
-Leaves are joined in pairs, level by level, and a leaf without a neighbour moves up unchanged. So
-every value must be equal in every bit.
+The elements are one row in the order of storage, divided into units of 2^16 to 2^20 elements, and
+each unit into lanes. Four neighbouring elements belong to one lane, the next four to the next one.
+A lane adds its elements in order, in double (whole numbers exactly), and the deviations from its
+first element and their squares. Its moments follow from them. Lanes are joined in pairs, level by
+level, and then units; a unit without a neighbour moves up unchanged. So every value must be equal
+in every bit.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-LEAF, LANES = 65536, 512
+RUN = 4
 
 
 def in_stored_order(array, chunks=None):
@@ -30,17 +30,18 @@ def in_stored_order(array, chunks=None):
             np.concatenate([positions[box].ravel() for box in boxes]))
 
 
-def in_lanes(values):
-    """Adds the values of a leaf (float64 or Python integers) in the order of the lanes."""
-    rows = np.zeros((-(-len(values) // LANES), LANES), dtype=values.dtype)
-    rows.reshape(-1)[:len(values)] = values
-    lanes = np.zeros(LANES, dtype=values.dtype)
-    for row in rows:
-        lanes = lanes + row
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = lanes[:half] + lanes[half:]
-    return lanes[0]
+def power_of_two(number):
+    """The largest one up to `number`."""
+    return 1 << (number.bit_length() - 1)
+
+
+def division(count):
+    """The elements of a unit, its lanes, and the neighbouring elements of a lane."""
+    few = -(-count // 2**14)
+    unit = min(max(2 * power_of_two(few - 1) if few > 1 else 1, 2**16), 2**20)
+    if count < 32:
+        return unit, power_of_two(count), 1
+    return unit, power_of_two(min(unit // 256, 1024, count // 32)), RUN
 
 
 def to_double(total):
@@ -52,81 +53,96 @@ def to_double(total):
     return -size if total < 0 else size
 
 
-def mean_of(total, count):
-    """A whole part, which is 0 for floats and for small integers, and a rest."""
-    mean = to_double(total) / float(count)
-    if isinstance(total, float) or abs(mean) < 2.0**32:
-        return 0, mean
-    whole = 2 * int(mean / 2)
-    whole += int(to_double(total - whole * count) / float(count))
-    return whole, to_double(total - whole * count) / float(count)
+def deviations(values, shifts):
+    """Integers of 64 bits are subtracted as two halves of 32 bits."""
+    if values.dtype.kind in "iu" and values.itemsize == 8:
+        high = (values >> 32).astype(np.float64) - (shifts >> 32).astype(np.float64)
+        low = [np.bitwise_and(each, each.dtype.type(2**32 - 1)).astype(np.float64)
+               for each in (values, shifts)]
+        return high * 2.0**32 + (low[0] - low[1])
+    return values.astype(np.float64) - shifts.astype(np.float64)
 
 
-def difference(mean, other):
-    return to_double(mean[0] - other[0]) + (mean[1] - other[1])
+class Moments:
+    """Arrays of the counts, sums and squared deviations of lanes or units. The mean of each is
+    shift + offset."""
 
-
-def not_below_zero(squares):
-    return 0.0 if squares < 0 else squares
-
-
-class Node:
-    """The count, the sum, the squared deviations and the residual of a range of elements."""
-
-    def __init__(self, count, total, squares, residual=0.0):
-        self.count, self.total, self.squares, self.residual = count, total, squares, residual
-
-    def mean(self):
-        return mean_of(self.total, self.count)
+    def __init__(self, count, total, shift, offset, squares):
+        self.count, self.total, self.shift = count, total, shift
+        self.offset, self.squares = offset, squares
 
     @classmethod
-    def leaf(cls, values, left_out):
-        """The node of at most 65536 elements, some of which are left out."""
-        if values.dtype.kind == "f":
-            values = values.astype(np.float64)
-            total = float(in_lanes(np.where(left_out, 0.0, values)))
-        else:
-            counted = values[~left_out]
-            total = int(np.sum(counted, dtype=np.int64)) if values.itemsize < 8 else sum(
-                counted.tolist())
-        count = len(values) - int(left_out.sum())
-        if count == 0:
-            return cls(0, total, 0.0)
-        whole, rest = mean_of(total, count)
-        if whole:
-            apart = np.array([float(value - whole) - rest for value in values.tolist()])
-        else:
-            apart = values.astype(np.float64) - rest
-        apart = np.where(left_out, 0.0, apart)
-        squares, residual = float(in_lanes(apart * apart)), float(in_lanes(apart))
-        return cls(count, total, not_below_zero(squares - residual * (residual / float(count))),
-                   residual)
+    def of_lanes(cls, values, left_out, lanes, run):
+        """The lanes of a unit."""
+        size = -(-len(values) // (lanes * run)) * lanes * run
+        rows = np.zeros(size, values.dtype)
+        rows[:len(values)] = values
+        counts = np.zeros(size, bool)
+        counts[:len(values)] = ~left_out
+        # One element of each lane after the other.
+        rows, counts = (each.reshape(-1, lanes, run).transpose(0, 2, 1).reshape(-1, lanes)
+                        for each in (rows, counts))
+        count, shift = np.zeros(lanes, np.int64), np.zeros(lanes, values.dtype)
+        total, s1, s2 = (np.zeros(lanes) for _ in range(3))
+        for row, counted in zip(rows, counts):
+            shift = np.where(counted & (count == 0), row, shift)
+            apart = deviations(row, shift)
+            count = count + counted
+            if values.dtype.kind == "f":
+                total = np.where(counted, total + row.astype(np.float64), total)
+            s1 = np.where(counted, s1 + apart, s1)
+            s2 = np.where(counted, s2 + apart * apart, s2)
+        if values.dtype.kind != "f":
+            total = np.zeros(lanes, object)
+            for row, counted in zip(rows, counts):
+                total = total + np.where(counted, row, 0).astype(object)
+        mean = s1 / np.maximum(count, 1)
+        squares = s2 - s1 * mean
+        return cls(count, total, shift, mean, np.where(squares < 0, 0, squares))
 
-    def joined(self, right):
-        """Joins two nodes by the formula of Chan, Golub and LeVeque (1979)."""
-        both = Node(self.count + right.count, self.total + right.total, 0.0)
-        if self.count == 0 or right.count == 0:
-            known = right if self.count == 0 else self
-            both.squares, both.residual = known.squares, known.residual
-            return both
-        n, m = float(self.count), float(right.count)
-        delta = difference(right.mean(), self.mean())
-        correction = right.residual / m - self.residual / n
-        weight = n * (m / (n + m))
-        both.squares = not_below_zero(((self.squares + right.squares) + (delta * delta) * weight)
-                                      + (2 * delta + correction) * correction * weight)
-        both.residual = ((n * difference(self.mean(), both.mean()) + self.residual)
-                         + (m * difference(right.mean(), both.mean()) + right.residual))
-        return both
+    def joined(self):
+        """Pairs of neighbours, by the formula of Chan, Golub and LeVeque (1979)."""
+        last = len(self.count) // 2 * 2
+        left, right = self.part(slice(0, last, 2)), self.part(slice(1, last, 2))
+        n, m = left.count.astype(np.float64), right.count.astype(np.float64)
+        both = np.where(n + m == 0, 1, n + m)
+        delta = deviations(right.shift, left.shift) + (right.offset - left.offset)
+        squares = (left.squares + right.squares) + (delta * delta) * (n * (m / both))
+        offset = left.offset + delta * (m / both)
+        pairs = Moments(
+            left.count + right.count, left.total + right.total,
+            np.where(n == 0, right.shift, left.shift),
+            np.where(n == 0, right.offset, np.where(m == 0, left.offset, offset)),
+            np.where(n == 0, right.squares, np.where(m == 0, left.squares, squares)))
+        return Moments.concatenated([pairs, self.part(slice(last, None))])
+
+    def part(self, which):
+        return Moments(*(each[which] for each in self.arrays()))
+
+    def arrays(self):
+        return self.count, self.total, self.shift, self.offset, self.squares
+
+    @classmethod
+    def concatenated(cls, parts):
+        return cls(*(np.concatenate(each) for each in zip(*(part.arrays() for part in parts))))
+
+    def root(self):
+        moments = self
+        while len(moments.count) > 1:
+            moments = moments.joined()
+        return moments
 
 
-def fold(values, left_out):
-    nodes = [Node.leaf(values[at:at + LEAF], left_out[at:at + LEAF])
-             for at in range(0, len(values), LEAF)]
-    while len(nodes) > 1:
-        nodes = [nodes[i].joined(nodes[i + 1]) if i + 1 < len(nodes) else nodes[i]
-                 for i in range(0, len(nodes), 2)]
-    return nodes[0]
+class Total:
+    """The count, the sum and the squared deviations of all elements, as Python's numbers."""
+
+    def __init__(self, values, left_out):
+        unit, lanes, run = division(len(values))
+        units = [Moments.of_lanes(values[at:at + unit], left_out[at:at + unit], lanes, run).root()
+                 for at in range(0, len(values), unit)]
+        root = Moments.concatenated(units).root()
+        self.count, self.squares = int(root.count[0]), float(root.squares[0])
+        self.total = float(root.total[0]) if values.dtype.kind == "f" else int(root.total[0])
 
 
 def extreme(values, pick):
@@ -146,7 +162,7 @@ def reduce(array, chunks=None, policy="auto", fill=None):
     invalid = is_missing | is_nan
     left_out = invalid if policy == "ignore" or fill is not None else np.zeros(len(values), bool)
     with np.errstate(all="ignore"):
-        total = fold(values, left_out)
+        total = Total(values, left_out)
         sum_as_double = to_double(total.total)
         mean = sum_as_double / total.count if total.count else math.nan
         variance = total.squares / total.count if total.count else math.nan
@@ -164,8 +180,8 @@ def reduce(array, chunks=None, policy="auto", fill=None):
             value, index = extreme(values[numbers], pick)
             result[op] = (value, coordinates(numbers[index]))
     if (invalid if policy == "propagate" else is_nan & (policy == "auto")).any():
-        known = policy == "propagate" or not is_missing.any()
-        first = coordinates(np.flatnonzero(invalid)[0]) if known else None
+        bad = invalid if policy == "propagate" else is_nan & ~is_missing
+        first = coordinates(np.flatnonzero(bad)[0])
         result = {op: (math.nan, first if op in ("min", "max") else None) for op in result} | {
             "count": result["count"]}
     return result | {"missing": int(is_missing.sum()), "nans": int(is_nan.sum())}

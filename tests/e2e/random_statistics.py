@@ -15,8 +15,7 @@ import cell_statistics
 import results
 from cell_statistics import REAL, UNIT, Rows, rows_of
 from drawn_statistics import Data, Groups, Weights
-from exact import LANES
-from harness import LEAF, OPS, main, run
+from harness import OPS, main, run
 from random_cases import check_cases
 from weighted_statistics import weighted
 
@@ -189,33 +188,12 @@ class Case:
                     counts_nans=self.data.fill is None, min_count=self.min_count)
         if weights is not None:
             self.put_weighted(rows, matrix, weights)
-        elif self.route == "all":
-            self.put_leaves(rows)
         return {op: (rows.values[op], rows.errors[op]) for op in rows.values}
 
     def put_weighted(self, rows, matrix, weights):
         """The operations that weights change."""
         for op, of in weighted(matrix, weights, rows.used, self.ddof).items():
             rows.put(op, *of, empty=0 if op.startswith("sum") else np.nan)
-
-    def put_leaves(self, rows):
-        """Leaves have rounded means, which are joined level by level (exact.py)."""
-        n = int(rows.n[0])
-        if n == 0 or not np.isfinite(rows.values["variance"][0].astype("f8")):
-            return
-        count = rows.used.shape[1]
-        levels = max(-(-count // LEAF) - 1, 0).bit_length()
-        depth = -(-min(count, LEAF) // LANES) + (LANES - 1).bit_length() + levels + 1
-        size = float(rows.size[0] / n)
-        if self.array.dtype.kind != "f":
-            size = min(size, 2**32) + float(rows.radius[0])
-        mean = 1.01 * (depth + 4) * UNIT * size
-        variance = float(rows.values["variance"][0])
-        error = 2 * (depth + 8) * UNIT * (variance + mean**2)
-        error += levels * (2 * mean * math.sqrt(variance) + mean**2)
-        rows.put("variance", rows.values["variance"], error)
-        rows.put("stddev", rows.values["stddev"],
-                 rows.of_root(rows.values["variance"], np.array([error])))
 
     # ------------------------------------------------------------ comparison
 

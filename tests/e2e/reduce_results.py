@@ -216,9 +216,10 @@ def test_overflow_is_no_verified_result():
     big = 1.7e308
     every = ["sum", "mean", "variance", "stddev"]
     ignored = np.where(np.arange(99) == 7, NAN, big)
-    cases = [(np.full(2 * LEAF, big), OPS, every, 2), (np.array([big, big]), ["mean"], ["mean"], 1),
+    cases = [(np.full(2 * LEAF, big), OPS, every[:2], 2),
+             (np.array([big, big]), ["mean"], ["mean"], 1),
              (np.tile([big, big, -big, -big], 1000), OPS, every, 1),
-             (np.tile([big, -big], 1000), ["mean"], ["mean"], 1),
+             (np.tile([big, -big], 1000), ["mean"], [], 1),
              (np.tile([1e200, -1e200], 1000), OPS, every[2:], 1), (ignored, ["sum"], ["sum"], 1),
              (with_values(2 * LEAF, {5: INF}), ["sum"], [], 2), (np.full(9, 1e150), OPS, [], 1),
              (with_values(99, {5: INF, 7: -INF}), OPS, [], 1),

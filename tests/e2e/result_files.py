@@ -91,8 +91,8 @@ def test_result_file():
         with h5py.File(folder / "in.h5") as stored:
             assert given["stored_bytes"] == stored["group/data"].id.get_storage_size()
         found = dict(file["results"].attrs)
-        assert found["verified"] == 1 and "leaves" in found["verdict"], found
-        assert found["leaf_elements"] == LEAF and found["lanes"] == model.LANES, found
+        assert found["verified"] == 1 and "ranges" in found["verdict"], found
+        assert (found["unit_elements"], found["lanes"]) == model.division(array.size)[:2], found
         for name in ("git_commit", "compiler", "mpi", "hdf5", "operating_system"):
             assert file["provenance"].attrs[name], name
         units = {name: dataset.attrs for name, dataset in file["timing"].items()}

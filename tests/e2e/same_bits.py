@@ -74,9 +74,9 @@ def values_of(name, count):
 def test_order_shows():
     """The data would detect a program that adds in another order."""
     values = values_of("f32", 5 * LEAF)
-    folds = [model.fold(order, np.zeros(len(order), bool))
-             for order in (values, values[::-1], np.roll(values, 1))]
-    assert len({(fold.total, fold.squares) for fold in folds}) == 3
+    totals = [model.Total(order, np.zeros(len(order), bool))
+              for order in (values, values[::-1], np.roll(values, 1))]
+    assert len({(each.total, each.squares) for each in totals}) == 3
 
 
 def check_file(name, leaves, rest, chunks=None, many=False):
@@ -117,7 +117,7 @@ def test_u8():
 
 
 def test_operations_together():
-    """Operations of leaves, of cells and order statistics share the shards of a run. Each has the
+    """Operations of a row, of cells and order statistics share the shards of a run. Each has the
     same bits with any others, on any number of ranks."""
     folder = new_folder()
     sets = ["mean,skewness", "min,argmin", "count,median,l2", "variance,kurtosis,quantile(0.1)"]

@@ -1,11 +1,13 @@
 // The cost of the fixed order of summation on CPUs, compared with a plain read of the same memory.
-// Also the check of results for CPUs and GPUs.
+// Also the launches and the check of results for CPUs and GPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
-#include <limits>
+#include <optional>
 #include <thread>
 
 #include "core/parallel.hpp"
@@ -13,35 +15,31 @@
 #include "device/host/memory.hpp"
 #include "experiments/ladders/reduction_order.hpp"
 #include "experiments/numbers.hpp"
-#include "kernels/reduce/leaf.hpp"
-#include "kernels/reduce/reference.hpp"
+#include "kernels/cells/dense.hpp"
+#include "kernels/cells/walk.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::experiments::ladders {
 namespace {
 
-using reduce::PartialOf;
-using reduce::Want;
+using cells::Quantities;
 
 unsigned cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-std::string words_of(Want want) {
-  if (want.extremes && want.variance) return "both";
-  return want.extremes ? "extremes" : want.variance ? "variance" : "sum";
+std::string words_of(Quantities quantities) {
+  if (quantities == squares) return "variance";
+  return quantities == extremes ? "extremes" : "sum";
 }
 
 /// The label of a case. A figure has room for 18 characters.
 std::string label_of(const Order& order) {
-  if (order.name != "leaves") {
-    return order.want.extremes || order.want.variance
-               ? fmt::format("{} {}", order.name, words_of(order.want))
-               : order.name;
-  }
-  return fmt::format("{} {}/{}K/{}{}{}{}", order.type, order.lanes, order.leaf >> 10,
-                     order.in_flight, order.want.extremes || order.want.variance ? " " : "",
-                     order.want.extremes ? "x" : "", order.want.variance ? "v" : "");
+  const std::string what = words_of(order.quantities);
+  if (order.name == "program") return fmt::format("{} {}", order.type, what);
+  if (order.name != "row") return order.name;
+  const char letter = what == "sum" ? ' ' : what[0] == 'e' ? 'x' : 'v';
+  return fmt::format("{} {}/{}K {}", order.type, order.lanes, order.unit >> 10, letter);
 }
 
 /// The floats unit_number(0), unit_number(1), ...
@@ -66,15 +64,6 @@ class Floats {
   float* data_;
 };
 
-template <class T, unsigned Lanes>
-SHARDSTREAM_VECTOR_CLONES void make_leaves(const T* x, unsigned leaf, Range leaves, Want want,
-                                           PartialOf<T>* to) {
-  for (std::uint64_t i = leaves.first; i < leaves.end(); ++i) {
-    to[i] = reduce::reduce_leaf<T, Lanes>(x + i * leaf, leaf, static_cast<std::int64_t>(i * leaf),
-                                          want);
-  }
-}
-
 /// The exclusive or of all words, in blocks of eight words.
 SHARDSTREAM_VECTOR_CLONES std::uint64_t mix_of(const std::uint64_t* words, Range blocks) {
   constexpr unsigned block = 8;
@@ -94,19 +83,18 @@ class OnHost {
       : bench_(bench), threads_(cores()), floats_(count, threads_) {}
 
   void plain_read();
-  template <class T, unsigned Lanes>
-  void leaves(const char* type, unsigned leaf, Want want = {});
-  template <unsigned Lanes>
-  void other_types();
+  /// Statistics of all elements as T, with the units and lanes of a run, or others.
+  template <class T>
+  void row(const char* type, Quantities quantities, std::optional<cells::RowUnits> size = {});
   Table table() && { return std::move(rows_).table(); }
 
  private:
-  /// The time of `pass`, which each thread calls with its number.
-  template <class Pass>
-  Timing time(const Pass& pass) {
+  /// The time of passes one after another, each of which all threads call with their numbers.
+  template <class... Pass>
+  Timing time(const Pass&... passes) {
     return bench_.sample([&] {
       const auto begin = Clock::now();
-      parallel_for(threads_, threads_, pass);
+      (parallel_for(threads_, threads_, passes), ...);
       return seconds_since(begin);
     });
   }
@@ -136,39 +124,25 @@ void OnHost::plain_read() {
   rows_.add({"plain read", "u64", {}, floats_.bytes()}, timing, read_, "the yardstick");
 }
 
-template <class T, unsigned Lanes>
-void OnHost::leaves(const char* type, unsigned leaf, Want want) {
-  constexpr unsigned rows_at_a_time = 4;  // of for_rows() in kernels/reduce/leaf.hpp
-  const std::uint64_t leaves = floats_.bytes() / sizeof(T) / leaf;
-  const auto* const x = reinterpret_cast<const T*>(floats_.data());
-  std::vector<PartialOf<T>> partials(leaves);
-  const Timing timing = time([&](std::uint64_t part) {
-    make_leaves<T, Lanes>(x, leaf, shardstream::share(leaves, part, threads_), want,
-                          partials.data());
-  });
-  for (const std::uint64_t i : leaves_to_check(leaves)) {
-    bench_.verify(is_leaf_right<T>(i * leaf, leaf, want, partials[i]),
-                  fmt::format("leaf {} of {}, {} lanes", i, type, Lanes));
-  }
-  const bool is_programs = Lanes == reduce::lanes && leaf == reduce::leaf_elements;
-  rows_.add({"leaves", type, want, leaves * leaf * sizeof(T), Lanes, leaf, rows_at_a_time}, timing,
-            read_, is_programs ? "as the program adds" : "");
-}
-
-template <unsigned Lanes>
-void OnHost::other_types() {
-  constexpr unsigned leaf = reduce::leaf_elements;
-  constexpr Want extremes{.extremes = true}, variance{.variance = true};
-  for (const Want want : {Want{}, extremes, variance}) {
-    leaves<float, Lanes>("f32", leaf, want);
-    leaves<double, Lanes>("f64", leaf, want);
-  }
-  leaves<std::int32_t, Lanes>("i32", leaf);
-  leaves<std::int64_t, Lanes>("i64", leaf);
-  if constexpr (Lanes >= 256) {  // the row of a lane is counted in a byte
-    leaves<std::uint8_t, Lanes>("u8", leaf);
-    leaves<std::uint8_t, Lanes>("u8", leaf, extremes);
-  }
+template <class T>
+void OnHost::row(const char* type, Quantities quantities, std::optional<cells::RowUnits> size) {
+  const std::uint64_t all = floats_.bytes() / sizeof(T);
+  const cells::RowUnits own = size.value_or(cells::RowUnits(all));
+  const RowOf<T> row(all, own, quantities, std::min(own.lanes, cells::max_host_joined_lanes));
+  std::vector<std::uint64_t> lanes(row.lane_words()), moments(row.unit_words());
+  const auto add = row.add(reinterpret_cast<const T*>(floats_.data()), row.blocks().data(),
+                           row.tasks().data(), row.dense().data(), lanes.data());
+  const auto join = row.join(lanes.data(), moments.data());
+  const auto launch = [&](const auto& kernel, const auto& args) {
+    return [&, kernel](std::uint64_t part) {
+      kernel.host(args, static_cast<unsigned>(part), threads_);
+    };
+  };
+  const Timing timing =
+      time(launch(cells::Kernels<T>::accumulate(), add), launch(cells::Kernels<T>::join(), join));
+  bench_.verify(row.are_right(moments), fmt::format("units of {}, {} lanes", type, own.lanes));
+  rows_.add({size ? "row" : "program", type, quantities, all * sizeof(T), own.lanes, own.unit},
+            timing, read_, size ? "" : "as a run adds");
 }
 
 }  // namespace
@@ -180,8 +154,7 @@ Orders::Orders()
              {"want", ColumnType::text},
              {"count", ColumnType::integer},
              {"lanes", ColumnType::integer},
-             {"leaf", ColumnType::integer},
-             {"in_flight", ColumnType::integer, "rows"},
+             {"unit", ColumnType::integer},
              {"read", ColumnType::real, "GB/s"}},
             {"time", ColumnType::real, "ms"}) {}
 
@@ -189,12 +162,128 @@ void Orders::add(const Order& order, const Timing& timing, double yardstick,
                  const std::string& remark) {
   const Measured& seconds = timing.seconds;
   const Measured time = seconds.times(1e3);
-  rows_.add({label_of(order), order.name, order.type, words_of(order.want),
-             static_cast<std::int64_t>(order.bytes / sizeof(float)), std::int64_t{order.lanes},
-             std::int64_t{order.leaf}, std::int64_t{order.in_flight},
+  rows_.add({label_of(order), order.name, order.type, words_of(order.quantities),
+             static_cast<std::int64_t>(order.bytes / sizeof(float)),
+             static_cast<std::int64_t>(order.lanes), static_cast<std::int64_t>(order.unit),
              static_cast<double>(order.bytes) / seconds.value / 1e9},
             time, yardstick / seconds.value, remark);
 }
+
+template <class T>
+RowOf<T>::RowOf(std::uint64_t count, const cells::RowUnits& size, Quantities quantities,
+                std::uint64_t joined)
+    : quantities_(quantities),
+      count_(count),
+      unit_(size.unit),
+      joined_(joined),
+      words_(cells::words_of<T>(quantities)) {
+  layout_.axes = 1;
+  layout_.axis[0] = {.is_kept = false, .cell_step = 0, .value_step = 1, .weight_step = 0};
+  layout_.lane_axis = 0;
+  layout_.lanes = size.lanes;
+  layout_.by_rows = true;
+  for (std::uint64_t u = 0; u < ceil_div(count_, unit_); ++u) {
+    const Range own = unit(u);
+    blocks_.insert(blocks_.end(), {own.first, own.first, own.count});
+    tasks_.insert(tasks_.end(), {u, 0, u, u + 1, own.first, own.count});
+    dense_.push_back(cells::dense_task(layout_,
+                                       cells::Task(tasks_.data() + u * cells::task_words(1), 1),
+                                       blocks_.data() + u * cells::block_words(1)));
+  }
+}
+
+template <class T>
+cells::AccumulateArgs<T> RowOf<T>::add(const T* elements, const std::uint64_t* blocks,
+                                       const std::uint64_t* tasks, const cells::DenseTask* dense,
+                                       std::uint64_t* lanes) const {
+  cells::AccumulateArgs<T> args{};
+  args.elements = elements;
+  args.blocks = blocks;
+  args.tasks = tasks;
+  const bool is_dense =
+      std::ranges::all_of(dense_, [](const cells::DenseTask& task) { return task.matrices > 0; });
+  args.dense = is_dense ? dense : nullptr;
+  args.max_rows = dense_.front().rows;
+  args.task_count = units();
+  args.max_items = layout_.lanes;
+  args.layout = layout_;
+  args.accumulators = {lanes, units() * parts()};
+  args.unit_cells = 1;
+  args.unit_groups = {0, 1};
+  args.cells = {0, 1};
+  args.choice = {.quantities = quantities_};
+  args.has_one_block = true;
+  args.is_whole = true;
+  args.joined_lanes = joined_;
+  return args;
+}
+
+template <class T>
+cells::JoinArgs<T> RowOf<T>::join(std::uint64_t* lanes, std::uint64_t* moments) const {
+  return {.from = {lanes, units() * parts()},
+          .moments = {moments, units()},
+          .takes_accumulators = false,
+          .first_unit = 0,
+          .units = units(),
+          .unit_step = 1,
+          .unit_slots = units(),
+          .groups = 1,
+          .unit_cells = 1,
+          .unit_parts = parts(),
+          .parts = parts(),
+          .step = 1,
+          .quantities = quantities_};
+}
+
+/// Sums are compared with those in extended precision. n additions change a sum by at most n u
+/// times the sum of the magnitudes; u is 2^-53.
+template <class T>
+bool RowOf<T>::are_right(std::vector<std::uint64_t>& moments) const {
+  constexpr std::uint64_t most = 16;
+  const std::uint64_t checked = std::min(units(), most);
+  std::uint64_t counted = 0;
+  for (std::uint64_t u = 0; u < units(); ++u) counted += moments[u];
+  bool is_right = counted == count_;
+  for (std::uint64_t i = 0; i < checked; ++i) {
+    const std::uint64_t number = checked > 1 ? (units() - 1) * i / (checked - 1) : 0;
+    const Range own = unit(number);
+    std::vector<float> floats(ceil_div(own.count * sizeof(T), sizeof(float)));
+    const std::uint64_t begin = own.first * sizeof(T) / sizeof(float);
+    for (std::uint64_t f = 0; f < floats.size(); ++f) floats[f] = unit_number(begin + f);
+    std::vector<T> elements(own.count);
+    std::memcpy(elements.data(), floats.data(), own.count * sizeof(T));
+    const auto m = cells::Moments<T>::load(quantities_, moments.data() + number, units());
+    long double sum = 0, magnitude = 0, m2 = 0;
+    for (const T x : elements) sum += x, magnitude += std::fabs(static_cast<long double>(x));
+    const auto n = static_cast<long double>(own.count), mean = sum / n, bound = n * 0x1p-53L;
+    for (const T x : elements) m2 += (x - mean) * (x - mean);
+    is_right = is_right && std::fabs(cells::to_double(m.sum) - sum) <= bound * magnitude;
+    if (quantities_.has(cells::Quantity::squares)) {
+      is_right = is_right && std::fabs(m.m2 - m2) <= 32 * bound * m2;
+    }
+    if (quantities_.has(cells::Quantity::extremes)) {
+      const auto [low, high] = std::ranges::minmax(elements, {}, cells::extreme_key<T>);
+      is_right = is_right && m.range.min == cells::extreme_key(low) &&
+                 m.range.max == cells::extreme_key(high);
+    }
+  }
+  return is_right;
+}
+
+template <class T>
+double RowOf<T>::sum(std::vector<std::uint64_t>& moments) const {
+  double sum = 0;
+  for (std::uint64_t u = 0; u < units(); ++u) {
+    sum += cells::to_double(cells::Moments<T>::load(quantities_, moments.data() + u, units()).sum);
+  }
+  return sum;
+}
+
+template class RowOf<float>;
+template class RowOf<double>;
+template class RowOf<std::int32_t>;
+template class RowOf<std::int64_t>;
+template class RowOf<std::uint8_t>;
 
 std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max) {
   constexpr std::uint64_t min = std::uint64_t{1} << 20;
@@ -212,70 +301,24 @@ std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max
   return count;
 }
 
-std::uint64_t exact_units(std::uint64_t count) {
-  constexpr float unit = 0x1p24F;
-  const unsigned threads = cores();
-  std::vector<std::uint64_t> sums(threads);
-  parallel_for(threads, threads, [&](std::uint64_t part) {
-    const Range mine = shardstream::share(count, part, threads);
-    std::uint64_t sum = 0;
-    for (std::uint64_t i = mine.first; i < mine.end(); ++i) {
-      sum += static_cast<std::uint32_t>(unit_number(i) * unit);
-    }
-    sums[part] = sum;
-  });
-  std::uint64_t all = 0;
-  for (const std::uint64_t sum : sums) all += sum;
-  return all;
-}
-
-template <class T>
-bool is_leaf_right(std::uint64_t first, unsigned count, Want want, const PartialOf<T>& partial) {
-  const std::uint64_t begin = first * sizeof(T) / sizeof(float);
-  std::vector<float> floats((std::uint64_t{count} * sizeof(T) + sizeof(float) - 1) / sizeof(float));
-  for (std::uint64_t i = 0; i < floats.size(); ++i) floats[i] = unit_number(begin + i);
-  std::vector<T> elements(count);
-  std::memcpy(elements.data(), floats.data(), count * sizeof(T));
-  const reduce::LeafCheck check =
-      reduce::check_leaf(elements.data(), count, static_cast<std::int64_t>(first), want, partial);
-  return check.exact.passes() && check.sum.passes() && check.mean.passes() &&
-         check.variance.passes() && check.stddev.passes();
-}
-
-template bool is_leaf_right<float>(std::uint64_t, unsigned, Want, const PartialOf<float>&);
-template bool is_leaf_right<double>(std::uint64_t, unsigned, Want, const PartialOf<double>&);
-template bool is_leaf_right<std::int32_t>(std::uint64_t, unsigned, Want,
-                                          const PartialOf<std::int32_t>&);
-template bool is_leaf_right<std::int64_t>(std::uint64_t, unsigned, Want,
-                                          const PartialOf<std::int64_t>&);
-template bool is_leaf_right<std::uint8_t>(std::uint64_t, unsigned, Want,
-                                          const PartialOf<std::uint8_t>&);
-
-std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves) {
-  constexpr std::uint64_t max = 16;
-  const std::uint64_t checked = std::min(leaves, max);
-  std::vector<std::uint64_t> chosen;
-  for (std::uint64_t i = 0; i < checked; ++i) {
-    chosen.push_back(checked > 1 ? (leaves - 1) * i / (checked - 1) : 0);
-  }
-  return chosen;
-}
-
 Table reduction_order_on_host(Bench& bench) {
   const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 24 : 28);
   OnHost host(bench, floats_to_add(bench, usual, max));
   host.plain_read();
-  for (const unsigned leaf : {1U << 14, 1U << 15, 1U << 17}) {
-    host.leaves<float, 512>("f32", leaf);
-    host.leaves<double, 512>("f64", leaf);
+  for (const Quantities quantities : {Quantities(), extremes, squares}) {
+    host.row<float>("f32", quantities);
+    host.row<double>("f64", quantities);
+    host.row<std::int32_t>("i32", quantities);
+    host.row<std::uint8_t>("u8", quantities);
   }
-  host.other_types<64>();
-  host.other_types<256>();
-  host.other_types<512>();
-  host.other_types<1024>();
-  host.other_types<4096>();
+  host.row<std::int64_t>("i64", {});
+  for (const std::uint64_t unit : {1U << 16, 1U << 18, 1U << 20}) {
+    for (const std::uint64_t lanes : {128U, 512U, 1024U}) {
+      host.row<float>("f32", squares, cells::RowUnits(unit, lanes));
+    }
+  }
   return std::move(host).table();
 }
 

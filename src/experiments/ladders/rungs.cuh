@@ -14,8 +14,8 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/ladders/gpu_row.cuh"
 #include "experiments/ladders/ladder.hpp"
-#include "kernels/reduce/reduce.hpp"
 
 namespace shardstream::experiments::ladders {
 
@@ -171,40 +171,6 @@ inline Work work_of_one_pass(std::uint64_t count, unsigned blocks) {
           "fp32"};
 }
 
-/// The reduction of this program, launched as in a run with one batch.
-class FixedOrder {
- public:
-  explicit FixedOrder(const Data& data)
-      : stream_(data.stream),
-        leaves_(blocks_for(data.count, reduce::leaf_elements)),
-        partials_(leaves_ + reduce::max_subtrees),
-        exchange_(reduce::exchange_words<float>(leaves_)) {
-    exchange_.clear(stream_);
-    args_.elements = data.x.data();
-    args_.count = data.count;
-    args_.leaves = partials_.data();
-    args_.largest = partials_.data() + leaves_;
-    args_.exchange = exchange_.data();
-  }
-  void enqueue() const {
-    reduce::batch_kernel<float>().cuda(args_, stream_);
-    check_launch("reduction in a fixed order");
-  }
-  double sum() const {
-    double all = 0;
-    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.leaf_range()).size()))
-      all += part.sum;
-    return all;
-  }
-
- private:
-  cudaStream_t stream_;
-  std::uint64_t leaves_;
-  DeviceArray<reduce::Partial<double>> partials_;
-  DeviceArray<std::uint64_t> exchange_;
-  reduce::BatchArgs<float> args_{};
-};
-
 /// Climbs kernels that add the same data.
 class Sums {
  public:
@@ -233,10 +199,10 @@ class Sums {
 inline void climb_yardsticks(Sums& sums, const Data& data) {
   const auto count = static_cast<double>(data.count);
   const Work once{count, count * sizeof(float), "fp32"};
-  const FixedOrder fixed(data);
+  const GpuRow<float> fixed(data.x.data(), data.count, cells::RowUnits(data.count), {});
   sums.climb(
       {"fixed order", {}, "this program's reduction: the same bits on any number of GPUs", once},
-      [&] { fixed.enqueue(); }, [&] { return fixed.sum(); });
+      [&] { fixed.enqueue(data.stream); }, [&] { return fixed.sum(); });
   std::size_t bytes = 0;
   const auto cub_sum = [&](void* scratch) {
     check(cub::DeviceReduce::Sum(scratch, bytes, data.x.data(), data.sum.data(),

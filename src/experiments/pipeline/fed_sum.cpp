@@ -1,9 +1,10 @@
 #include "experiments/pipeline/fed_sum.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <memory>
-#include <optional>
+#include <numeric>
+#include <vector>
 
 #include "core/parallel.hpp"
 #include "kernels/memory/memory.hpp"
@@ -19,54 +20,46 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
                                        const io::Source& source, Range shard) {
   shardstream::pipeline::RingOptions options;
   options.mode = shardstream::pipeline::mode_named(mode);
-  return with_element_type(source.type(), [&](auto type) {
-    const auto memory =
-        reduce::tree_memory<typename decltype(type)::type>(ceil_div(shard.count, leaf_elements));
-    return shardstream::pipeline::choose_sizes(
-        options, bench.resources(),
-        shardstream::pipeline::size_of_shard(source, shard, bench.resources().backend),
-        {.unit = leaf_elements, .per_unit = memory.per_leaf, .fixed = memory.fixed});
-  });
+  return shardstream::pipeline::choose_sizes(
+      options, bench.resources(),
+      shardstream::pipeline::size_of_shard(source, shard, bench.resources().backend),
+      {.unit = feed_unit});
 }
 
-template <class T>
-reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range shard,
-                                              unsigned threads) {
-  using Wide = reduce::Extreme<T>;
-  const std::uint64_t leaves = ceil_div(shard.count, leaf_elements);
-  std::vector<reduce::Partial<Wide>> partials(leaves);
-  parallel_for(leaves, threads, [&](std::uint64_t i) {
-    const Range leaf = intersection(shard, {shard.first + i * leaf_elements, leaf_elements});
-    const auto elements = std::make_unique<T[]>(leaf.count);
-    source.read(leaf.first, leaf.count, reinterpret_cast<std::byte*>(elements.get()));
-    reduce::Partial<Wide> largest;
-    alignas(16) std::uint64_t exchange[2] = {};  // a host counts its parts there
-    reduce::BatchArgs<T> args{.elements = elements.get(),
-                              .count = leaf.count,
-                              .first = leaf.first,
-                              .leaves = &partials[i],
-                              .largest = &largest,
-                              .samples = nullptr,
-                              .exchange = exchange,
-                              .want = {},
-                              .sample_count = 0,
-                              .sampled = {}};
-    reduce::batch_kernel<T>().host(args, 0, 1);
-  });
-  reduce::TreeFold<Wide> fold;
-  for (std::uint64_t i = 0; i < leaves; ++i) {
-    fold.push({shard.first / leaf_elements + i, 0}, partials[i]);
-  }
-  return fold.root().sum;
+FedSum::FedSum(Bench& bench, const io::Source& source, Range shard,
+               const shardstream::pipeline::Sizes& sizes)
+    : element_bytes_(size_of(source.type())),
+      sum_(bench.device(), Memory::device, 1),
+      zero_(bench.device(), Memory::pinned, 1),
+      downloaded_(bench.device(), Memory::pinned, 1),
+      feed_(bench.device(), recorder_, source, shard, sizes, &bench.heartbeat()) {
+  zero_[0] = 0;
+  feed_.load([](Range, const std::byte*) {});
 }
 
-template reduce::Sum<double> reference_sum<float>(const io::Source&, Range, unsigned);
-template reduce::Sum<double> reference_sum<double>(const io::Source&, Range, unsigned);
-template reduce::Sum<std::int64_t> reference_sum<std::int8_t>(const io::Source&, Range, unsigned);
-template reduce::Sum<std::int64_t> reference_sum<std::uint8_t>(const io::Source&, Range, unsigned);
-template reduce::Sum<std::int64_t> reference_sum<std::uint64_t>(const io::Source&, Range, unsigned);
-template reduce::Sum<std::int64_t> reference_sum<std::int32_t>(const io::Source&, Range, unsigned);
-template reduce::Sum<std::int64_t> reference_sum<std::int64_t>(const io::Source&, Range, unsigned);
+void FedSum::run() {
+  feed_.compute().upload(sum_.data(), zero_.data(), sum_.bytes());
+  feed_.run(
+      [&](device::Stream& compute, const shardstream::pipeline::Batch& batch) {
+        compute.launch(memory::sum_kernel(),
+                       {batch.data, batch.elements.count * element_bytes_, sum_.data()});
+      },
+      [](Range, const std::byte*) {});
+  feed_.compute().download(downloaded_.data(), sum_.data(), sum_.bytes());
+  feed_.compute().synchronize();
+}
+
+std::uint64_t reference_sum(const io::Source& source, Range shard, unsigned threads) {
+  std::atomic<std::uint64_t> sum{0};
+  parallel_for(ceil_div(shard.count, feed_unit), threads, [&](std::uint64_t i) {
+    const Range piece = intersection(shard, {shard.first + i * feed_unit, feed_unit});
+    const std::uint64_t bytes = piece.count * size_of(source.type());
+    std::vector<std::uint64_t> words(ceil_div(bytes, sizeof(std::uint64_t)), 0);
+    source.read(piece.first, piece.count, reinterpret_cast<std::byte*>(words.data()));
+    sum += std::accumulate(words.begin(), words.end(), std::uint64_t{0});
+  });
+  return sum;
+}
 
 Timing time_passes(Bench& bench, const std::function<void()>& pass,
                    const std::function<void()>& settle) {

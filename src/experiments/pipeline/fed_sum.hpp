@@ -3,23 +3,20 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "experiments/bench.hpp"
 #include "io/source/source.hpp"
-#include "kernels/reduce/reduce.hpp"
-#include "kernels/reduce/tree.hpp"
 #include "measure/track.hpp"
 #include "pipeline/feed.hpp"
 
 namespace shardstream::experiments::feeds {
 
-using reduce::leaf_elements;
+/// Batches, and the shards of ranks, are multiples of this number of elements, as in `reduce`.
+inline constexpr std::uint64_t feed_unit = std::uint64_t{1} << 16;
 
 /// Whether a share is larger than the noise of two measurements explains, and the remark if it is.
 constexpr bool is_above_ceiling(double share) {
@@ -32,89 +29,30 @@ inline constexpr auto above_ceiling = "above its ceiling, which was measured too
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,
                                        const io::Source& source, Range shard);
 
-/// Feeds elements of type T to the kernel that adds leaves and their tree in the fixed order of a
-/// run.
-template <class T>
+/// Feeds elements to a kernel that adds their bytes as 64-bit words.
 class FedSum {
  public:
-  using Wide = reduce::Extreme<T>;
-  using Partial = reduce::Partial<Wide>;
-
-  /// `shard` must begin at a leaf. The source must outlive this object.
+  /// The source must outlive this object.
   FedSum(Bench& bench, const io::Source& source, Range shard,
-         const shardstream::pipeline::Sizes& sizes)
-      : feed_(bench.device(), recorder_, source, shard, sizes, &bench.heartbeat()) {
-    for (std::uint64_t i = 0; i < feed_.batches(); ++i) {
-      first_node_.push_back(nodes_.size());
-      const auto list = reduce::subtrees(leaves_of(feed_.batch(i)));
-      nodes_.insert(nodes_.end(), list.begin(), list.end());
-    }
-    const std::uint64_t leaves = sizes.batch / leaf_elements;
-    leaves_ = {bench.device(), device::Memory::device, leaves};
-    exchange_ = {bench.device(), device::Memory::device, reduce::exchange_words<T>(leaves)};
-    partials_ = {bench.device(), device::Memory::device, nodes_.size()};
-    downloaded_ = {bench.device(), device::Memory::pinned, nodes_.size()};
-    const std::vector<std::uint64_t> zeros(exchange_.size());
-    feed_.compute().upload(exchange_.data(), zeros.data(), exchange_.bytes());
-    feed_.compute().synchronize();
-    feed_.load([](Range, const std::byte*) {});
-  }
+         const shardstream::pipeline::Sizes& sizes);
 
   /// One pass, from the place of the data to the sum. Returns when the sum is known.
-  void run() {
-    feed_.run([&](device::Stream& compute, const auto& batch) { enqueue(compute, batch); },
-              [](Range, const std::byte*) {});
-    feed_.compute().download(downloaded_.data(), partials_.data(), partials_.bytes());
-    feed_.compute().synchronize();
-    reduce::TreeFold<Wide> fold;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) fold.push(nodes_[i], downloaded_[i]);
-    sum_ = fold.root().sum;
-  }
+  void run();
   /// Discards the spans of the last pass. Call it between two passes.
   void settle() { recorder_.settle(); }
 
-  /// The sum of the last pass.
-  const reduce::Sum<Wide>& sum() const { return sum_; }
+  /// The sum of the last pass, modulo 2^64.
+  std::uint64_t sum() const { return downloaded_[0]; }
 
  private:
-  static reduce::Leaves leaves_of(Range batch) {
-    return {batch.first / leaf_elements, ceil_div(batch.count, leaf_elements)};
-  }
-
-  void enqueue(device::Stream& compute, const shardstream::pipeline::Batch& batch) {
-    reduce::BatchArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
-                              .count = batch.elements.count,
-                              .first = batch.elements.first,
-                              .leaves = leaves_.data(),
-                              .largest = partials_.data() + first_node_[batch.number],
-                              .samples = nullptr,
-                              .exchange = exchange_.data(),
-                              .want = {},
-                              .sample_count = 0,
-                              .sampled = {}};
-    compute.launch(reduce::batch_kernel<T>(), args);
-  }
-
   measure::Recorder recorder_;
-  std::vector<reduce::Subtree> nodes_;   // of all batches, in order
-  std::vector<std::size_t> first_node_;  // of each batch
-  device::Buffer<Partial> leaves_, partials_, downloaded_;
-  device::Buffer<std::uint64_t> exchange_;  // zero between batches
-  reduce::Sum<Wide> sum_ = 0;
+  const std::uint64_t element_bytes_;
+  device::Buffer<std::uint64_t> sum_, zero_, downloaded_;
   shardstream::pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
 
-/// The same sum without rings and devices: `threads` threads read one leaf after the other and add
-/// it with the host's kernel.
-template <class T>
-reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range shard,
-                                              unsigned threads);
-
-/// Whether two sums have the same bits. All NaNs count as equal.
-template <class Sum>
-bool same_sum(const Sum& a, const Sum& b) {
-  return (a != a && b != b) || std::memcmp(&a, &b, sizeof a) == 0;
-}
+/// The same sum without rings and devices: `threads` threads read pieces of the source.
+std::uint64_t reference_sum(const io::Source& source, Range shard, unsigned threads);
 
 /// Times `pass` by the host's clock. `settle` is called after each pass and not timed.
 Timing time_passes(Bench& bench, const std::function<void()>& pass,

@@ -19,10 +19,9 @@
 #include "core/text.hpp"
 #include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
+#include "kernels/cells/row_units.hpp"
 #include "workloads/reduce/cells/cell_reduction.hpp"
-#include "workloads/reduce/double_range.hpp"
 #include "workloads/reduce/order/order.hpp"
-#include "workloads/reduce/passes.hpp"
 #include "workloads/reduce/report.hpp"
 #include "workloads/reduce/statistics.hpp"
 #include "workloads/stream/composite.hpp"
@@ -67,192 +66,6 @@ std::span<const OptionRow> rows() {
   return all;
 }
 
-/// The statistics of each leaf. If the data have a convention for missing values, leaves always
-/// leave them out, so that the count is that of valid values under every policy.
-template <class T>
-reduce::Want want_of(const std::vector<std::string>& ops, const std::string& missing,
-                     const io::Source& source) {
-  const auto need = [&](cells::Quantity quantity) {
-    return std::ranges::any_of(
-        ops, [=](const std::string& op) { return statistic(op).needs.has(quantity); });
-  };
-  const bool declared = source.declares_missing();
-  reduce::Want want{.extremes = need(cells::Quantity::extremes),
-                    .variance = need(cells::Quantity::squares),
-                    .skip_missing = declared};
-  if constexpr (std::floating_point<T>) {
-    want.skip_missing = declared || missing == "ignore";
-  } else if (declared) {
-    const auto marker = static_cast<T>(source.conversions().front().missing_element);
-    want.marker = static_cast<std::int64_t>(marker);
-  }
-  return want;
-}
-
-/// The worst deviation of any rank. Collective.
-reduce::Deviation worst_of(const ranks::Session& session, const reduce::Deviation& mine) {
-  const auto all = session.gather(std::vector{mine});
-  return std::accumulate(all.begin() + 1, all.end(), all[0], reduce::Deviation::worse);
-}
-
-/// The Computation of `reduce`.
-template <class T>
-class Reduction : public stream::Computation {
- public:
-  Reduction(const Options& options, const io::Source& source, std::vector<std::string> ops)
-      : source_(source),
-        ops_(std::move(ops)),
-        missing_(options.text("reduce.missing")),
-        want_(want_of<T>(ops_, missing_, source)),
-        rules_{.type = source.type(),
-               .quantities = want_.extremes ? cells::Quantity::extremes : cells::Quantities(),
-               .ddof = options.count("reduce.ddof"),
-               .min_count = options.count("reduce.min-count")} {}
-
-  pipeline::DeviceState device_state(Range shard) const override {
-    const auto memory = reduce::tree_memory<T>(leaves_in(shard));
-    return {.unit = leaf_elements, .per_unit = memory.per_leaf, .fixed = memory.fixed};
-  }
-  std::string_view unit_word() const override { return "leaves"; }
-
-  void allocate(const stream::ShardContext& context) override {
-    session_ = &context.runtime.session;
-    log_ = &context.runtime.log;
-    shard_reduction_.emplace(context, want_);
-    root_fold_.emplace(context.runtime, context.shards);
-  }
-  void enqueue(device::Stream& compute, const pipeline::Batch& batch) override {
-    shard_reduction_->enqueue(compute, batch);
-  }
-  void end_pass(device::Stream& compute) override { shard_reduction_->download(compute); }
-  stream::Next combine(device::Stream& compute) override {
-    total_ = root_fold_->run(compute, shard_reduction_->subtrees());
-    return stream::Next::done;
-  }
-
-  void add_result(stream::Digest& digest) const override {
-    digest.add(total_.sum);
-    digest.add(total_.m2);
-    digest.add(total_.min);
-    digest.add(total_.max);
-    for (const std::int64_t number :
-         {total_.count, total_.missing, total_.first_missing, total_.min_index, total_.max_index}) {
-      digest.add(number);
-    }
-  }
-
-  void conclude(const stream::ExtraPass& extra_pass) override {
-    reject_missing();
-    find_range(extra_pass);
-  }
-
-  void report(const stream::Checks& checks, Outcome& outcome) override {
-    reduce::LeafCheck check = shard_reduction_->verify();
-    for (reduce::Deviation* deviation :
-         {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
-      *deviation = worst_of(*session_, *deviation);
-    }
-    const Invalid invalid = invalid_of(static_cast<std::int64_t>(checks.missing));
-    const std::string fault = fault_of(invalid);
-    if (!fault.empty() && outcome.verdict.empty()) outcome.verdict = fault;
-    if (!check.exact.passes() && outcome.verdict.empty()) {
-      outcome.verdict =
-          "a sampled leaf's count, missing values or extremes, or the tree over a batch, are wrong";
-    }
-    std::vector<std::string> warnings;
-    report_leaves({.source = source_,
-                   .ops = ops_,
-                   .rules = rules_,
-                   .total = all_moments(total_),
-                   .invalid = invalid,
-                   .check = check,
-                   .is_whole = checks.repeatable && check.exact.passes() && fault.empty(),
-                   .overflows = overflows_ && !invalid.makes_nan,
-                   .underflows = underflows_ && !invalid.makes_nan},
-                  session_->rank() == 0, warnings, outcome);
-    for (const std::string& warning : warnings) log_->warn(warning);
-    outcome.attributes = {{"missing_policy", missing_},
-                          {"nans", invalid.nans},
-                          {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
-                          {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
-  }
-  double largest() const override {
-    return want_.extremes ? static_cast<double>(total_.max)
-                          : std::numeric_limits<double>::quiet_NaN();
-  }
-
- private:
-  using Wide = reduce::Extreme<T>;
-
-  std::uint64_t elements() const { return source_.count(); }
-
-  /// Throws AgreedError if values are missing or NaN, and reduce.missing is error.
-  void reject_missing() const {
-    session_->collectively([&] {
-      if (missing_ != "error" || total_.missing == 0) return;
-      reject(source_, static_cast<std::uint64_t>(total_.missing), total_.first_missing);
-    });
-  }
-
-  /// Of `missing` elements that attributes declare as missing.
-  Invalid invalid_of(std::int64_t missing) const {
-    const std::int64_t nans = total_.missing - missing;
-    const bool all = missing_ == "propagate";
-    const bool makes_nan = all ? total_.missing > 0 : missing_ == "auto" && nans > 0;
-    // Leaves do not distinguish between NaNs and missing values.
-    const bool is_known = makes_nan && (all || missing == 0);
-    return {missing, nans, makes_nan, is_known ? total_.first_missing : reduce::no_index};
-  }
-
-  /// The fault if elements were not counted, or not as many are missing as the conversion has
-  /// counted. NaNs that no attribute declares are additional; integers have none.
-  std::string fault_of(const Invalid& invalid) const {
-    const std::int64_t counted = total_.count + (want_.skip_missing ? total_.missing : 0);
-    if (counted != static_cast<std::int64_t>(elements())) {
-      return fmt::format("{} of {} elements were counted", counted, elements());
-    }
-    if (invalid.nans >= 0 && (std::floating_point<T> || invalid.nans == 0)) return {};
-    return fmt::format("{} values are missing, but the conversion has found {}", total_.missing,
-                       invalid.missing);
-  }
-
-  /// If sums are not finite, determines whether they have overflowed or an element is not finite;
-  /// and if squares are very small, whether they have lost digits or all elements are equal. Only
-  /// f64 has such values. This takes another pass if the extremes were not requested.
-  void find_range([[maybe_unused]] const stream::ExtraPass& extra_pass) {
-    if constexpr (std::is_same_v<T, double>) {
-      const bool is_finite = std::isfinite(total_.sum) && std::isfinite(total_.m2);
-      const bool is_small = want_.variance && total_.count > 0 &&
-                            total_.m2 < smallest_sum(static_cast<double>(total_.count));
-      if (is_finite && !is_small) return;
-      const bool is_nan = !want_.skip_missing || missing_ == "propagate";
-      if (total_.missing > 0 && is_nan) return;
-      const Partial<Wide> total = total_;
-      if (!want_.extremes) {
-        shard_reduction_->add_extremes();
-        extra_pass("extremes");
-      }
-      // Infinities of one sign alone do not make a sum NaN.
-      const bool low = std::isinf(total_.min), high = std::isinf(total_.max);
-      overflows_ = !is_finite && ((!low && !high) || (std::isnan(total.sum) && low != high));
-      underflows_ = is_small && total_.min != total_.max;
-      total_ = total;
-    }
-  }
-
-  const io::Source& source_;
-  const std::vector<std::string> ops_;
-  const std::string missing_;  // the policy
-  const reduce::Want want_;
-  const CellRules rules_;
-  const ranks::Session* session_ = nullptr;
-  Log* log_ = nullptr;
-  std::optional<ShardReduction<T>> shard_reduction_;
-  std::optional<RootFold<Wide>> root_fold_;
-  Partial<Wide> total_;
-  bool overflows_ = false, underflows_ = false;
-};
-
 std::size_t dimension_named(const io::Source& source, const std::string& text) {
   try {
     return io::find_dimension(source, text);
@@ -288,7 +101,17 @@ std::vector<std::string> some(const std::vector<std::string>& ops, const Has& ha
   return found;
 }
 
-/// Leaves, cells and order statistics, as far as they are requested.
+/// Whether the order of storage is row by row: a box has all indices of every dimension but the
+/// first.
+bool is_row_major(const io::Source& source) {
+  for (std::size_t d = 1; d < source.dimensions().size(); ++d) {
+    if (source.box()[d] <= source.dimensions()[d].axis.last()) return false;
+  }
+  return true;
+}
+
+/// Cells and order statistics, as far as they are requested. All elements together are one row. The
+/// numbers of positions follow the dimensions, so if these have another order, cells find them.
 std::unique_ptr<stream::Computation> create(const Options& options, const io::Source& source) {
   const std::vector<std::string> ops = options.list("reduce.ops");
   const bool has_dimensions =
@@ -301,30 +124,34 @@ std::unique_ptr<stream::Computation> create(const Options& options, const io::So
                     "leave out reduce.over, reduce.by and reduce.weights",
                     ordered.front()));
   }
-  const auto of_leaves = [&](const std::string& op) {
-    return is_whole && !is_order_statistic(op) && statistic(op).leaf_check != nullptr;
+  const bool is_ordered = is_row_major(source);
+  const auto of_row = [&](const std::string& op) {
+    return is_whole && !is_order_statistic(op) && (is_ordered || !statistic(op).is_position());
   };
   const auto of_cells = [&](const std::string& op) {
-    return !of_leaves(op) && !is_order_statistic(op);
+    return !of_row(op) && !is_order_statistic(op);
   };
   std::vector<std::unique_ptr<stream::Computation>> parts;
-  const auto add_typed = [&](auto make) {
-    with_element_type(source.type(), [&](auto type) {
-      parts.push_back(make.template operator()<typename decltype(type)::type>());
-    });
-  };
-  if (const auto own = some(ops, of_leaves); !own.empty()) {
-    add_typed([&]<class T> { return std::make_unique<Reduction<T>>(options, source, own); });
+  if (const auto own = some(ops, of_row); !own.empty()) {
+    parts.push_back(make_cell_reduction(options, source,
+                                        {.ops = own,
+                                         .reduced = {0},
+                                         .makes_arrays = false,
+                                         .is_row = true,
+                                         .unit = cells::RowUnits::smallest}));
   }
   if (const auto own = some(ops, of_cells); !own.empty()) {
     const CellRequest request{.ops = own,
                               .reduced = reduced_dimensions(options, source),
                               .makes_arrays = has_dimensions,
-                              .unit = is_whole ? leaf_elements : 1};
+                              .unit = is_whole ? cells::RowUnits(source.count()).unit : 1};
     parts.push_back(make_cell_reduction(options, source, request));
   }
   if (!ordered.empty()) {
-    add_typed([&]<class T> { return std::make_unique<OrderStatistics<T>>(options, source); });
+    with_element_type(source.type(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      parts.push_back(std::make_unique<OrderStatistics<T>>(options, source));
+    });
   }
   return stream::composite(std::move(parts));
 }

@@ -105,7 +105,8 @@ CellValue count(const CellView& cell) {
 }
 
 CellValue exact_sum(const CellView& cell) {
-  const reduce::Int128 sum = cell.m.exact_sum;
+  const cells::Int128 sum = cell.m.exact_sum;
+  if (!cell.rules.has_arrays) return value_of(cell.m.sum);
   const bool is_u64 = cell.rules.type == ElementType::u64;
   const bool fits = is_u64 ? sum >= 0 && sum <= std::numeric_limits<std::uint64_t>::max()
                            : sum >= std::numeric_limits<std::int64_t>::min() &&
@@ -242,14 +243,8 @@ constexpr cells::Quantities positions = extremes | Quantity::positions;
 constexpr unsigned without_weights = Statistic::without_weights;
 constexpr unsigned ignores_equal_weights = Statistic::ignores_equal_weights;
 
-using Leaf = reduce::LeafCheck;
-
 constexpr Statistic rows[] = {
-    {.name = "count",
-     .type = Type::count,
-     .value = count,
-     .check = &CellCheck::exact,
-     .leaf_check = &Leaf::exact},
+    {.name = "count", .type = Type::count, .value = count, .check = &CellCheck::exact},
     {.name = "count-nonzero",
      .other_names = "nonzeros",
      .needs = extremes | Quantity::nonzeros,
@@ -262,8 +257,7 @@ constexpr Statistic rows[] = {
      .units = Units::of_sum,
      .method = "sum",
      .value = sum,
-     .check = &CellCheck::sum,
-     .leaf_check = &Leaf::sum},
+     .check = &CellCheck::sum},
     {.name = "prod",
      .other_names = "product",
      .meaning = "the product",
@@ -278,8 +272,7 @@ constexpr Statistic rows[] = {
      .method = "mean",
      .traits = ignores_equal_weights,
      .value = real<mean, flaw_of_mean>,
-     .check = &CellCheck::sum,
-     .leaf_check = &Leaf::mean},
+     .check = &CellCheck::sum},
     {.name = "variance",
      .other_names = "var",
      .needs = squares,
@@ -287,8 +280,7 @@ constexpr Statistic rows[] = {
      .method = "variance",
      .traits = ignores_equal_weights,
      .value = real<variance, flaw_of_variance>,
-     .check = &CellCheck::m2,
-     .leaf_check = &Leaf::variance},
+     .check = &CellCheck::m2},
     {.name = "stddev",
      .other_names = "std sd sigma",
      .needs = squares,
@@ -296,8 +288,7 @@ constexpr Statistic rows[] = {
      .method = "standard_deviation",
      .traits = ignores_equal_weights,
      .value = real<stddev, flaw_of_variance>,
-     .check = &CellCheck::m2,
-     .leaf_check = &Leaf::stddev},
+     .check = &CellCheck::m2},
     {.name = "min",
      .other_names = "minimum",
      .needs = extremes,
@@ -306,7 +297,6 @@ constexpr Statistic rows[] = {
      .method = "minimum",
      .value = extreme<&CellMoments::min>,
      .check = &CellCheck::exact,
-     .leaf_check = &Leaf::exact,
      .index = &CellMoments::min_index},
     {.name = "max",
      .other_names = "maximum",
@@ -316,7 +306,6 @@ constexpr Statistic rows[] = {
      .method = "maximum",
      .value = extreme<&CellMoments::max>,
      .check = &CellCheck::exact,
-     .leaf_check = &Leaf::exact,
      .index = &CellMoments::max_index},
     {.name = "argmin",
      .other_names = "idxmin",
@@ -324,14 +313,16 @@ constexpr Statistic rows[] = {
      .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::min_index>,
-     .check = &CellCheck::exact},
+     .check = &CellCheck::exact,
+     .index = &CellMoments::min_index},
     {.name = "argmax",
      .other_names = "idxmax",
      .meaning = "that of max",
      .needs = positions,
      .type = Type::position,
      .value = position<&CellMoments::max_index>,
-     .check = &CellCheck::exact},
+     .check = &CellCheck::exact,
+     .index = &CellMoments::max_index},
     {.name = "range",
      .other_names = "ptp",
      .needs = extremes,

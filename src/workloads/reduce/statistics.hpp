@@ -44,11 +44,8 @@ struct Statistic {
   std::string_view method = "";
   unsigned traits = 0;                  ///< a set of Trait
   CellValue (*value)(const CellView&);  ///< the function from a cell to the value
-  /// The check of its values in cells: that of the quantity with the largest errors.
-  reduce::Deviation CellCheck::*check;
-  /// The check of its values in leaves. Null if they do not have the statistic: it is then computed
-  /// as that of a cell, even of all elements.
-  reduce::Deviation reduce::LeafCheck::*leaf_check = nullptr;
+  /// The check of its values: that of the quantity with the largest errors.
+  Deviation CellCheck::*check;
   std::int64_t CellMoments::*index = nullptr;  ///< of the element that is the value
 
   ElementType type_for(ElementType elements, bool is_weighted) const;

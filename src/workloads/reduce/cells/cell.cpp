@@ -1,6 +1,7 @@
 #include "workloads/reduce/cells/cell.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace shardstream::workloads {
 namespace {
@@ -30,6 +31,10 @@ CellView::CellView(const CellMoments& moments, const CellRules& its_rules, std::
   if (m.count == 0 || rules.has_integers() || !has_extremes) return;
   has_nan = std::isnan(m.min.real) || std::isnan(m.max.real);
   is_finite = std::isfinite(m.min.real) && std::isfinite(m.max.real);
+  // Infinities of one sign do not make a sum NaN: finite elements have exceeded the range, too.
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const bool has_both = m.min.real == -infinity && m.max.real == infinity;
+  if (sum_is_nan && !has_nan && !has_both && !rules.is_weighted()) is_finite = true;
 }
 
 }  // namespace shardstream::workloads

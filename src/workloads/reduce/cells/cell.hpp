@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "kernels/cells/moments.hpp"
+#include "kernels/cells/number.hpp"
 #include "kernels/data/element.hpp"
-#include "kernels/reduce/partial.hpp"
 
 namespace shardstream::workloads {
 
@@ -21,6 +21,7 @@ struct CellRules {
   /// Whether missing values make every result but the count undefined.
   bool propagates = false;
   int weight_exponent = 0;  ///< weights are multiples of two to this power
+  bool has_arrays = true;   ///< for values, so that integers have at most 64 bits
 
   bool is_weighted() const { return quantities.has(cells::Quantity::weights); }
   bool has_integers() const { return type != ElementType::f32 && type != ElementType::f64; }
@@ -55,8 +56,8 @@ constexpr CellValue value_of(T x) {
 
 /// The element with this key as a value.
 template <class T>
-CellValue element_with(reduce::OrderKey<T> key) {
-  const T element = reduce::from_order_key<T>(key);
+CellValue element_with(cells::OrderKey<T> key) {
+  const T element = cells::from_order_key<T>(key);
   if constexpr (std::integral<T>) return value_of(element);
   return value_of(static_cast<double>(element));
 }
@@ -65,7 +66,7 @@ CellValue element_with(reduce::OrderKey<T> key) {
 /// Quantities that they lack are 0, indices no_index.
 struct CellMoments {
   std::int64_t count = 0;         ///< of values
-  reduce::Int128 exact_sum = 0;   ///< of integers without weights
+  cells::Int128 exact_sum = 0;    ///< of integers without weights
   double sum = 0;                 ///< rounded, for them; with weights, of products with the weights
   double weight = 0;              ///< the sum of the weights; without them, the count
   double weight2 = 0;             ///< of the squares of weights
@@ -75,7 +76,7 @@ struct CellMoments {
   cells::ScaledProduct product;   ///< of all values
   CellValue min{}, max{};         ///< with a count of at least 1
   double range = 0;               ///< max - min, rounded once
-  std::int64_t min_index = reduce::no_index, max_index = reduce::no_index;
+  std::int64_t min_index = cells::no_index, max_index = cells::no_index;
 };
 
 /// A function that reads the moments of a cell, whose words begin at `first` and are `pitch` words
@@ -89,7 +90,7 @@ CellMoments any_moments(cells::Quantities quantities, const cells::Moments<T>& m
   using cells::Quantity;
   const bool is_weighted = quantities.has(Quantity::weights);
   CellMoments any{.count = m.count,
-                  .sum = is_weighted ? m.weighted_sum : reduce::to_double(m.sum),
+                  .sum = is_weighted ? m.weighted_sum : cells::to_double(m.sum),
                   .weight = m.total_weight(quantities),
                   .weight2 = m.weight2,
                   .m2 = m.m2,
@@ -105,7 +106,7 @@ CellMoments any_moments(cells::Quantities quantities, const cells::Moments<T>& m
   any.min = element_with<T>(m.range.min);
   any.max = element_with<T>(m.range.max);
   if constexpr (std::integral<T>) {
-    any.range = reduce::to_double(reduce::Int128{m.range.max} - m.range.min);
+    any.range = cells::to_double(cells::Int128{m.range.max} - m.range.min);
   } else {
     any.range = any.max.real - any.min.real;
   }
@@ -123,7 +124,9 @@ struct CellView {
   bool is_defined;       ///< what needs at least one value
   bool has_nan = false;  ///< an element is NaN. Only with extremes
   bool sum_is_nan;       ///< of floats
-  bool is_finite;        ///< all elements are; without extremes, their sum
+  /// Whether all elements are, or without extremes their sum; or a sum is NaN although the
+  /// infinities among them do not make it so.
+  bool is_finite;
 
   double mean() const { return m.sum / m.weight; }
 };

@@ -16,6 +16,7 @@
 #include "workloads/reduce/cells/check.hpp"
 #include "workloads/reduce/cells/exchange.hpp"
 #include "workloads/reduce/cells/groups.hpp"
+#include "workloads/reduce/cells/host_moments.hpp"
 #include "workloads/reduce/cells/memory.hpp"
 #include "workloads/reduce/cells/report.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
@@ -41,6 +42,17 @@ cells::Choice choice_of(const std::string& missing, const io::Source& source,
         static_cast<std::int64_t>(static_cast<T>(source.conversions().front().missing_element));
   }
   return choice;
+}
+
+/// In a row, units remember their extremes, so that an extreme is found afterwards. That takes no
+/// time for each element.
+cells::Quantities quantities_for(const CellRequest& request, ElementType type, bool is_weighted) {
+  using cells::Quantity;
+  const cells::Quantities all = quantities_of(request.ops, type, is_weighted);
+  const bool has_places = std::ranges::any_of(request.ops, [](const std::string& op) {
+    return statistic(op).is_element() || statistic(op).is_position();
+  });
+  return request.is_row && has_places ? all.without(Quantity::positions) | Quantity::units : all;
 }
 
 CellDimensions dimensions_of(const CellRequest& request, const std::optional<CellGroups>& groups,
@@ -85,12 +97,14 @@ class CellReduction final : public stream::Computation {
         groups_(open_groups(options, source, request.reduced)),
         weights_(open_weights(options, source, request.reduced, request.ops)),
         rules_{.type = source.type(),
-               .quantities = quantities_of(request.ops, source.type(), weights_.has_value()),
+               .quantities = quantities_for(request, source.type(), weights_.has_value()),
                .ddof = options.count("reduce.ddof"),
                .min_count = options.count("reduce.min-count"),
                .propagates = missing_ == "propagate",
-               .weight_exponent = weights_ ? weights_->exponent : 0},
-        plan_(source, dimensions_of(request, groups_, weights_), request.unit),
+               .weight_exponent = weights_ ? weights_->exponent : 0,
+               .has_arrays = request.makes_arrays},
+        plan_(request.is_row ? row_of(source) : array_of(source),
+              dimensions_of(request, groups_, weights_), request.unit),
         choice_(choice_of<T>(missing_, source, rules_.quantities)) {
     reject_operations();
   }
@@ -115,6 +129,7 @@ class CellReduction final : public stream::Computation {
         slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
         return;
       }
+      if (request_.is_row) return;  // the kit says what does not fit
       if (passes_ < most_passes) {
         passes_ *= 2;
       } else if (box_cells_ > 1) {
@@ -144,18 +159,20 @@ class CellReduction final : public stream::Computation {
     constexpr std::uint64_t enough = std::uint64_t{1} << 21;
     return std::clamp<std::uint64_t>(enough / plan_.layout().groups, 1, stream::SampledRanges::max);
   }
-  std::string_view sample_word() const override { return "boxes"; }
+  std::string_view sample_word() const override { return request_.is_row ? "ranges" : "boxes"; }
   std::string coverage() const override {
     if (choice_.skip == cells::Skip::none) {
-      return fmt::format(", and {} have the right number of values",
-                         counted(plan_.outputs(), "cell"));
+      return request_.is_row ? ", and all elements were counted"
+                             : fmt::format(", and {} have the right number of values",
+                                           counted(plan_.outputs(), "cell"));
     }
     const bool all_count = !groups_ || groups_->have_all();
     if (choice_.skip != cells::Skip::missing || !all_count) return {};
-    return fmt::format(", and the values of {} and the missing ones add up to all elements",
-                       counted(plan_.outputs(), "cell"));
+    return fmt::format(", and the values{} and the missing ones add up to all elements",
+                       request_.is_row ? "" : " of " + counted(plan_.outputs(), "cell"));
   }
   std::vector<std::string> description() const override {
+    if (request_.is_row) return {fmt::format("lanes: {} in each unit", plan_.layout().lanes)};
     return {fmt::format("cells: {} of {} values each{}; {}, {} over the data", plan_.cells(),
                         plan_.values(),
                         groups_ ? fmt::format(", in {} groups", plan_.layout().groups) : "",
@@ -195,9 +212,7 @@ class CellReduction final : public stream::Computation {
       layout_.weights = weight_values_.data();
     }
     samples_.emplace(plan_, context.samples, box_cells_);
-    roots_.resize(passes_);
-    downloaded_roots_.resize(passes_);
-    samples_of_pass_.resize(passes_);
+    moments_.emplace(device, stream, passes_);
     begin_cells(0);
   }
 
@@ -225,8 +240,9 @@ class CellReduction final : public stream::Computation {
     const unsigned words = cells::words_of<T>(choice_.quantities);
     for (std::uint64_t p = 0; p < passes_; ++p) {
       const std::uint64_t count = count_outputs(p);
+      const cells::States& roots = moments_->roots(p);
       for (unsigned w = 0; w < words; ++w) {
-        const std::uint64_t* const first = roots_[p].words + w * roots_[p].values;
+        const std::uint64_t* const first = roots.words + w * roots.values;
         for (std::uint64_t i = 0; i < count; ++i) digest.add(first[i]);
       }
     }
@@ -234,12 +250,13 @@ class CellReduction final : public stream::Computation {
 
   void conclude(const stream::ExtraPass&) override {
     context_->runtime.session.collectively([&] { download(); });
-    if (missing_ != "error") return;
-    const std::uint64_t missing = context_->runtime.session.sum(CellReport(inputs()).missing());
-    reject_missing<T>(*context_, source_, missing, [&](std::uint64_t element, T value) {
-      return cells::is_skipped(value, choice_.skip, static_cast<T>(choice_.marker)) &&
-             has_group(element);
-    });
+    if (missing_ == "error") {
+      const std::uint64_t missing = context_->runtime.session.sum(CellReport(inputs()).missing());
+      reject_missing<T>(*context_, source_, missing, [&](std::uint64_t element, T value) {
+        return is_skipped(value) && has_group(element);
+      });
+    }
+    if (request_.is_row) conclude_row();
   }
 
   void report(const stream::Checks& checks, Outcome& outcome) override {
@@ -251,15 +268,70 @@ class CellReduction final : public stream::Computation {
   double largest() const override { return largest_; }
 
  private:
+  bool is_skipped(T value) const {
+    return choice_.skip != cells::Skip::none &&
+           cells::is_skipped(value, choice_.skip, static_cast<T>(choice_.marker));
+  }
+
+  /// Finds the values that make the results NaN, or else the extremes. Collective.
+  void conclude_row() {
+    const ranks::Session& session = context_->runtime.session;
+    const cells::States& root = moments_->roots(0);
+    const bool has_root = count_outputs(0) > 0;
+    bool is_nan = false;
+    if (has_root) {
+      const CellMoments m = any_moments(
+          rules_.quantities, cells::Moments<T>::load(rules_.quantities, root.words, root.values));
+      const CellView all(m, rules_, plan_.values());
+      is_nan = all.sum_is_nan || all.has_nan ||
+               (rules_.propagates && static_cast<std::uint64_t>(m.count) < plan_.values());
+    }
+    if (session.sum(std::uint64_t{is_nan}) > 0) {
+      invalid_ = find_elements<T>(*context_, source_, [&](std::uint64_t, T value) {
+        return is_skipped(value) ? rules_.propagates : value != value;
+      });
+    }
+    if (invalid_.count == 0 && rules_.quantities.has(cells::Quantity::units)) {
+      session.collectively([&] {
+        if (has_root) find_extremes(root);
+      });
+    }
+  }
+
+  /// Replaces the units of the extremes by the numbers of the first elements that are equal to
+  /// them.
+  void find_extremes(const cells::States& root) const {
+    const cells::Quantities all = rules_.quantities;
+    auto m = cells::Moments<T>::load(all, root.words, root.values);
+    const auto find = [&](auto key, std::int64_t& index) {
+      if (index == cells::no_index) return;
+      std::int64_t found = cells::no_index;
+      for_elements<T>(source_, plan_.unit(static_cast<std::uint64_t>(index)),
+                      [&](std::uint64_t element, T value) {
+                        if (!is_skipped(value) && cells::extreme_key(value) == key) {
+                          found = static_cast<std::int64_t>(element);
+                        }
+                        return found == cells::no_index;
+                      });
+      if (found == cells::no_index) {
+        throw Error(fmt::format("{} has changed during the run: run it again", source_.name()));
+      }
+      index = found;
+    };
+    find(m.range.min, m.range.min_index);
+    find(m.range.max, m.range.max_index);
+    m.store(all, root.words, root.values);
+  }
+
   static constexpr std::uint64_t max_passes = 1024;
   /// Accumulators of several units keep a GPU at work if a batch has several. They have this
   /// memory, or an eighth of all if that is more.
   static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
 
-  /// On a GPU, the units that a batch may have a part of, rounded up to a power of two, which holds
-  /// whole subtrees. The cells of a single unit keep all threads of a host at work.
+  /// The units that a batch may have a part of, rounded up to a power of two, which holds whole
+  /// subtrees. The cells of a single unit keep all threads of a host at work, if they are many.
   std::uint64_t units_at_once(const pipeline::BatchMemory& batches) const {
-    if (batches.backend == Backend::host) return 1;
+    if (batches.backend == Backend::host && !request_.is_row) return 1;
     return std::bit_ceil(ceil_div(batches.batch, plan_.unit_elements()) + 1);
   }
 
@@ -342,41 +414,14 @@ class CellReduction final : public stream::Computation {
     return count;
   }
 
-  /// Copies the roots of the last pass to the host, and the samples. The only pass of a host leaves
-  /// its roots where they are.
+  /// Copies the moments of the last pass to the host.
   void download() const {
     if (is_downloaded_) return;
     is_downloaded_ = true;
-    device::Stream& stream = context_->feed.compute();
-    if (passes_ == 1 && context_->runtime.device->info().backend == "host") {
-      roots_[pass_] = on_device_;
-    } else {
-      const std::uint64_t count = count_outputs(pass_);
-      download(stream, on_device_, count, downloaded_roots_[pass_]);
-      roots_[pass_] = {downloaded_roots_[pass_].data(), count};
-    }
-    const cells::States samples = shard_->samples();
-    download(stream, samples, samples.values, samples_of_pass_[pass_]);
-  }
-  /// Copies the first `count` values of `from` to `to`, word by word.
-  void download(device::Stream& stream, const cells::States& from, std::uint64_t count,
-                std::vector<std::uint64_t>& to) const {
-    const std::uint64_t words = cells::words_of<T>(choice_.quantities);
-    to.resize(words * count);
-    constexpr std::uint64_t max_piece = std::uint64_t{1} << 21;
-    const std::uint64_t piece = std::clamp<std::uint64_t>(count, 1, max_piece);
-    const device::Buffer<std::uint64_t> staged(*context_->runtime.device, device::Memory::pinned,
-                                               piece);
-    for (std::uint64_t w = 0; w < words; ++w) {
-      for (std::uint64_t first = 0; first < count; first += piece) {
-        const std::uint64_t part = std::min(piece, count - first);
-        stream.download(staged.data(), from.words + w * from.values + first,
-                        part * sizeof(std::uint64_t));
-        stream.synchronize();
-        std::copy_n(staged.data(), part,
-                    to.begin() + static_cast<std::ptrdiff_t>(w * count + first));
-      }
-    }
+    moments_->set_roots(pass_, on_device_, count_outputs(pass_),
+                        cells::words_of<T>(choice_.quantities));
+    moments_->set_samples(pass_, shard_->samples(),
+                          cells::words_of<T>(of_lanes(choice_).quantities));
   }
 
   CellInputs inputs() {
@@ -384,8 +429,8 @@ class CellReduction final : public stream::Computation {
     for (std::uint64_t p = 0; p < passes_; ++p) {
       passes.push_back({.cells = cells_of_pass(plan_, p, passes_),
                         .outputs = own_outputs(p),
-                        .roots = roots_[p],
-                        .samples = &samples_of_pass_[p]});
+                        .roots = moments_->roots(p),
+                        .samples = &moments_->samples(p)});
     }
     return {.context = *context_,
             .source = source_,
@@ -398,6 +443,7 @@ class CellReduction final : public stream::Computation {
             .boxes = *samples_,
             .columns = columns(),
             .missing_policy = missing_,
+            .invalid = invalid_,
             .passes = std::move(passes)};
   }
 
@@ -421,10 +467,10 @@ class CellReduction final : public stream::Computation {
   std::optional<CellExchange<T>> exchange_;
   cells::States on_device_{};
   double largest_ = std::numeric_limits<double>::quiet_NaN();
+  Found invalid_;  // of a row: the values that make the results NaN
   mutable std::optional<std::vector<CellColumn>> columns_;
   mutable bool is_downloaded_ = true;
-  mutable std::vector<cells::States> roots_;  // of this rank's outputs of each pass
-  mutable std::vector<std::vector<std::uint64_t>> downloaded_roots_, samples_of_pass_;
+  mutable std::optional<HostMoments> moments_;
 };
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/reduce/reference.hpp"
 #include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/cell_check.hpp"
 #include "workloads/reduce/cells/plan.hpp"
@@ -29,8 +28,8 @@ struct CellSample {
 
 /// The deviation of a sum from its reference. `size` is at least the sum of the magnitudes of its
 /// terms: if that exceeds the range of double, only a finite sum can be checked.
-inline reduce::Deviation sum_deviation(double value, long double reference, long double bound,
-                                       long double size) {
+inline Deviation sum_deviation(double value, long double reference, long double bound,
+                               long double size) {
   if (!std::isfinite(value) && !std::isfinite(static_cast<double>(size))) return {};
   return {static_cast<double>(std::fabs(value - reference)), static_cast<double>(bound)};
 }
@@ -76,8 +75,7 @@ struct SampleMoments {
 /// the opposite order. Each of the n multiplications, and the conversion of each integer, changes
 /// the result by at most u = 2^-53 times itself.
 template <class T>
-reduce::Deviation product_deviation(const CellSample<T>& sample,
-                                    const cells::ScaledProduct& product) {
+Deviation product_deviation(const CellSample<T>& sample, const cells::ScaledProduct& product) {
   long double mantissa = 1;
   long exponent = 0;
   for (std::size_t i = sample.values.size(); i-- > 0;) {
@@ -140,7 +138,7 @@ CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m,
     nonzeros += x != 0 && x == x;
     weight += w;
     weight2 += w * w;
-    range.template add<true>(reduce::extreme_key(sample.values[i]), sample.numbers[i]);
+    range.template add<true>(cells::extreme_key(sample.values[i]), sample.numbers[i]);
   }
   if (quantities.has(Quantity::extremes) && m.count > 0) {
     const auto is_right = [](const CellValue& value, auto key) {
@@ -161,12 +159,12 @@ CellCheck check_cell(const CellSample<T>& sample, const CellMoments& m,
   const Real of_products = is_weighted ? rounding : 0;
   check.sum = sum_deviation(m.sum, sum, 2 * steps * size + of_products, size);
   if constexpr (std::integral<T>) {
-    reduce::Int128 exact = 0;
+    cells::Int128 exact = 0;
     for (const T x : sample.values) exact += x;
     if (!is_weighted) check.sum = {exact == m.exact_sum ? 0.0 : 1.0, 0};
   }
   if (is_weighted) {
-    check.weight = reduce::Deviation::worse(
+    check.weight = Deviation::worse(
         sum_deviation(m.weight, weight, 2 * steps * weight, weight),
         sum_deviation(m.weight2, weight2, 2 * steps * weight2 + rounding, weight2));
   }

@@ -74,6 +74,7 @@ std::vector<CellColumn> columns_of(const io::Source& source, const CellPlan& pla
     columns.push_back({row.key(), &row, row.type_for(source.type(), is_weighted)});
     taken.insert(columns.back().name);
   }
+  if (!request.makes_arrays) return columns;
   const std::vector<std::size_t>& reduced = plan.dimensions().reduced;
   for (const std::string& op : request.ops) {
     if (!statistic(op).is_position()) continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -68,6 +69,12 @@ class DeviceTasks {
   device::Buffer<cells::DenseTask> dense_;
 };
 
+/// The choice for lanes, which do not have units.
+inline cells::Choice of_lanes(cells::Choice choice) {
+  choice.quantities = choice.quantities.without(cells::Quantity::units);
+  return choice;
+}
+
 /// The neighbouring lanes or units that a kernel joins.
 struct Joins {
   std::uint64_t lanes = 1, units = 1;
@@ -75,8 +82,11 @@ struct Joins {
 
 /// The most of them, if tasks are whole and have one block.
 inline Joins joins_of(const device::Device& device, const cells::Layout& layout) {
-  if (device.info().backend != "cuda" || !layout.has_one_column()) return {};
-  if (layout.run() > 1) return {.lanes = std::min(layout.lanes, cells::max_joined_lanes)};
+  const bool is_host = device.info().backend == "host";
+  const std::uint64_t lanes = is_host ? cells::max_host_joined_lanes : cells::max_joined_lanes;
+  if (!layout.has_one_column()) return {};
+  if (layout.run() > 1) return {.lanes = std::min(layout.lanes, lanes)};
+  if (is_host) return {};
   return {.units = layout.lanes == 1 && !layout.by_rows ? cells::max_joined_units : 1};
 }
 
@@ -89,11 +99,15 @@ class CellLaunches {
   CellLaunches(device::Device& device, device::Stream& stream, const CellSchedule& schedule,
                const cells::Layout& layout, const cells::Choice& choice, std::uint64_t slots,
                std::uint64_t depth)
-      : schedule_(schedule), layout_(layout), choice_(choice), slots_(slots) {
+      : schedule_(schedule),
+        layout_(layout),
+        choice_(of_lanes(choice)),
+        quantities_(choice.quantities),
+        slots_(slots) {
     if (schedule.is_whole() && schedule.has_one_block()) {
       joins_ = joins_of(device, layout);
     }
-    writes_cells_ = schedule.is_whole() && unit_parts() == 1 && makes_each_cell_once();
+    writes_cells_ = schedule.is_whole() && !joins_lanes() && makes_each_cell_once();
     tasks_ = {device, stream, schedule.tasks()};
     std::vector<cells::Node> places;
     std::vector<std::uint64_t> unit_slots;
@@ -105,15 +119,16 @@ class CellLaunches {
     unit_places_ = uploaded(device, stream, places);
     unit_slots_ = uploaded(device, stream, unit_slots);
     unit_outputs_ = uploaded(device, stream, schedule.unit_outputs());
-    const unsigned words = cells::words_of<T>(choice.quantities);
+    const unsigned words = cells::words_of<T>(quantities_);
     const std::uint64_t unit = slots * schedule.max_unit_groups() * schedule.max_unit_cells();
-    accumulators_ = {device, words, writes_cells_ ? 0 : unit * unit_parts()};
-    unit_moments_ = {device, words, unit_parts() > 1 ? unit : 0};
+    accumulators_ = {device, cells::words_of<T>(choice_.quantities),
+                     writes_cells_ ? 0 : unit * unit_parts()};
+    unit_moments_ = {device, words, joins_lanes() ? unit : 0};
     nodes_ = {device, words, depth * layout.groups * schedule.cells().count};
-    const bool joins = unit_parts() > 1 || slots > 1;
+    const bool joins = joins_lanes() || slots > 1;
     if (writes_cells_ || (schedule.is_whole() && !joins)) return;
     stream.launch(cells::Kernels<T>::clear(),
-                  {.accumulators = accumulators_, .quantities = choice.quantities});
+                  {.accumulators = accumulators_, .quantities = choice_.quantities});
   }
 
   /// Enqueues the kernels of a batch, which has `elements` in device memory.
@@ -129,6 +144,9 @@ class CellLaunches {
  private:
   /// Accumulators of a cell of a unit and a group in memory.
   std::uint64_t unit_parts() const { return layout_.lanes / joins_.lanes; }
+  /// Whether the moments of units are made from them by a kernel of their own.
+  bool joins_lanes() const { return unit_parts() > 1 || marks_units(); }
+  bool marks_units() const { return quantities_.has(cells::Quantity::units); }
   std::uint64_t joined_units_of(const CellSchedule::Round& round) const {
     if (!round.has_one_task_each) return 1;
     return std::min(joins_.units, std::uint64_t{1} << round.level);
@@ -168,34 +186,11 @@ class CellLaunches {
   }
 
   void end_units(device::Stream& stream, const CellSchedule::Round& round) {
-    cells::JoinArgs<T> join{.from = accumulators_,
-                            .moments = unit_moments_,
-                            .takes_accumulators = !schedule_.is_whole(),
-                            .first_unit = round.ended.first,
-                            .units = round.ended.count,
-                            .unit_step = 1,
-                            .unit_slots = slots_,
-                            .groups = schedule_.max_unit_groups(),
-                            .unit_cells = schedule_.max_unit_cells(),
-                            .unit_parts = unit_parts(),
-                            .parts = unit_parts(),
-                            .step = schedule_.max_unit_cells(),
-                            .quantities = choice_.quantities};
-    if (unit_parts() > 1) stream.launch(cells::Kernels<T>::join(), join);
-    const bool are_moments = unit_parts() > 1 || schedule_.is_whole();
-    const cells::States items = unit_parts() > 1 ? unit_moments_ : accumulators_;
+    const bool are_moments = joins_lanes() || schedule_.is_whole();
+    const cells::States items = joins_lanes() ? unit_moments_ : accumulators_;
     const unsigned level = are_moments ? round.level : 0;
-    const std::uint64_t parts = (std::uint64_t{1} << level) / joined_units_of(round);
-    if (level > 0 && parts > 1) {
-      join.from = join.moments = items;
-      join.takes_accumulators = false;
-      join.unit_step = std::uint64_t{1} << level;
-      join.units = round.ended.count >> level;
-      join.unit_parts = 1;
-      join.parts = parts;
-      join.step = joined_units_of(round) * join.groups * schedule_.max_unit_cells();
-      stream.launch(cells::Kernels<T>::join(), join);
-    }
+    if (joins_lanes()) join_lanes(stream, round);
+    join_units(stream, round, items, level);
     cells::FoldArgs<T> fold{.nodes = nodes_,
                             .node_cells = schedule_.cells(),
                             .node_groups = layout_.groups,
@@ -217,14 +212,56 @@ class CellLaunches {
                             .takes_accumulators = !are_moments,
                             .to_root = false,
                             .roots = {},
-                            .quantities = choice_.quantities};
+                            .quantities = quantities_};
     std::ranges::copy(round.stack, fold.stack + round.kept);
     stream.launch(cells::Kernels<T>::fold(), fold);
   }
 
+  cells::JoinArgs<T> join_args(const CellSchedule::Round& round, const cells::States& from) const {
+    return {.from = from,
+            .moments = unit_moments_,
+            .takes_accumulators = false,
+            .first_unit = round.ended.first,
+            .units = round.ended.count,
+            .unit_step = 1,
+            .unit_slots = slots_,
+            .groups = schedule_.max_unit_groups(),
+            .unit_cells = schedule_.max_unit_cells(),
+            .unit_parts = 1,
+            .parts = unit_parts(),
+            .step = schedule_.max_unit_cells(),
+            .quantities = choice_.quantities};
+  }
+  void join_lanes(device::Stream& stream, const CellSchedule::Round& round) {
+    auto args = join_args(round, accumulators_);
+    args.takes_accumulators = !schedule_.is_whole();
+    args.unit_parts = unit_parts();
+    args.marks_units = marks_units();
+    stream.launch(cells::Kernels<T>::join(), args);
+  }
+  /// Joins the units of each subtree of 2^level units, a few levels at a time.
+  void join_units(device::Stream& stream, const CellSchedule::Round& round,
+                  const cells::States& items, unsigned level) {
+    constexpr unsigned most = 8;
+    const std::uint64_t joined = joined_units_of(round);
+    for (unsigned done = static_cast<unsigned>(std::countr_zero(joined)), next; done < level;
+         done = next) {
+      next = std::min(level, done + most);
+      auto args = join_args(round, items);
+      args.moments = items;
+      args.unit_step = std::uint64_t{1} << next;
+      args.units = round.ended.count >> next;
+      args.parts = std::uint64_t{1} << (next - done);
+      args.step = (std::uint64_t{1} << done) * args.groups * args.unit_cells;
+      args.quantities = quantities_;
+      stream.launch(cells::Kernels<T>::join(), args);
+    }
+  }
+
   const CellSchedule& schedule_;
   const cells::Layout& layout_;
-  const cells::Choice choice_;
+  const cells::Choice choice_;          // of lanes
+  const cells::Quantities quantities_;  // of units
   const std::uint64_t slots_;
   Joins joins_;
   bool writes_cells_ = false;

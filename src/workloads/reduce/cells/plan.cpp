@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "kernels/cells/dense.hpp"
+#include "kernels/cells/row_units.hpp"
 #include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
 
@@ -81,9 +82,45 @@ struct CellPlan::Hull {
   }
 };
 
-CellPlan::CellPlan(const io::Source& source, CellDimensions dimensions, std::uint64_t unit)
-    : source_(source), dimensions_(std::move(dimensions)), elements_(source.count()) {
-  for (const io::SourceDimension& each : source.dimensions()) counts_.push_back(each.axis.count);
+ElementArray array_of(const io::Source& source) {
+  io::Selection selection;
+  for (const io::SourceDimension& each : source.dimensions()) selection.push_back(each.axis);
+  return {.name = source.name(),
+          .selection = selection,
+          .box = source.box(),
+          .blocks = [&source](std::uint64_t first,
+                              std::uint64_t count) { return source.blocks(first, count); },
+          .coordinates =
+              [selection](const io::Extents& indices) {
+                io::Extents at;
+                for (std::size_t d = 0; d < indices.size(); ++d) {
+                  at.push_back(selection[d][indices[d]]);
+                }
+                return at;
+              }};
+}
+
+ElementArray row_of(const io::Source& source) {
+  const std::uint64_t elements = source.count();
+  using Block = io::ElementOrder::Block;
+  return {
+      .name = source.name(),
+      .selection = io::whole({elements}),
+      .box = {elements},
+      .is_row = true,
+      .blocks =
+          [elements](std::uint64_t first, std::uint64_t count) {
+            return std::vector{Block{{first}, {count}, count, {0}, {elements}}};
+          },
+      .coordinates =
+          [&source](const io::Extents& indices) { return source.coordinates(indices.front()); }};
+}
+
+CellPlan::CellPlan(ElementArray array, CellDimensions dimensions, std::uint64_t unit)
+    : array_(std::move(array)),
+      dimensions_(std::move(dimensions)),
+      counts_(io::counts_of(array_.selection)),
+      elements_(saturating_product(counts_)) {
   set_steps();
   choose_axes();
   choose_lanes();
@@ -96,7 +133,7 @@ bool CellPlan::is_reduced(std::size_t dimension) const {
 
 void CellPlan::set_steps() {
   for (std::size_t d = 0; d < counts_.size(); ++d) {
-    if (is_reduced(d) || source_.dimensions()[d].axis.is_index) continue;
+    if (is_reduced(d) || array_.selection[d].is_index) continue;
     kept_.push_back(d);
     cells_ *= counts_[d];
   }
@@ -113,7 +150,7 @@ bool CellPlan::may_join(std::size_t dimension) const {
   const auto grouped = dimensions_.grouped;
   return before + 1 == dimension && is_reduced(before) == is_reduced(dimension) &&
          grouped != before && grouped != dimension &&
-         source_.box()[dimension] > source_.dimensions()[dimension].axis.last() &&
+         array_.box[dimension] > array_.selection[dimension].last() &&
          weight_steps_[before] == weight_steps_[dimension] * counts_[dimension];
 }
 
@@ -136,7 +173,7 @@ void CellPlan::choose_axes() {
         fmt::format("reduce.over: dimensions of {} that are kept and reduced alternate {} times, "
                     "but at most {} "
                     "are supported: name neighbouring dimensions",
-                    source_.name(), axes_.size(), cells::max_axes));
+                    array_.name, axes_.size(), cells::max_axes));
   }
   layout_.axes = static_cast<unsigned>(axes_.size());
   for (unsigned a = 0; a < layout_.axes; ++a) {
@@ -158,8 +195,8 @@ std::uint64_t CellPlan::extent(unsigned axis) const {
 std::uint64_t CellPlan::box_extent(unsigned axis) const {
   std::uint64_t extent = 1;
   for (std::size_t d = axes_[axis].first; d < axes_[axis].end; ++d) {
-    const io::Axis& own = source_.dimensions()[d].axis;
-    extent *= std::min(own.count, ceil_div(source_.box()[d], own.step));
+    const io::Axis& own = array_.selection[d];
+    extent *= std::min(own.count, ceil_div(array_.box[d], own.step));
   }
   return extent;
 }
@@ -196,11 +233,16 @@ void CellPlan::choose_lanes() {
     longest = of_row;
     wanted = std::max(wanted, min_row_lanes);
   }
+  if (array_.is_row) wanted = cells::RowUnits(elements_).lanes;
   layout_.lanes = std::bit_floor(std::max<std::uint64_t>(1, std::min(longest, wanted)));
   if (layout_.lanes == 1) layout_.lane_axis = cells::no_axis;
 }
 
 void CellPlan::choose_units(std::uint64_t unit) {
+  if (array_.is_row) {
+    unit_ = cells::RowUnits(elements_).unit;
+    return;
+  }
   const std::uint64_t values_of_output = values() / layout_.groups;
   std::uint64_t most = max_cells_of_units / outputs();
   if (!layout_.axis[0].is_kept) most = std::min(most, values_of_output / few_values);
@@ -234,9 +276,8 @@ CellPlan::AxisBlock CellPlan::on_axes(const io::ElementOrder::Block& block) cons
 
 std::uint64_t CellPlan::max_blocks(Range shard) const {
   std::uint64_t boxes = 1;
-  for (const io::SourceDimension& each : source_.dimensions()) {
-    const std::size_t d = static_cast<std::size_t>(&each - source_.dimensions().data());
-    boxes = saturating_product(boxes, ceil_div(each.axis.last() + 1, source_.box()[d]));
+  for (std::size_t d = 0; d < counts_.size(); ++d) {
+    boxes = saturating_product(boxes, ceil_div(array_.selection[d].last() + 1, array_.box[d]));
   }
   const double share = static_cast<double>(shard.count) / static_cast<double>(elements_);
   const std::uint64_t cuts = 2 * counts_.size() * (units() + 64);  // at ends of units and batches
@@ -246,8 +287,8 @@ std::uint64_t CellPlan::max_blocks(Range shard) const {
 /// A range of indices along the first axis that holds those of all elements of a range, which is
 /// not empty.
 Range CellPlan::first_axis_of(Range elements) const {
-  const auto first = source_.blocks(elements.first, 1).front();
-  const auto last = source_.blocks(elements.end() - 1, 1).front();
+  const auto first = array_.blocks(elements.first, 1).front();
+  const auto last = array_.blocks(elements.end() - 1, 1).front();
   auto begin = first.start, end = last.start;
   if (first.box_start != last.box_start) {
     begin = first.box_start;
@@ -285,7 +326,7 @@ cells::GroupRange CellPlan::groups_of(Range elements) const {
 CellPlan::Box CellPlan::largest_box(Range elements, std::uint64_t max_cells) const {
   Box largest{{elements.first, 0}, {0, 0}};
   std::uint64_t at = elements.first;
-  for (const auto& block : source_.blocks(elements.first, elements.count)) {
+  for (const auto& block : array_.blocks(elements.first, elements.count)) {
     std::uint64_t low = 0, span = 1, count = 1;
     bool is_whole = true;  // so far, from the innermost dimension
     for (std::size_t d = counts_.size(); d-- > 0;) {
@@ -307,7 +348,7 @@ CellPlan::Box CellPlan::largest_box(Range elements, std::uint64_t max_cells) con
 void CellPlan::append(Range elements, std::uint64_t batch, std::uint64_t slot,
                       std::uint64_t first_cell, CellTasks& tasks, CellTasks::Span& span) const {
   if (elements.count == 0) return;
-  const auto blocks = source_.blocks(elements.first, elements.count);
+  const auto blocks = array_.blocks(elements.first, elements.count);
   // Blocks of boxes with the same kept indices share cells. Joined files may have boxes of several
   // shapes, which share some cells.
   const bool are_alike = boxes_are_alike(blocks);
@@ -404,6 +445,13 @@ std::vector<std::uint64_t> CellPlan::reduced_indices(std::uint64_t number) const
     indices.push_back(number / value_steps_[d] % counts_[d]);
   }
   return indices;
+}
+
+io::Extents CellPlan::coordinates(std::uint64_t number) const {
+  io::Extents indices(counts_.size(), 0);
+  const std::vector<std::uint64_t> reduced = reduced_indices(number);
+  for (std::size_t i = 0; i < reduced.size(); ++i) indices[dimensions_.reduced[i]] = reduced[i];
+  return array_.coordinates(indices);
 }
 
 }  // namespace shardstream::workloads

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,24 @@
 
 namespace shardstream::workloads {
 
-/// The role of each dimension of a source. The lists have indices into Source::dimensions().
+/// The elements of a source as an array. The elements of each box follow one another.
+struct ElementArray {
+  std::string name;         ///< for messages
+  io::Selection selection;  ///< the used indices of each dimension
+  io::Extents box;          ///< the extents of a box, in indices of the data set
+  bool is_row = false;      ///< divided as cells::RowUnits say
+  /// The elements [first, first+count) as blocks, in order.
+  std::function<std::vector<io::ElementOrder::Block>(std::uint64_t first, std::uint64_t count)>
+      blocks;
+  /// The coordinates in the data set of an element with these selected indices.
+  std::function<io::Extents(const io::Extents& indices)> coordinates;
+};
+/// With the dimensions of the source, which must outlive the array.
+ElementArray array_of(const io::Source& source);
+/// As one row, in the order of storage. The source must outlive the array.
+ElementArray row_of(const io::Source& source);
+
+/// The role of each dimension of an array. The lists have indices of dimensions.
 struct CellDimensions {
   std::vector<std::size_t> reduced;         ///< ascending, none of them removed by an index
   std::optional<std::size_t> grouped = {};  ///< one of `reduced`
@@ -42,9 +60,9 @@ struct CellTasks {
 
 class CellPlan {
  public:
-  /// `source` must outlive the plan. Units are multiples of `unit` elements. Throws UsageError if
-  /// kept and reduced dimensions alternate more often than kernels support.
-  CellPlan(const io::Source& source, CellDimensions dimensions, std::uint64_t unit = 1);
+  /// Units are multiples of `unit` elements. Throws UsageError if kept and reduced dimensions
+  /// alternate more often than kernels support.
+  CellPlan(ElementArray array, CellDimensions dimensions, std::uint64_t unit = 1);
 
   /// Without pointers to device memory.
   const cells::Layout& layout() const { return layout_; }
@@ -95,7 +113,7 @@ class CellPlan {
   template <class Use>
   void visit(Range elements, const Use& use) const {
     if (elements.count == 0) return;
-    const auto block = source_.blocks(elements.first, elements.count).front();
+    const auto block = array_.blocks(elements.first, elements.count).front();
     io::Extents at = block.start;
     for (std::uint64_t i = 0; i < elements.count; ++i) {
       use(Element{dot(at, cell_steps_), dimensions_.grouped ? at[*dimensions_.grouped] : 0,
@@ -109,6 +127,8 @@ class CellPlan {
 
   /// The selected indices of the reduced dimensions of value `number` of a cell.
   std::vector<std::uint64_t> reduced_indices(std::uint64_t number) const;
+  /// The coordinates in the data set of value `number` of the first cell.
+  io::Extents coordinates(std::uint64_t number) const;
 
  private:
   /// Adjacent dimensions [first, end) that form an axis.
@@ -135,7 +155,7 @@ class CellPlan {
                    CellTasks::Span& span) const;
   static std::uint64_t dot(const io::Extents& at, const io::Extents& steps);
 
-  const io::Source& source_;
+  const ElementArray array_;
   CellDimensions dimensions_;
   std::vector<std::size_t> kept_;
   io::Extents counts_;  // of selected indices of all dimensions

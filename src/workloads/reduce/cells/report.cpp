@@ -22,7 +22,7 @@ bool is_in_range(const CellSummary& all) {
   return all.overflows + all.underflows == 0;
 }
 
-std::vector<std::pair<std::string, reduce::Deviation>> named(const CellCheck& check) {
+std::vector<std::pair<std::string, Deviation>> named(const CellCheck& check) {
   return {{"number of values or an extreme", check.exact},
           {"sum", check.sum},
           {"sum of squared deviations", check.m2},
@@ -85,9 +85,14 @@ void CellReport::describe(const stream::Checks& checks, Outcome& outcome) {
     }
   }
   // Without a convention, NaNs count; and elements without a group may be missing, too.
-  if (in_.choice.skip != cells::Skip::none && all_have_groups() && missing > checks.missing) {
-    outcome.metrics.push_back({"nans", static_cast<std::int64_t>(missing - checks.missing)});
+  std::uint64_t nans = in_.choice.skip != cells::Skip::none && all_have_groups()
+                           ? missing - std::min(missing, checks.missing)
+                           : 0;
+  if (in_.request.is_row) {
+    if (in_.choice.skip == cells::Skip::none) nans = in_.invalid.count;
+    outcome.attributes.emplace_back("nans", static_cast<std::int64_t>(nans));
   }
+  if (nans > 0) outcome.metrics.push_back({"nans", static_cast<std::int64_t>(nans)});
   if (in_.request.makes_arrays) {
     add_table(check, is_whole, outcome);
     if (in_.context.runtime.session.rank() == 0) label(outcome);
@@ -137,7 +142,7 @@ void CellReport::for_counts(const Use& use) const {
 }
 
 std::int64_t CellReport::undefined_integer(std::size_t column) const {
-  if (in_.columns[column].statistic->is_position()) return reduce::no_index;
+  if (in_.columns[column].statistic->is_position()) return cells::no_index;
   const std::array<bool, 2>& is_value = summaries_[column].is_value;
   return undefined_integers(in_.columns[column].type)[is_value[0] && !is_value[1] ? 1 : 0];
 }
@@ -253,8 +258,9 @@ CellCheck CellReport::check_box(std::size_t number, const CellInputs::Pass& pass
   for (const auto& [place, sample] : cells) {
     const std::uint64_t group = number * groups + place / box.cells.count;
     const std::uint64_t at = group * in_.boxes.max_cells + place % box.cells.count;
-    worst.add(check_cell(sample, load_(in_.rules.quantities, pass.samples->data() + at, samples),
-                         in_.rules.quantities));
+    const cells::Quantities quantities = of_lanes(in_.choice).quantities;
+    worst.add(
+        check_cell(sample, load_(quantities, pass.samples->data() + at, samples), quantities));
   }
   return worst;
 }
@@ -268,6 +274,7 @@ std::string CellReport::fault_of(const stream::Checks& checks, const CellCheck& 
   });
   const ranks::Session& session = in_.context.runtime.session;
   wrong = session.sum(wrong);
+  if (wrong > 0 && in_.request.is_row) return "not all elements were counted";
   if (wrong > 0) return fmt::format("{} cells have a wrong number of values", wrong);
   // NaNs that no attribute declares are additional; integers have none.
   const bool is_wrong =
@@ -278,10 +285,9 @@ std::string CellReport::fault_of(const stream::Checks& checks, const CellCheck& 
   }
   for (const auto& [name, deviation] : named(check)) {
     if (deviation.passes()) continue;
-    return fmt::format(
-        "the {} of a sampled cell is {:.3g} away from its reference, more than "
-        "{:.3g}",
-        name, deviation.error, deviation.bound);
+    return fmt::format("the {} of a sampled {} is {:.3g} away from its reference, more than {:.3g}",
+                       name, in_.request.is_row ? "range" : "cell", deviation.error,
+                       deviation.bound);
   }
   return {};
 }
@@ -332,7 +338,7 @@ void CellReport::add_table(const CellCheck& check, bool is_whole, Outcome& outco
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     const double min = all.defined > 0 ? all.min.real : nan;
     const double max = all.defined > 0 ? all.max.real : nan;
-    const reduce::Deviation deviation = check.*op.check;
+    const Deviation deviation = check.*op.check;
     table.add({std::string(op.name), min, max, static_cast<std::int64_t>(all.undefined),
                std::int64_t{is_whole && is_in_range(all)}, deviation.error, deviation.bound});
     const std::string key = op.key();
@@ -354,12 +360,12 @@ void CellReport::add_rows(const CellCheck& check, bool is_whole, Outcome& outcom
   for (std::size_t i = 0; i < statistics_.size(); ++i) {
     const Statistic& op = *statistics_[i];
     const Single single = only_value(op);
-    const bool is_index = op.is_position() && single.index != reduce::no_index;
-    const reduce::Deviation deviation = check.*op.check;
-    const std::string position = is_index ? join(position_of(single.index), ",") : "";
-    const std::string coordinates = is_index ? coordinates_of_value(single.index) : "";
-    table.add({std::string(op.name), single.real, single.exact,
-               is_index ? single.index : reduce::no_index, position, coordinates,
+    const bool has_index = single.index != cells::no_index;
+    const Deviation deviation = check.*op.check;
+    const std::string position =
+        has_index ? join(in_.plan.coordinates(static_cast<std::uint64_t>(single.index)), ",") : "";
+    const std::string coordinates = has_index ? coordinates_of_value(single.index) : "";
+    table.add({std::string(op.name), single.real, single.exact, single.index, position, coordinates,
                std::int64_t{is_whole && is_in_range(summaries_[i])}, deviation.error,
                deviation.bound});
     const std::string key = op.key();
@@ -369,25 +375,12 @@ void CellReport::add_rows(const CellCheck& check, bool is_whole, Outcome& outcom
   }
 }
 
-io::Extents CellReport::position_of(std::int64_t number) const {
-  const std::vector<std::uint64_t> indices =
-      in_.plan.reduced_indices(static_cast<std::uint64_t>(number));
-  io::Extents position;
-  for (const io::SourceDimension& each : in_.source.dimensions()) {
-    position.push_back(each.axis.first);
-  }
-  const std::vector<std::size_t>& reduced = in_.plan.dimensions().reduced;
-  for (std::size_t i = 0; i < reduced.size(); ++i) {
-    position[reduced[i]] = in_.source.dimensions()[reduced[i]].axis[indices[i]];
-  }
-  return position;
-}
-
 /// Only rank 0, whose results count, reads coordinates.
 std::string CellReport::coordinates_of_value(std::int64_t number) const {
   if (in_.context.runtime.session.rank() != 0) return {};
   std::vector<std::string> warnings;
-  const std::vector<io::Extents> positions{position_of(number)};
+  const std::vector<io::Extents> positions{
+      in_.plan.coordinates(static_cast<std::uint64_t>(number))};
   const std::string text = io::coordinates_at(in_.source, positions, warnings).front();
   for (const std::string& warning : warnings) in_.context.runtime.log.warn(warning);
   return text;
@@ -401,16 +394,28 @@ CellReport::Single CellReport::only_value(const Statistic& op) const {
   Single single;
   for (const Piece& piece : pieces()) {  // at most one, of one cell
     const CellMoments m = load_(in_.rules.quantities, piece.roots.words, piece.roots.values);
-    const CellValue value = op.value(view(piece.group, m));
-    single.real = value.real;
-    const bool is_undefined = value.real != value.real;
-    single.index = is_undefined ? reduce::no_index : static_cast<std::int64_t>(value.bits);
-    single.exact = exact_text(op, value);
+    single = single_of(op, m, op.value(view(piece.group, m)));
   }
   const ranks::Session& session = in_.context.runtime.session;
   single.exact = session.broadcast(single.exact);
   single.real = session.gather(std::vector{single.real}).front();
   single.index = session.gather(std::vector{single.index}).front();
+  return single;
+}
+
+CellReport::Single CellReport::single_of(const Statistic& op, const CellMoments& m,
+                                         const CellValue& value) const {
+  Single single{.real = value.real, .exact = exact_text(op, value)};
+  if (value.real != value.real) {
+    if (op.index != nullptr) single.index = in_.invalid.first;
+    return single;
+  }
+  if (op.index != nullptr) single.index = m.*op.index;
+  const bool is_integer_sum = op.is_sum() && in_.rules.has_integers() && !in_.rules.is_weighted();
+  if (is_integer_sum) single.exact = fmt::format("{}", m.exact_sum);
+  if (op.is_element() && in_.rules.type == ElementType::f32) {
+    single.exact = fmt::format("{}", static_cast<float>(value.real));
+  }
   return single;
 }
 

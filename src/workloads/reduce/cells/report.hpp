@@ -19,6 +19,7 @@
 #include "workloads/reduce/cells/summary.hpp"
 #include "workloads/reduce/cells/weights.hpp"
 #include "workloads/reduce/double_range.hpp"
+#include "workloads/reduce/missing.hpp"
 #include "workloads/reduce/statistics.hpp"
 #include "workloads/workload.hpp"
 
@@ -37,6 +38,7 @@ struct CellInputs {
   const SampledBoxes& boxes;
   const std::vector<CellColumn>& columns;
   const std::string& missing_policy;
+  const Found& invalid;  ///< the values of a row that make its results NaN
   /// The moments of one pass: those of this rank's outputs, and of the samples.
   struct Pass {
     cells::CellRange cells;
@@ -114,14 +116,14 @@ class CellReport {
   /// The value of an operation for the only cell.
   struct Single {
     double real = 0;
-    std::int64_t index = 0;
-    std::string exact;
+    std::int64_t index = cells::no_index;  ///< of the element that is the value, if it is known
+    std::string exact = {};                ///< all digits, from which the same bits can be read
   };
+  /// The same on all ranks. Collective.
   Single only_value(const Statistic& statistic) const;
+  Single single_of(const Statistic& statistic, const CellMoments& m, const CellValue& value) const;
   /// Rows of the table `reduce` for a single cell. Its rank sends the values to all others.
   void add_rows(const CellCheck& check, bool is_whole, Outcome& outcome) const;
-  /// The position in the data set of a value of the only cell.
-  io::Extents position_of(std::int64_t number) const;
   std::string coordinates_of_value(std::int64_t number) const;
   /// A value of the operation with all its digits.
   std::string exact_text(const Statistic& statistic, const CellValue& value) const;

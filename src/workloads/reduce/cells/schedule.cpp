@@ -88,9 +88,12 @@ void CellSchedule::append(Range batch) {
     }
     const bool last_has_ended = at == plan_.unit(unit - 1).end();
     const std::uint64_t ended = unit - first - (last_has_ended ? 0 : 1);
-    end_units({first, ended}, round);
     has_one_block_ = has_one_block_ && round.tasks.has_one_block;
-    rounds.push_back(std::move(round));
+    for (const Range& tree : subtrees_of({first, ended})) {
+      end_units(tree, round);
+      rounds.push_back(std::move(round));
+      round = Round{.tasks = {}, .groups = rounds.back().groups};
+    }
   }
 }
 
@@ -108,6 +111,19 @@ void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t bat
   }
   is_whole_ = is_whole_ && part == plan_.unit(unit) && pass_.count == plan_.cells() &&
               items == own.count * layout.lanes * layout.groups;
+}
+
+/// Units that have ended, in subtrees that kernels join in parallel if they have several lanes.
+std::vector<Range> CellSchedule::subtrees_of(Range ended) const {
+  if (plan_.layout().lanes == 1 || ended.count == 0) return {ended};
+  std::vector<Range> trees;
+  for (std::uint64_t at = ended.first; at < ended.end();) {
+    const std::uint64_t aligned = at == 0 ? ended.count : at & (~at + 1);
+    const std::uint64_t count = std::bit_floor(std::min(aligned, ended.end() - at));
+    trees.push_back({at, count});
+    at += count;
+  }
+  return trees;
 }
 
 /// The level of the subtrees that some units consist of.

@@ -73,6 +73,7 @@ class CellSchedule {
  private:
   void end_units(Range ended, Round& round);
   void append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round);
+  std::vector<Range> subtrees_of(Range ended) const;
   unsigned common_level(Range ended) const;
 
   const CellPlan& plan_;

@@ -31,9 +31,9 @@ struct SampledBoxes {
   }
 };
 
-/// A GPU has memory, and accumulators of all groups, for several units at a time.
-inline UnitGroups unit_groups_of(const device::Device& device) {
-  return device.info().backend == "host" ? UnitGroups::own : UnitGroups::all;
+/// A single unit of a host has memory for its own groups. Other units have accumulators of all.
+inline UnitGroups unit_groups_of(const device::Device& device, std::uint64_t slots) {
+  return device.info().backend == "host" && slots == 1 ? UnitGroups::own : UnitGroups::all;
 }
 
 template <class T>
@@ -45,14 +45,14 @@ class ShardCells {
              std::uint64_t slots)
       : context_(context),
         layout_(layout),
-        choice_(choice),
-        schedule_(plan, context.shard, pass, slots, unit_groups_of(*context.runtime.device)),
+        choice_(of_lanes(choice)),
+        schedule_(plan, context.shard, pass, slots, unit_groups_of(*context.runtime.device, slots)),
         samples_(samples) {
     append_batches(plan);
     device::Device& device = *context.runtime.device;
     if (are_whole_) joined_lanes_ = joins_of(device, layout).lanes;
     device::Stream& stream = context.feed.compute();
-    launches_.emplace(device, stream, schedule_, layout_, choice_, slots,
+    launches_.emplace(device, stream, schedule_, layout_, choice, slots,
                       max_depth(plan, context.shard));
     tasks_of_samples_ = {device, stream, sample_tasks_};
     allocate_samples(device);
@@ -133,7 +133,7 @@ class ShardCells {
 
   const stream::ShardContext& context_;
   const cells::Layout& layout_;
-  const cells::Choice choice_;
+  const cells::Choice choice_;  // of lanes
   CellSchedule schedule_;
   const SampledBoxes& samples_;
   CellTasks sample_tasks_;

@@ -117,7 +117,7 @@ class OrderStatistics : public stream::Computation {
     Table& table = statistics_table(outcome);
     for (const Quantile& each : quantiles_) {
       const auto [real, exact] = value(each);
-      table.add({each.op, real, exact, reduce::no_index, std::string{}, std::string{},
+      table.add({each.op, real, exact, cells::no_index, std::string{}, std::string{},
                  std::int64_t{passes}, 0.0, 0.0});
       outcome.metrics.push_back({.key = each.op, .value = exact, .number = real});
     }
