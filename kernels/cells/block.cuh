@@ -18,22 +18,34 @@ inline constexpr unsigned block_threads = 256;
 template <class T, class Q>
 inline constexpr unsigned blocks_at_once = (std::floating_point<T> ? 2 : 1) + (is_fixed<Q> ? 1 : 0);
 
-/// Joins the moments of `lanes` neighbouring threads, up to a warp. The first of them has the
-/// result. Called by whole warps.
+/// Shared memory for moments of all threads.
+template <class T, class Q>
+__device__ std::uint64_t* shared_moments() {
+  __shared__ std::uint64_t words[max_words<T, Q> * block_threads];
+  return words;
+}
+
+/// Joins the moments of `lanes` neighbouring threads, a power of two up to a block. The first of
+/// them has the result. Called by the whole block. The threads that join are neighbours, so that
+/// few warps do it.
 template <class T, class Q>
 __device__ void join_threads(Q quantities, Moments<T>& m, unsigned lanes) {
-  for (unsigned distance = 1; distance < lanes; distance *= 2) {
-    Moments<T> other = m;
-    Moments<T>::visit(quantities, other, [=](auto& number) {
-      using Number = std::remove_reference_t<decltype(number)>;
-      std::uint64_t words[word_count<Number>];
-      Words(words, 1).store(number);
-#pragma unroll
-      for (std::uint64_t& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
-      Words(words, 1).load(number);
-    });
-    m = join(quantities, m, other);
+  if (lanes == 1) return;
+  std::uint64_t* const moved = shared_moments<T, Q>();
+  const unsigned t = threadIdx.x;
+  const auto load = [&](unsigned i) {
+    return Moments<T>::load(quantities, moved + i, block_threads);
+  };
+  m.store(quantities, moved + t, block_threads);
+  __syncthreads();
+  for (unsigned count = block_threads / 2, width = lanes; width > 1; count /= 2, width /= 2) {
+    if (t < count) m = join(quantities, load(2 * t), load(2 * t + 1));
+    __syncthreads();
+    if (t < count) m.store(quantities, moved + t, block_threads);
+    __syncthreads();
   }
+  if (t % lanes == 0) m = load(t / lanes);
+  __syncthreads();
 }
 
 /// The threads of a block that have the same unit, and the place of this thread among them.
@@ -52,7 +64,7 @@ struct UnitThreads {
 /// result. Called by the whole block.
 template <class T, class Q>
 __device__ void join_far_threads(Q quantities, Moments<T>& m, const UnitThreads& own) {
-  __shared__ std::uint64_t moved[max_words<T, Q> * block_threads];
+  std::uint64_t* const moved = shared_moments<T, Q>();
   const unsigned t = threadIdx.x;
   for (unsigned distance = 1; distance < own.units; distance *= 2) {
     m.store(quantities, moved + t, block_threads);

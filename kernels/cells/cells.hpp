@@ -163,7 +163,7 @@ struct AccumulateArgs {
   bool writes_cells = false;
 };
 /// Lanes on a GPU and on a host, and units.
-inline constexpr std::uint64_t max_joined_lanes = 32, max_host_joined_lanes = 128,
+inline constexpr std::uint64_t max_joined_lanes = 256, max_host_joined_lanes = 128,
                                max_joined_units = 8;
 
 /// A part of a cell that has an accumulator, or moments in its place.

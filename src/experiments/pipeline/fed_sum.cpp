@@ -30,23 +30,25 @@ FedSum::FedSum(Bench& bench, const io::Source& source, Range shard,
                const shardstream::pipeline::Sizes& sizes)
     : element_bytes_(size_of(source.type())),
       sum_(bench.device(), Memory::device, 1),
-      zero_(bench.device(), Memory::pinned, 1),
-      downloaded_(bench.device(), Memory::pinned, 1),
+      all_passes_(bench.device(), Memory::pinned, 1),
       feed_(bench.device(), recorder_, source, shard, sizes, &bench.heartbeat()) {
-  zero_[0] = 0;
+  all_passes_[0] = 0;
+  feed_.compute().upload(sum_.data(), all_passes_.data(), sum_.bytes());
+  feed_.compute().synchronize();
   feed_.load([](Range, const std::byte*) {});
 }
 
 void FedSum::run() {
-  feed_.compute().upload(sum_.data(), zero_.data(), sum_.bytes());
+  const std::uint64_t before = all_passes_[0];
   feed_.run(
       [&](device::Stream& compute, const shardstream::pipeline::Batch& batch) {
         compute.launch(memory::sum_kernel(),
                        {batch.data, batch.elements.count * element_bytes_, sum_.data()});
       },
       [](Range, const std::byte*) {});
-  feed_.compute().download(downloaded_.data(), sum_.data(), sum_.bytes());
+  feed_.compute().download(all_passes_.data(), sum_.data(), sum_.bytes());
   feed_.compute().synchronize();
+  last_ = all_passes_[0] - before;
 }
 
 std::uint64_t reference_sum(const io::Source& source, Range shard, unsigned threads) {

@@ -42,12 +42,13 @@ class FedSum {
   void settle() { recorder_.settle(); }
 
   /// The sum of the last pass, modulo 2^64.
-  std::uint64_t sum() const { return downloaded_[0]; }
+  std::uint64_t sum() const { return last_; }
 
  private:
   measure::Recorder recorder_;
   const std::uint64_t element_bytes_;
-  device::Buffer<std::uint64_t> sum_, zero_, downloaded_;
+  device::Buffer<std::uint64_t> sum_, all_passes_;  // of all passes, on the device and the host
+  std::uint64_t last_ = 0;
   shardstream::pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
 

@@ -109,16 +109,7 @@ class CellLaunches {
     }
     writes_cells_ = schedule.is_whole() && !joins_lanes() && makes_each_cell_once();
     tasks_ = {device, stream, schedule.tasks()};
-    std::vector<cells::Node> places;
-    std::vector<std::uint64_t> unit_slots;
-    for (std::uint64_t i = 0; i < schedule.units(); ++i) {
-      const std::uint64_t unit = schedule.first_unit() + i;
-      places.push_back({unit, 0});
-      unit_slots.push_back(unit % slots);
-    }
-    unit_places_ = uploaded(device, stream, places);
-    unit_slots_ = uploaded(device, stream, unit_slots);
-    unit_outputs_ = uploaded(device, stream, schedule.unit_outputs());
+    upload_items(device, stream);
     const unsigned words = cells::words_of<T>(quantities_);
     const std::uint64_t unit = slots * schedule.max_unit_groups() * schedule.max_unit_cells();
     accumulators_ = {device, cells::words_of<T>(choice_.quantities),
@@ -185,12 +176,39 @@ class CellLaunches {
     stream.launch(cells::Kernels<T>::accumulate(), args);
   }
 
+  /// The items that rounds fold: subtrees, or else units.
+  void upload_items(device::Device& device, device::Stream& stream) {
+    std::vector<cells::Node> places = schedule_.trees();
+    if (places.empty()) {
+      for (std::uint64_t i = 0; i < schedule_.units(); ++i) {
+        places.push_back({schedule_.first_unit() + i, 0});
+      }
+    }
+    std::vector<std::uint64_t> slots;
+    std::vector<cells::OutputRange> outputs;
+    for (const cells::Node& place : places) {
+      slots.push_back(place.first % slots_);
+      outputs.push_back(schedule_.unit_outputs()[place.first - schedule_.first_unit()]);
+    }
+    item_places_ = uploaded(device, stream, places);
+    item_slots_ = uploaded(device, stream, slots);
+    item_outputs_ = uploaded(device, stream, outputs);
+  }
+
   void end_units(device::Stream& stream, const CellSchedule::Round& round) {
     const bool are_moments = joins_lanes() || schedule_.is_whole();
     const cells::States items = joins_lanes() ? unit_moments_ : accumulators_;
     const unsigned level = are_moments ? round.level : 0;
     if (joins_lanes()) join_lanes(stream, round);
-    join_units(stream, round, items, level);
+    if (round.trees.count > 0) {
+      join_trees(stream, round, items);
+    } else {
+      const auto joined = static_cast<unsigned>(std::countr_zero(joined_units_of(round)));
+      join_units(stream, round.ended, joined, level, items);
+    }
+    const Range folded = round.trees.count > 0
+                             ? round.trees
+                             : Range{round.ended.first - schedule_.first_unit(), round.ended.count};
     cells::FoldArgs<T> fold{.nodes = nodes_,
                             .node_cells = schedule_.cells(),
                             .node_groups = layout_.groups,
@@ -201,13 +219,13 @@ class CellLaunches {
                             .depth = round.depth,
                             .stack = {},
                             .items = items,
-                            .first_item = round.ended.first - schedule_.first_unit(),
-                            .item_count = round.ended.count,
+                            .first_item = folded.first,
+                            .item_count = folded.count,
                             .item_cells = schedule_.max_unit_cells(),
                             .item_groups = schedule_.max_unit_groups(),
-                            .item_places = unit_places_.data(),
-                            .item_ranges = unit_outputs_.data(),
-                            .item_slots = unit_slots_.data(),
+                            .item_places = item_places_.data(),
+                            .item_ranges = item_outputs_.data(),
+                            .item_slots = item_slots_.data(),
                             .joined_level = level,
                             .takes_accumulators = !are_moments,
                             .to_root = false,
@@ -217,12 +235,13 @@ class CellLaunches {
     stream.launch(cells::Kernels<T>::fold(), fold);
   }
 
-  cells::JoinArgs<T> join_args(const CellSchedule::Round& round, const cells::States& from) const {
+  cells::JoinArgs<T> join_args(Range units, const cells::States& from,
+                               const cells::States& moments) const {
     return {.from = from,
-            .moments = unit_moments_,
+            .moments = moments,
             .takes_accumulators = false,
-            .first_unit = round.ended.first,
-            .units = round.ended.count,
+            .first_unit = units.first,
+            .units = units.count,
             .unit_step = 1,
             .unit_slots = slots_,
             .groups = schedule_.max_unit_groups(),
@@ -233,29 +252,48 @@ class CellLaunches {
             .quantities = choice_.quantities};
   }
   void join_lanes(device::Stream& stream, const CellSchedule::Round& round) {
-    auto args = join_args(round, accumulators_);
+    auto args = join_args(round.ended, accumulators_, unit_moments_);
     args.takes_accumulators = !schedule_.is_whole();
     args.unit_parts = unit_parts();
     args.marks_units = marks_units();
     stream.launch(cells::Kernels<T>::join(), args);
   }
-  /// Joins the units of each subtree of 2^level units, a few levels at a time.
-  void join_units(device::Stream& stream, const CellSchedule::Round& round,
-                  const cells::States& items, unsigned level) {
-    constexpr unsigned most = 8;
-    const std::uint64_t joined = joined_units_of(round);
-    for (unsigned done = static_cast<unsigned>(std::countr_zero(joined)), next; done < level;
-         done = next) {
-      next = std::min(level, done + most);
-      auto args = join_args(round, items);
-      args.moments = items;
+  /// The levels that a launch joins.
+  static constexpr unsigned max_join_levels = 8;
+  /// Joins subtrees of 2^from units to subtrees of 2^to units, a few levels at a time.
+  void join_units(device::Stream& stream, Range units, unsigned from, unsigned to,
+                  const cells::States& items) {
+    for (unsigned done = from, next; done < to; done = next) {
+      next = std::min(to, done + max_join_levels);
+      auto args = join_args(units, items, items);
       args.unit_step = std::uint64_t{1} << next;
-      args.units = round.ended.count >> next;
+      args.units = units.count >> next;
       args.parts = std::uint64_t{1} << (next - done);
       args.step = (std::uint64_t{1} << done) * args.groups * args.unit_cells;
       args.quantities = quantities_;
       stream.launch(cells::Kernels<T>::join(), args);
     }
+  }
+  /// Joins the units of each subtree. The first levels of the large ones, which are neighbours, are
+  /// joined together.
+  void join_trees(device::Stream& stream, const CellSchedule::Round& round,
+                  const cells::States& items) {
+    Range large{0, 0};
+    const auto for_trees = [&](const auto& use) {
+      for (std::uint64_t i = round.trees.first; i < round.trees.end(); ++i) {
+        const cells::Node& tree = schedule_.trees()[i];
+        use(Range{tree.first, std::uint64_t{1} << tree.level}, static_cast<unsigned>(tree.level));
+      }
+    };
+    for_trees([&](Range units, unsigned level) {
+      if (level <= max_join_levels) return;
+      if (large.count == 0) large.first = units.first;
+      large.count = units.end() - large.first;
+    });
+    if (large.count > 0) join_units(stream, large, 0, max_join_levels, items);
+    for_trees([&](Range units, unsigned level) {
+      join_units(stream, units, level > max_join_levels ? max_join_levels : 0, level, items);
+    });
   }
 
   const CellSchedule& schedule_;
@@ -266,9 +304,9 @@ class CellLaunches {
   Joins joins_;
   bool writes_cells_ = false;
   DeviceTasks tasks_;
-  device::Buffer<std::uint64_t> unit_slots_;
-  device::Buffer<cells::Node> unit_places_;
-  device::Buffer<cells::OutputRange> unit_outputs_;
+  device::Buffer<std::uint64_t> item_slots_;
+  device::Buffer<cells::Node> item_places_;
+  device::Buffer<cells::OutputRange> item_outputs_;
   DeviceStates accumulators_, unit_moments_, nodes_;
 };
 

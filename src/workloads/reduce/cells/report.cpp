@@ -407,7 +407,7 @@ CellReport::Single CellReport::single_of(const Statistic& op, const CellMoments&
                                          const CellValue& value) const {
   Single single{.real = value.real, .exact = exact_text(op, value)};
   if (value.real != value.real) {
-    if (op.index != nullptr) single.index = in_.invalid.first;
+    if (op.is_element()) single.index = in_.invalid.first;
     return single;
   }
   if (op.index != nullptr) single.index = m.*op.index;

@@ -88,12 +88,9 @@ void CellSchedule::append(Range batch) {
     }
     const bool last_has_ended = at == plan_.unit(unit - 1).end();
     const std::uint64_t ended = unit - first - (last_has_ended ? 0 : 1);
+    end_units({first, ended}, round);
     has_one_block_ = has_one_block_ && round.tasks.has_one_block;
-    for (const Range& tree : subtrees_of({first, ended})) {
-      end_units(tree, round);
-      rounds.push_back(std::move(round));
-      round = Round{.tasks = {}, .groups = rounds.back().groups};
-    }
+    rounds.push_back(std::move(round));
   }
 }
 
@@ -113,29 +110,31 @@ void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t bat
               items == own.count * layout.lanes * layout.groups;
 }
 
-/// Units that have ended, in subtrees that kernels join in parallel if they have several lanes.
-std::vector<Range> CellSchedule::subtrees_of(Range ended) const {
-  if (plan_.layout().lanes == 1 || ended.count == 0) return {ended};
-  std::vector<Range> trees;
-  for (std::uint64_t at = ended.first; at < ended.end();) {
+/// The largest whole subtrees of units with the same cells, the slots of which follow one another.
+std::vector<Node> CellSchedule::trees_of(Range ended) const {
+  std::vector<Node> trees;
+  for (std::uint64_t at = ended.first, count; at < ended.end(); at += count) {
     const std::uint64_t aligned = at == 0 ? ended.count : at & (~at + 1);
-    const std::uint64_t count = std::bit_floor(std::min(aligned, ended.end() - at));
-    trees.push_back({at, count});
-    at += count;
+    const std::uint64_t most = std::min({aligned, ended.end() - at, slots_ - at % slots_});
+    count = std::bit_floor(most);
+    while (count > 1 && !have_same_cells({at, count})) count /= 2;
+    trees.push_back({at, static_cast<std::uint64_t>(std::countr_zero(count))});
   }
   return trees;
 }
 
+bool CellSchedule::have_same_cells(Range units) const {
+  const cells::CellRange& first = unit_outputs_[units.first - units_.first].cells;
+  for (std::uint64_t unit = units.first; unit < units.end(); ++unit) {
+    const cells::CellRange& own = unit_outputs_[unit - units_.first].cells;
+    if (own.first != first.first || own.count != first.count) return false;
+  }
+  return true;
+}
+
 /// The level of the subtrees that some units consist of.
 unsigned CellSchedule::common_level(Range ended) const {
-  const auto same_cells = [&](std::uint64_t unit) {
-    const cells::CellRange& first = unit_outputs_[ended.first - units_.first].cells;
-    const cells::CellRange& own = unit_outputs_[unit - units_.first].cells;
-    return own.first == first.first && own.count == first.count;
-  };
-  for (std::uint64_t unit = ended.first; unit < ended.end(); ++unit) {
-    if (!same_cells(unit)) return 0;
-  }
+  if (!have_same_cells(ended)) return 0;
   const bool wraps = ended.first % slots_ + ended.count > slots_;
   if (wraps) return 0;
   return static_cast<unsigned>(std::countr_zero(ended.first | ended.count));
@@ -146,7 +145,13 @@ unsigned CellSchedule::common_level(Range ended) const {
 void CellSchedule::end_units(Range ended, Round& round) {
   round.ended = ended;
   if (ended.count == 0) return;
-  round.level = common_level(ended);
+  if (plan_.layout().lanes > 1) {
+    const std::vector<Node> trees = trees_of(ended);
+    round.trees = {trees_.size(), trees.size()};
+    trees_.insert(trees_.end(), trees.begin(), trees.end());
+  } else {
+    round.level = common_level(ended);
+  }
   round.depth = static_cast<unsigned>(stack_.size());
   std::size_t kept = stack_.size();
   const std::vector<cells::FoldNode> before = stack_;

@@ -42,6 +42,8 @@ class CellSchedule {
     /// The units are whole subtrees of 2^level units, all with the same cells, whose slots follow
     /// one another.
     unsigned level = 0;
+    /// With several lanes, instead of the level: numbers of trees().
+    Range trees = {};
     bool has_one_task_each = true;  ///< of the units
   };
 
@@ -67,13 +69,16 @@ class CellSchedule {
   bool is_whole() const { return is_whole_; }
   /// Whether every task has one block.
   bool has_one_block() const { return has_one_block_; }
+  /// The subtrees of units, with several lanes, in which units end.
+  const std::vector<cells::Node>& trees() const { return trees_; }
   /// The nodes after the last batch.
   const std::vector<cells::FoldNode>& nodes() const { return stack_; }
 
  private:
   void end_units(Range ended, Round& round);
   void append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round);
-  std::vector<Range> subtrees_of(Range ended) const;
+  std::vector<cells::Node> trees_of(Range ended) const;
+  bool have_same_cells(Range units) const;
   unsigned common_level(Range ended) const;
 
   const CellPlan& plan_;
@@ -84,6 +89,7 @@ class CellSchedule {
   CellTasks tasks_;
   std::vector<std::vector<Round>> batches_;
   std::vector<cells::FoldNode> stack_;
+  std::vector<cells::Node> trees_;
   bool is_whole_ = true, has_one_block_ = true;
 };
 
