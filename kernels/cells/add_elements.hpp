@@ -210,6 +210,41 @@ inline constexpr std::size_t rows_together<AddToSquares<Sum, false>> = 4;
 template <bool Positions>
 inline constexpr std::size_t rows_together<AddToExtremes<Positions>> = 4;
 
+/// Adds up to most_rows rows of integers to the sums of items [begin, end). Sums of 128 bits need
+/// several instructions each, so the elements of an item are added in 64 bits first: those of 64
+/// bits as two halves.
+template <class T, bool Skips>
+[[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_integers(ItemAccumulators<T>& items,
+                                                             std::size_t begin, std::size_t end,
+                                                             const Neighbours<T>* rows,
+                                                             std::size_t count,
+                                                             Skipped<T, Skips> skipped) {
+  constexpr bool halved = sizeof(T) == 8;
+  constexpr std::size_t most = ItemAccumulators<T>::most;
+  const std::size_t own = end - begin;
+  std::array<std::int64_t, most> low, high;
+  std::fill_n(low.begin(), own, 0);
+  std::fill_n(high.begin(), halved ? own : 0, 0);
+  for (std::size_t r = 0; r < count; ++r) {
+    const T* const elements = rows[r].elements;
+#pragma GCC ivdep
+    for (std::size_t j = 0; j < own; ++j) {
+      const T x = skipped.has(elements[j]) ? T{} : elements[j];
+      if constexpr (halved) {
+        low[j] += static_cast<std::int64_t>(x & 0xffffffff);
+        high[j] += static_cast<std::int64_t>(x >> 32);
+      } else {
+        low[j] += x;
+      }
+    }
+  }
+  items.change(AddToSum{}, begin, end, [&](Accumulator<T>& item, std::size_t i) {
+    const std::size_t j = i - begin;
+    item.sum += low[j];
+    if constexpr (halved) item.sum += Int128{high[j]} << 32;
+  });
+}
+
 /// Adds rows to a quantity of items [begin, end): element i of each row to item begin + i.
 template <std::size_t Rows, class T, bool Skips, class Quantity>
 [[gnu::always_inline]] inline void add_together(Quantity quantity, ItemAccumulators<T>& items,
@@ -247,6 +282,9 @@ template <class T, bool Skips, class Quantity>
 [[gnu::flatten]] SHARDSTREAM_VECTOR_CLONES void add_rows(
     Quantity quantity, ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
     const Neighbours<T>* rows, std::size_t count, Skipped<T, Skips> skipped) {
+  if constexpr (std::integral<T> && std::is_same_v<Quantity, AddToSum>) {
+    return add_integers(items, begin, end, rows, count, skipped);
+  }
   constexpr std::size_t together = rows_together<Quantity>;
   std::size_t r = 0;
   for (; r + together <= count; r += together) {
@@ -329,7 +367,29 @@ requires(sizeof(T) == 4)
   for (std::size_t r = 0; r < 4; ++r) std::memcpy(to + r * pitch, &columns[r], sizeof columns[r]);
 }
 template <class T>
-requires(sizeof(T) != 4)
+requires(sizeof(T) == 8)
+    [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
+  using Vector [[gnu::vector_size(32)]] = T;
+#pragma GCC unroll 2
+  for (std::size_t half = 0; half < block_runs; half += 4) {
+    Vector runs[4];
+    std::memcpy(runs, from + row_run * half, sizeof runs);
+    const Vector even = __builtin_shufflevector(runs[0], runs[1], 0, 4, 2, 6);
+    const Vector odd = __builtin_shufflevector(runs[0], runs[1], 1, 5, 3, 7);
+    const Vector next_even = __builtin_shufflevector(runs[2], runs[3], 0, 4, 2, 6);
+    const Vector next_odd = __builtin_shufflevector(runs[2], runs[3], 1, 5, 3, 7);
+    const Vector columns[] = {__builtin_shufflevector(even, next_even, 0, 1, 4, 5),
+                              __builtin_shufflevector(odd, next_odd, 0, 1, 4, 5),
+                              __builtin_shufflevector(even, next_even, 2, 3, 6, 7),
+                              __builtin_shufflevector(odd, next_odd, 2, 3, 6, 7)};
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < 4; ++r) {
+      std::memcpy(to + r * pitch + half, &columns[r], sizeof columns[r]);
+    }
+  }
+}
+template <class T>
+requires(sizeof(T) == 1)
     [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
 #pragma GCC ivdep
   for (std::size_t i = 0; i < block_runs; ++i) transpose_runs(from + row_run * i, 1, to + i, pitch);

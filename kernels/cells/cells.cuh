@@ -192,8 +192,8 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const auto launch = [&](auto quantities, auto skips) {
     using Known = decltype(quantities);
     using Q = std::conditional_t<is_fixed<Known>, Known, LaneQuantities>;
-    // Integers have kernels for dense rows: other rows with runs are rare.
-    using RunQuantities = std::conditional_t<std::integral<T>, LaneQuantities, Q>;
+    // Bytes have kernels for dense rows: other rows with runs are rare.
+    using RunQuantities = std::conditional_t<sizeof(T) == 1, LaneQuantities, Q>;
     if constexpr (!skips()) {
       if (is_dense(args)) {
         if constexpr (is_fixed<Q> && std::floating_point<T>) {

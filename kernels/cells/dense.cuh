@@ -54,8 +54,11 @@ __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads&
 
 /// Blocks of accumulate_dense_rows on a multiprocessor, as many as registers allow.
 template <class T, class Q>
-inline constexpr unsigned row_blocks_at_once =
-    Q::has(Quantity::powers) || (exceeds_double<T> && Q::has(Quantity::squares)) ? 2 : 3;
+inline constexpr unsigned row_blocks_at_once = Q::has(Quantity::powers) ||
+                                                       (std::integral<T> && sizeof(T) > 1 &&
+                                                        Q::has(Quantity::squares))
+                                                   ? 2
+                                                   : 3;
 
 /// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
 template <class T, class Q>

@@ -39,8 +39,8 @@ constexpr double to_double(double value) {
 template <class T>
 inline constexpr bool exceeds_double = std::integral<T> && sizeof(T) == 8;
 
-/// x - shift, rounded once. Integers of 64 bits are subtracted as two halves of 32 bits, since the
-/// difference may need 65.
+/// x - shift, rounded once. `shift` is a value of T. Integers of 64 bits are subtracted as two
+/// halves of 32 bits, since the difference may need 65.
 template <class T>
 constexpr double shifted(T x, Extreme<T> shift) {
   if constexpr (exceeds_double<T>) {
@@ -48,6 +48,9 @@ constexpr double shifted(T x, Extreme<T> shift) {
     const double low = static_cast<double>(static_cast<std::uint32_t>(x)) -
                        static_cast<double>(static_cast<std::uint32_t>(shift));
     return high * 0x1p32 + low;
+  } else if constexpr (std::integral<T>) {
+    // Hosts convert integers of 32 bits with vector instructions, but not those of 64.
+    return static_cast<double>(x) - static_cast<double>(static_cast<std::int32_t>(shift));
   } else {
     return static_cast<double>(x) - static_cast<double>(shift);
   }
