@@ -162,6 +162,11 @@ struct Neighbours {
   double weight_of(std::size_t j) const {
     return weights[static_cast<std::int64_t>(j) * weight_step];
   }
+  /// Those from element j on.
+  Neighbours plus(std::int64_t j) const {
+    return {elements + j, number + j * number_step, weights + j * weight_step, number_step,
+            weight_step};
+  }
 };
 
 /// The values that do not count.
@@ -367,29 +372,7 @@ requires(sizeof(T) == 4)
   for (std::size_t r = 0; r < 4; ++r) std::memcpy(to + r * pitch, &columns[r], sizeof columns[r]);
 }
 template <class T>
-requires(sizeof(T) == 8)
-    [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
-  using Vector [[gnu::vector_size(32)]] = T;
-#pragma GCC unroll 2
-  for (std::size_t half = 0; half < block_runs; half += 4) {
-    Vector runs[4];
-    std::memcpy(runs, from + row_run * half, sizeof runs);
-    const Vector even = __builtin_shufflevector(runs[0], runs[1], 0, 4, 2, 6);
-    const Vector odd = __builtin_shufflevector(runs[0], runs[1], 1, 5, 3, 7);
-    const Vector next_even = __builtin_shufflevector(runs[2], runs[3], 0, 4, 2, 6);
-    const Vector next_odd = __builtin_shufflevector(runs[2], runs[3], 1, 5, 3, 7);
-    const Vector columns[] = {__builtin_shufflevector(even, next_even, 0, 1, 4, 5),
-                              __builtin_shufflevector(odd, next_odd, 0, 1, 4, 5),
-                              __builtin_shufflevector(even, next_even, 2, 3, 6, 7),
-                              __builtin_shufflevector(odd, next_odd, 2, 3, 6, 7)};
-#pragma GCC unroll 4
-    for (std::size_t r = 0; r < 4; ++r) {
-      std::memcpy(to + r * pitch + half, &columns[r], sizeof columns[r]);
-    }
-  }
-}
-template <class T>
-requires(sizeof(T) == 1)
+requires(sizeof(T) != 4)
     [[gnu::always_inline]] inline void transpose_block(const T* from, T* to, std::size_t pitch) {
 #pragma GCC ivdep
   for (std::size_t i = 0; i < block_runs; ++i) transpose_runs(from + row_run * i, 1, to + i, pitch);
@@ -411,6 +394,24 @@ SHARDSTREAM_VECTOR_CLONES void copy_runs(const T* from, std::size_t each, T* to,
   transpose_runs(from + row_run * begin, each - begin, to + begin, each);
 }
 
+/// Copies the runs of `each` items in `count` rows, the first of which begins at `first`. Element k
+/// of each run of row r is in rows[r * row_run + k].
+template <class T>
+void copy_rows(const Neighbours<T>& first, std::size_t count, std::int64_t step, std::size_t each,
+               std::int64_t ahead, T* copies, Neighbours<T>* rows) {
+  constexpr auto run = static_cast<std::int64_t>(row_run);
+  for (std::size_t r = 0; r < count; ++r) {
+    const Neighbours<T> row = first.plus(static_cast<std::int64_t>(r) * step);
+    copy_runs(row.elements, each, copies, row.elements + ahead);
+    for (std::int64_t k = 0; k < run; ++k, copies += each, ++rows) {
+      *rows = row.plus(k);
+      rows->elements = copies;
+      rows->number_step *= run;
+      rows->weight_step *= run;
+    }
+  }
+}
+
 /// Adds `count` rows, which begin `step` elements apart. Each has a run of elements for each of
 /// items [begin, end), the first of which is `first`. Few elements are copied at a time, so that
 /// the processor adds them while it waits for the next ones.
@@ -418,50 +419,32 @@ template <class T, bool Skips>
 void add_runs(ItemAccumulators<T>& items, std::size_t begin, std::size_t end,
               const Neighbours<T>& first, std::size_t count, std::int64_t step,
               Skipped<T, Skips> skipped) {
-  constexpr std::size_t most_items = 64, rows_at_once = 2, far = 12288;  // far: in bytes
-  constexpr auto run = static_cast<std::int64_t>(row_run);
+  constexpr std::size_t most_items = 64, rows_at_once = 2, bytes_ahead = 12288;
   T copies[rows_at_once * row_run * most_items];  // elements of neighbouring items as neighbours
-  const std::int64_t ahead =
-      static_cast<std::int64_t>(1 + far / ((end - begin) * row_run * sizeof(T))) * step;
-  const auto add_block = [&](std::size_t from, std::size_t to, std::size_t done, const auto& use) {
-    Neighbours<T> rows[rows_at_once * row_run];
-    const std::size_t each = to - from, own = std::min(rows_at_once, count - done);
-    for (std::size_t r = 0; r < own; ++r) {
-      const auto place = static_cast<std::int64_t>(done + r) * step +
-                         static_cast<std::int64_t>(from - begin) * run;
-      const T* const x = first.elements + place;
-      T* const copy = copies + r * row_run * each;
-      copy_runs(x, each, copy, x + ahead);
-      for (std::int64_t k = 0; k < run; ++k) {
-        rows[r * row_run + static_cast<std::size_t>(k)] = {
-            copy + k * static_cast<std::int64_t>(each),
-            first.number + (place + k) * first.number_step,
-            first.weights + (place + k) * first.weight_step, run * first.number_step,
-            run * first.weight_step};
-      }
-    }
-    use(rows, own * row_run);
-  };
-  const auto for_blocks = [&](const auto& use) {
-    for (std::size_t done = 0; done < count; done += rows_at_once) {
-      for (std::size_t from = begin; from < end; from += most_items) {
-        const std::size_t to = std::min(from + most_items, end);
-        add_block(from, to, done,
-                  [&](const Neighbours<T>* rows, std::size_t own) { use(rows, own, from, to); });
-      }
-    }
-  };
+  Neighbours<T> rows[rows_at_once * row_run];
+  const std::size_t row_bytes = (end - begin) * row_run * sizeof(T);
+  const auto ahead = static_cast<std::int64_t>(1 + bytes_ahead / row_bytes) * step;
   if constexpr (!Skips) {
     count_values(
-        items, begin, end, false, static_cast<std::int64_t>(count) * run,
+        items, begin, end, false, static_cast<std::int64_t>(count * row_run),
         [&](std::size_t i) { return first.elements[row_run * (i - begin)]; }, [](auto) {});
   }
-  for_blocks([&](const Neighbours<T>* rows, std::size_t own, std::size_t from, std::size_t to) {
-    if constexpr (Skips) return add_elements(items, from, to, rows, own, skipped);
-    for_each_quantity<T>(items.quantities(), [&](auto quantity) {
-      add_rows(quantity, items, from, to, rows, own, skipped);
-    });
-  });
+  for (std::size_t done = 0; done < count; done += rows_at_once) {
+    const std::size_t own = std::min(rows_at_once, count - done);
+    for (std::size_t from = begin; from < end; from += most_items) {
+      const std::size_t to = std::min(from + most_items, end);
+      const auto place = static_cast<std::int64_t>(done) * step +
+                         static_cast<std::int64_t>((from - begin) * row_run);
+      copy_rows(first.plus(place), own, step, to - from, ahead, copies, rows);
+      if constexpr (Skips) {
+        add_elements(items, from, to, rows, own * row_run, skipped);
+      } else {
+        for_each_quantity<T>(items.quantities(), [&](auto quantity) {
+          add_rows(quantity, items, from, to, rows, own * row_run, skipped);
+        });
+      }
+    }
+  }
 }
 
 }  // namespace
