@@ -11,8 +11,8 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
+#include "io/description/origin.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "io/source/origin.hpp"
 #include "ranks/session.hpp"
 #include "ranks/signals.hpp"
 #include "report/trace.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "io/description/origin.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "io/source/origin.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
 #include "measure/track.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/source/origin.hpp"
+#include "io/description/origin.hpp"
 
 namespace shardstream::report {
 

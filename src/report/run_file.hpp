@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "io/description/origin.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "io/source/origin.hpp"
 #include "result/tables.hpp"
 
 namespace shardstream::report {

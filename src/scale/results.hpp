@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/source/origin.hpp"
+#include "io/description/origin.hpp"
 #include "scale/launch/launch.hpp"
 #include "scale/plan.hpp"
 

@@ -12,7 +12,7 @@
 #include "core/log.hpp"
 #include "core/parallel.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/netcdf.hpp"
+#include "io/description/conventions.hpp"
 
 namespace shardstream::workloads {
 namespace {

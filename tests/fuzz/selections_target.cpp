@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "fuzz/fuzz.hpp"
-#include "io/hdf5/lookup.hpp"
+#include "io/description/dataset_name.hpp"
 #include "io/source/selection.hpp"
 
 namespace shardstream::fuzz {

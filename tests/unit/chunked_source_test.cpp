@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "io/source/matrix.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
@@ -55,8 +55,8 @@ const std::map<std::string, Filters> all_filters = {
 std::unique_ptr<Source> open(const std::string& file, ReadWay way,
                              std::optional<ElementType> type = {}, ReadOrder order = {},
                              const std::string& path = "x", std::uint64_t rows = 0) {
-  return open_hdf5_source(file, "/" + path,
-                          {.type = type, .way = way, .order = order, .rows = rows});
+  return open_dataset_source(file, "/" + path,
+                             {.type = type, .way = way, .order = order, .rows = rows});
 }
 
 /// Reads to memory with another pattern at each call, so that a test fails if read() leaves bytes
@@ -81,7 +81,7 @@ Bytes read(const Source& source, Range rows, Range columns, std::uint64_t gap) {
 void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> type = {},
                          const std::string& path = "x", std::uint64_t rows = 0) {
   const auto ours = open(file, ReadWay::automatic, type, ReadOrder::elements, path, rows);
-  const auto hdf5 = open(file, ReadWay::by_hdf5, type, ReadOrder::elements, path, rows);
+  const auto hdf5 = open(file, ReadWay::by_library, type, ReadOrder::elements, path, rows);
   ASSERT_TRUE(names(ours->access(), "parallel"));
   ASSERT_TRUE(names(hdf5->access(), "H5Dread"));
   ASSERT_EQ(ours->type(), hdf5->type());
@@ -402,7 +402,7 @@ TEST_F(ChunkedSources, ThreadsThatShareChunksGetTheSameBits) {
   for (const auto& [filter, set] : all_filters) {
     SCOPED_TRACE(filter);
     make(H5T_NATIVE_FLOAT, {{700, 300}, {100, 300}, set});
-    const auto hdf5 = open(file_, ReadWay::by_hdf5);
+    const auto hdf5 = open(file_, ReadWay::by_library);
     const std::uint64_t all = hdf5->count();
     const auto source = open(file_, ReadWay::automatic);
     const auto blocks = open(file_, ReadWay::automatic, {}, ReadOrder::blocks);

@@ -1,6 +1,6 @@
 // The attributes of netCDF and HDF-EOS5 are applied as netCDF4-python does. Attributes that cannot
 // be applied are reported, and those that leave no valid value are errors.
-#include "io/hdf5/conventions.hpp"
+#include "io/description/conventions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "io/hdf5/value_attributes.hpp"
+#include "io/hdf5/attribute_content.hpp"
 #include "kernels/data/stored_value.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
@@ -67,7 +67,7 @@ class ConventionsTest : public testing::Test {
 
   Conventions read() {
     const hdf5::Lock lock;
-    return read_conventions(dataset_, stored_, "x.h5:/x");
+    return conventions_of(convention_attributes_of(dataset_, stored_), stored_, "x.h5:/x");
   }
   /// The missing values in words: "-9 or outside [0, 5]".
   std::string missing() {

@@ -18,7 +18,7 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/sealed.hpp"
 #include "io/hdf5/handles.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
@@ -139,7 +139,7 @@ TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
   fuzz::write_file(path, bytes);
   const End end = in_child([&] {
     try {
-      open_hdf5_source(path, "/x", {});
+      open_dataset_source(path, "/x", {});
     } catch (const UsageError&) {
       ::_exit(static_cast<int>(ExitCode::usage));
     }

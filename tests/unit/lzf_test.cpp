@@ -1,6 +1,6 @@
 // The decoder of h5py's filter lzf: streams of every kind of token, damaged streams, and data sets
 // that readers and HDF5 decode to the same bits.
-#include "io/hdf5/lzf.hpp"
+#include "io/filters/lzf.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/hdf5/lzf.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
@@ -172,14 +173,14 @@ std::vector<std::int32_t> write_file(const std::string& path, const Bytes& fourt
 }
 
 std::unique_ptr<Source> open(const std::string& file, ReadWay way) {
-  return open_hdf5_source(file, "/x", {.way = way});
+  return open_dataset_source(file, "/x", {.way = way});
 }
 
 TEST(Lzf, DataSetsAreReadWithAndWithoutHdf5) {
   const test::TemporaryFolder folder;
   auto expected = write_file(folder / "x.h5");
   std::fill_n(expected.begin() + 2 * chunk_rows * columns, chunk_rows * columns, 0);
-  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_hdf5}) {
+  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_library}) {
     const auto source = open(folder / "x.h5", way);
     EXPECT_EQ(source->decoding().has_value(), way == ReadWay::automatic);
     std::vector<std::int32_t> values(rows * columns, -1);
@@ -203,7 +204,7 @@ TEST(Lzf, ADamagedChunkIsNamed) {
     EXPECT_TRUE(names(error_of([&] { read(ReadWay::automatic); }, ExitCode::failed), "lzf",
                       "[30, 0]", file));
     if (number > 2) continue;  // HDF5 does not compare the size
-    EXPECT_TRUE(names(error_of([&] { read(ReadWay::by_hdf5); }, ExitCode::failed), "lzf", file));
+    EXPECT_TRUE(names(error_of([&] { read(ReadWay::by_library); }, ExitCode::failed), "lzf", file));
   }
 }
 

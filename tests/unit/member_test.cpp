@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -42,8 +42,8 @@ TEST(Members, OfForeignFormatsAreReadByManyThreads) {
     test::make_dataset(test::make_file(file), "t", type.get(), {{count}, {700}}, type.get(),
                        rows.data());
   }
-  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_hdf5}) {
-    const auto source = open_hdf5_source(file, "/t{narrow}", {.way = way});
+  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_library}) {
+    const auto source = open_dataset_source(file, "/t{narrow}", {.way = way});
     ASSERT_EQ(source->type(), ElementType::i32);
     std::vector<std::int32_t> values(count);
     parallel_for(count / piece, 8, [&](std::uint64_t i) {

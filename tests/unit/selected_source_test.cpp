@@ -10,7 +10,7 @@
 #include <random>
 
 #include "core/shard.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "io/source/selection.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
@@ -85,8 +85,8 @@ class SelectedSource : public testing::TestWithParam<unsigned> {
   std::unique_ptr<Source> open(const std::string& path, ReadOrder order) {
     Selection selection;
     for (const std::uint64_t extent : shape_) selection.push_back(draw_.axis(extent));
-    return open_hdf5_source(file_, "/" + path + text_of(selection, shape_),
-                            {.type = ElementType::f32, .order = order});
+    return open_dataset_source(file_, "/" + path + text_of(selection, shape_),
+                               {.type = ElementType::f32, .order = order});
   }
 
   /// The value at these coordinates.
@@ -161,7 +161,7 @@ TEST(ConvertedBlock, WithDenseRowsGoesToItsPlace) {
     test::make_dataset(test::make_file(file), "x", H5T_STD_I16BE, {{3, 4, 200}}, H5T_NATIVE_INT16,
                        test::counting<std::int16_t>(2400).data());
   }
-  const auto source = open_hdf5_source(file, "/x", {.order = ReadOrder::blocks});
+  const auto source = open_dataset_source(file, "/x", {.order = ReadOrder::blocks});
   ASSERT_EQ(source->type(), ElementType::i32);
   const Extents start{1, 1, 20}, extent{2, 3, 150};
   constexpr std::uint64_t row = 160, plane = 500;

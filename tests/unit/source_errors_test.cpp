@@ -15,7 +15,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "support/sources.hpp"
 
 namespace shardstream::io {
@@ -322,7 +322,7 @@ TEST_F(Sources, ACorruptedChunkIsNamed) {
   std::fstream bytes(file_, std::ios::in | std::ios::out | std::ios::binary);
   for (int i = 0; i < 64; ++i) bytes.seekp(static_cast<std::streamoff>(where) + i).put('\x5a');
   bytes.close();
-  const auto by_hdf5 = open_hdf5_source(file_, "/x", {.way = ReadWay::by_hdf5});
+  const auto by_hdf5 = open_dataset_source(file_, "/x", {.way = ReadWay::by_library});
   const auto decoded = open(file_);
   for (const Source* const source : {by_hdf5.get(), decoded.get()}) {
     EXPECT_EQ(read<float>(*source, 0, 1000)[51], 101.0f);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/rectangles.hpp"
@@ -35,7 +35,7 @@ constexpr std::uint64_t count = height * width;
 std::unique_ptr<Source> open(const std::string& file, std::optional<ElementType> type = {},
                              ReadOrder order = ReadOrder::elements, const std::string& path = "x",
                              ReadWay way = ReadWay::automatic) {
-  return open_hdf5_source(file, "/" + path, {.type = type, .way = way, .order = order});
+  return open_dataset_source(file, "/" + path, {.type = type, .way = way, .order = order});
 }
 
 /// The value that the element of a row and a column must have.
@@ -100,7 +100,7 @@ void expect_rectangles(const Source& source, const Expected& expected) {
 
 void expect_values(const std::string& file, std::optional<ElementType> type,
                    const Expected& expected, const std::string& path = "x") {
-  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_hdf5}) {
+  for (const ReadWay way : {ReadWay::automatic, ReadWay::by_library}) {
     expect_elements(*open(file, type, ReadOrder::elements, path, way), expected);
     expect_rectangles(*open(file, type, ReadOrder::blocks, path, way), expected);
     if (testing::Test::HasFatalFailure()) return;

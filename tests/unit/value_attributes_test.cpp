@@ -1,5 +1,5 @@
 // Attributes that change what values mean are found under any of their names, and others are not.
-#include "io/hdf5/value_attributes.hpp"
+#include "io/description/value_attributes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "io/hdf5/attribute_content.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
 

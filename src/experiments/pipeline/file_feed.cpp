@@ -192,7 +192,7 @@ std::unique_ptr<io::Source> open_direct(Bench& bench, const DataFile& file) {
 
 Table file_feed(Bench& bench) {
   const DataFile file(bench, "file-feed.file");
-  const auto plain = file.open(io::ReadWay::by_hdf5);
+  const auto plain = file.open(io::ReadWay::by_library);
   Rows rows(bench);
   // This comes first, because the other ways bring the data into the page cache.
   if (auto source = open_direct(bench, file)) {

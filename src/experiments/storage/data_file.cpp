@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/error.hpp"
-#include "io/hdf5/lookup.hpp"
+#include "io/description/dataset_name.hpp"
 
 namespace shardstream::experiments::storage {
 
@@ -19,7 +19,7 @@ DataFile::DataFile(const Options& options, std::string_view key) : key_(key) {
 
 std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {
   try {
-    return io::open_hdf5_source(file_, path_, {.way = way});
+    return io::open_dataset_source(file_, path_, {.way = way});
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/bench.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 
 namespace shardstream::experiments::storage {
 

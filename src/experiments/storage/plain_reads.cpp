@@ -67,7 +67,7 @@ class Reader {
   Reader(Bench& bench, DataFile file)
       : bench_(bench),
         file_(std::move(file)),
-        source_(file_.open(io::ReadWay::by_hdf5)),
+        source_(file_.open(io::ReadWay::by_library)),
         element_(size_of(source_->type())),
         bytes_(source_->count() * element_),
         pieces_(bytes_),

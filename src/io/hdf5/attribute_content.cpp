@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/text.hpp"
 #include "core/utf8.hpp"
+#include "io/description/conventions.hpp"
+#include "io/description/value_attributes.hpp"
+#include "io/hdf5/netcdf.hpp"
 #include "io/hdf5/stored_type.hpp"
 
 namespace shardstream::io {
@@ -46,6 +50,11 @@ void read_numbers(hid_t attribute, hid_t stored, std::size_t count, AttributeCon
   }
 }
 
+Signedness signedness_of(hid_t stored) {
+  if (H5Tget_class(stored) != H5T_INTEGER) return Signedness::others;
+  return H5Tget_sign(stored) == H5T_SGN_NONE ? Signedness::without_sign : Signedness::with_sign;
+}
+
 }  // namespace
 
 AttributeContent attribute_content(hid_t object, const std::string& name) {
@@ -63,6 +72,34 @@ AttributeContent attribute_content(hid_t object, const std::string& name) {
     read_numbers(attribute.get(), type.get(), static_cast<std::size_t>(count), content);
   }
   return content;
+}
+
+DatasetAttributes convention_attributes_of(const hdf5::Dataset& dataset, StoredType stored) {
+  DatasetAttributes found;
+  const hdf5::Type type(H5Dget_type(dataset.get()), "cannot get the type of a data set");
+  if (H5Tget_class(type.get()) == H5T_COMPOUND) return found;
+  for (const char* const name : convention_attributes) {
+    const htri_t exists = H5Aexists(dataset.get(), name);
+    if (exists < 0) {
+      found.problem = "HDF5: " + hdf5::Reasons().innermost();
+      return found;
+    }
+    if (exists > 0) found.contents.emplace(name, attribute_content(dataset.get(), name));
+  }
+  found.by_netcdf = is_netcdf(dataset, stored);
+  return found;
+}
+
+std::vector<std::string> value_attributes(const hdf5::Dataset& dataset) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of a data set");
+  std::vector<std::string> found;
+  for (const std::string& name : hdf5::attribute_names(dataset.get())) {
+    if (value_meaning(name) && may_change_values(name, attribute_content(dataset.get(), name),
+                                                 signedness_of(stored.get()))) {
+      found.push_back(printable(name));
+    }
+  }
+  return found;
 }
 
 }  // namespace shardstream::io

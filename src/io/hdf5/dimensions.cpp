@@ -10,8 +10,8 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/utf8.hpp"
+#include "io/description/conventions.hpp"
 #include "io/hdf5/attribute_content.hpp"
-#include "io/hdf5/conventions.hpp"
 #include "io/hdf5/dimension_scales.hpp"
 #include "io/hdf5/lookup.hpp"
 #include "io/hdf5/stored_type.hpp"
@@ -172,7 +172,7 @@ void expect_sound_layout(const hdf5::Dataset& scale, const std::string& name) {
 std::vector<std::byte> read_first(const hdf5::Dataset& dataset, const StoredForm& form,
                                   std::uint64_t rows, const std::string& name) {
   const hdf5::Type stored(H5Dget_type(dataset.get()));
-  const hid_t memory = form.by_hdf5 ? native_type(form.type) : stored.get();
+  const hid_t memory = form.by_library ? native_type(form.type) : stored.get();
   std::vector<hsize_t> count;
   for (const std::uint64_t extent : extents_of(dataset.get(), "cannot get the shape of " + name)) {
     count.push_back(extent);
@@ -206,7 +206,8 @@ MeantNumbers read_numbers(const hdf5::Dataset& dataset, std::uint64_t rows,
   expect_sound_layout(dataset, name);
   const hdf5::Type type(H5Dget_type(dataset.get()));
   const StoredForm form = stored_form(type.get()).value();
-  const Conventions conventions = read_conventions(dataset, form.type, name);
+  const Conventions conventions =
+      conventions_of(convention_attributes_of(dataset, form.type), form.type, name);
   const Conversion conversion{.from = conventions.type,
                               .is_reversed = form.is_reversed,
                               .to = ElementType::f64,
@@ -243,13 +244,6 @@ void add_texts(hid_t object, std::initializer_list<const char*> names,
 
 }  // namespace
 
-std::string text_of(std::span<const Dimension> dimensions) {
-  return join(dimensions, " x ", [](const Dimension& each) {
-    return each.name.empty() ? std::to_string(each.extent)
-                             : fmt::format("{}={}", printable(each.name), each.extent);
-  });
-}
-
 std::vector<hdf5::Dataset> scales_of(const hdf5::Dataset& dataset) {
   std::vector<hdf5::Dataset> scales;
   const std::size_t rank = extents_of(dataset.get(), "cannot get the shape of a data set").size();
@@ -285,24 +279,6 @@ std::vector<Dimension> dimensions_of(const hdf5::Dataset& dataset, const std::st
     dimension.name = as_utf8(dimension.name);
   }
   return dimensions;
-}
-
-std::optional<std::string> attribute_of(const Coordinates& coordinates, const std::string& name) {
-  const auto& all = coordinates.attributes;
-  const auto found = std::ranges::find(all, name, &std::pair<std::string, std::string>::first);
-  return found == all.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool are_rounded(const Coordinates& coordinates) {
-  const bool is_wide = coordinates.hold_wide_integers || coordinates.type == ElementType::i64 ||
-                       coordinates.type == ElementType::u64;
-  return is_wide && std::ranges::any_of(coordinates.values,
-                                        [](double value) { return std::abs(value) >= 0x1p53; });
-}
-
-bool are_same_coordinates(double a, double b, bool as_f32) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b || (as_f32 && static_cast<float>(a) == static_cast<float>(b));
 }
 
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,

@@ -1,69 +1,20 @@
-// The dimensions of a data set, as HDF5's dimension scales describe them, and with them netCDF-4:
-// names, extents and coordinates. Damaged or dangling references count as missing ones. The caller
-// must hold the lock.
+// Reads the dimensions of a data set, as HDF5's dimension scales describe them, and with them
+// netCDF-4. Damaged or dangling references count as missing ones. The caller must hold the lock.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "io/description/dimension.hpp"
 #include "io/hdf5/handles.hpp"
-#include "kernels/data/element.hpp"
 
 namespace shardstream::io {
-
-/// Dimensions with more elements have no coordinates, which are kept in memory.
-inline constexpr std::uint64_t max_coordinates = std::uint64_t{1} << 24;
-
-struct Dimension {
-  /// The last part of the path of its scale, as in netCDF and xarray, or else its label; may be
-  /// empty, and several dimensions may have the same name.
-  std::string name;
-  std::uint64_t extent;
-  bool has_coordinates;    ///< whether read_coordinates() returns some
-  bool is_latin1 = false;  ///< whether the name is not UTF-8 in the file, so that as_utf8() made it
-
-  bool operator==(const Dimension&) const = default;
-};
-
-/// "time=360 x lat=180 x lon=360", or "360 x 180" without names; printable.
-std::string text_of(std::span<const Dimension> dimensions);
 
 /// One per dimension; none for a scalar. A dimension scale is its own first dimension.
 /// Throws Error if the data set has no shape that can be read. `name` is its name in messages.
 std::vector<Dimension> dimensions_of(const hdf5::Dataset& dataset, const std::string& name);
-
-/// The coordinates of the elements along one dimension.
-struct Coordinates {
-  std::string name;            ///< of the dimension
-  ElementType type;            ///< of the values in the file after their unpacking
-  std::vector<double> values;  ///< one per element; a missing value is NaN
-  /// The texts of `units`, `calendar`, `long_name`, `standard_name` and `axis` that exist.
-  std::vector<std::pair<std::string, std::string>> attributes;
-  /// If files whose coordinates have different types are joined: whether each value is an f32 in
-  /// its file. Otherwise empty, since `type` says it.
-  std::vector<bool> are_f32 = {};
-  /// Whether such files have some that are i64 or u64.
-  bool hold_wide_integers = false;
-
-  /// Whether the value at this position is an f32 in its file.
-  bool is_f32(std::size_t position) const {
-    return are_f32.empty() ? type == ElementType::f32 : are_f32[position];
-  }
-};
-
-/// The text of one of these attributes; nothing if it does not exist.
-std::optional<std::string> attribute_of(const Coordinates& coordinates, const std::string& name);
-
-/// Whether some coordinates are integers beyond 2^53 in the file, so that they may be rounded here.
-bool are_rounded(const Coordinates& coordinates);
-
-/// Whether two coordinates are equal, as f32 if `as_f32`: if one of their types is f32. NaNs are.
-bool are_same_coordinates(double a, double b, bool as_f32);
 
 /// Reads the values of the scale of a dimension (counted from 0), with its conventions (packing and
 /// missing values). Nothing if there is no scale, or if it has no numbers along this dimension: it
@@ -72,16 +23,6 @@ bool are_same_coordinates(double a, double b, bool as_f32);
 /// UsageError if its values cannot be read.
 std::optional<Coordinates> read_coordinates(const hdf5::Dataset& dataset, std::size_t dimension,
                                             const std::string& name);
-
-/// The bounds of coordinates, as the attribute `bounds` of the CF conventions names them.
-struct Bounds {
-  std::string name;            ///< of their data set
-  std::string problem;         ///< why they have no values: a sentence; empty if they have some
-  std::vector<double> values;  ///< two for each element of the dimension; a missing one is NaN
-  /// The texts of `units` and `calendar` that their data set has. Otherwise, those of the
-  /// coordinates apply.
-  std::vector<std::pair<std::string, std::string>> attributes;
-};
 
 /// Reads the bounds of the scale of a dimension. Nothing if the scale has no attribute `bounds`.
 /// The data set is found by its name in the group of the scale or in one above it. Throws

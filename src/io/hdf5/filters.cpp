@@ -3,30 +3,50 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "io/hdf5/lzf.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using hdf5::check;
 
-struct Filter {
+/// A filter and its number in HDF5.
+struct Numbered {
   H5Z_filter_t id;
-  std::string text;
+  Filter filter;
 };
 
-std::vector<Filter> all_of(hid_t creation) {
+Filter::Kind kind_of(H5Z_filter_t id) {
+  switch (id) {
+    case H5Z_FILTER_DEFLATE:
+      return Filter::Kind::deflate;
+    case lzf_filter:
+      return Filter::Kind::lzf;
+    case H5Z_FILTER_SHUFFLE:
+      return Filter::Kind::shuffle;
+    case H5Z_FILTER_FLETCHER32:
+      return Filter::Kind::fletcher32;
+    default:
+      return Filter::Kind::other;
+  }
+}
+
+std::vector<Numbered> all_of(hid_t creation) {
   constexpr auto what = "cannot get the filters of a data set";
-  std::vector<Filter> filters;
+  std::vector<Numbered> filters;
   const int count = check(H5Pget_nfilters(creation), what);
   for (int i = 0; i < count; ++i) {
     char text[64] = "";
-    unsigned flags = 0, config = 0;
-    std::size_t values = 0;
+    unsigned flags = 0, config = 0, element = 0;
+    std::size_t values = 1;
     const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
-                                           nullptr, sizeof text, text, &config);
+                                           &element, sizeof text, text, &config);
     check(id, what);
-    filters.push_back(
-        {id, fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text))});
+    const Filter::Kind kind = kind_of(id);
+    const bool has_element = kind == Filter::Kind::shuffle && values > 0;
+    filters.push_back({id,
+                       {kind, has_element ? element : 0,
+                        fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text))}});
   }
   return filters;
 }
@@ -39,11 +59,11 @@ bool can_decode(H5Z_filter_t id) {
 
 }  // namespace
 
-std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
-  std::vector<std::string> texts;
-  for (const Filter& filter : all_of(creation)) {
-    texts.push_back(filter.text);
-    if (can_decode(filter.id)) continue;
+std::vector<Filter> filters_of(hid_t creation, const std::string& name) {
+  std::vector<Filter> filters;
+  for (const auto& [id, filter] : all_of(creation)) {
+    filters.push_back(filter);
+    if (can_decode(id)) continue;
     // h5repack has the same HDF5, so it cannot help.
     throw UsageError(
         fmt::format("{} is compressed with filter {}, which this HDF5 does not have: install its "
@@ -51,12 +71,12 @@ std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
                     "it, such as h5py with the package hdf5plugin",
                     name, filter.text));
   }
-  return texts;
+  return filters;
 }
 
 std::optional<std::string> missing_filter(hid_t creation) {
-  for (const Filter& filter : all_of(creation)) {
-    if (!can_decode(filter.id)) return filter.text;
+  for (const auto& [id, filter] : all_of(creation)) {
+    if (!can_decode(id)) return filter.text;
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <variant>
 
 #include "core/error.hpp"
 #include "core/utf8.hpp"

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
+#include "io/description/dataset_name.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/referenced_files.hpp"
 
@@ -19,23 +19,6 @@ hdf5::File open_input_file(const std::filesystem::path& file);
 /// another one, even if that one cannot be opened or computed. `name` is the name of the file for
 /// messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
-
-/// The parts of FILE:/PATH{MEMBER}[SELECTION].
-struct DatasetName {
-  std::string file, path;
-  std::string member;                         ///< of a compound type, see find_member()
-  std::optional<std::string> selection = {};  ///< without brackets, see SelectionText
-
-  /// The path with the member in braces, if there is one.
-  std::string path_and_member() const;
-  /// The same with the selection in brackets, if there is one: all that follows FILE and the colon.
-  std::string within_file() const;
-};
-/// Splits at the last ":/" that follows the name of an existing file, or else at the last one. The
-/// path is empty if there is no ":/" or if `text` is the name of an existing file. If the path ends
-/// in ']', the text after the last '[' is the selection. If the rest ends in '}', the text between
-/// it and the '{' that it closes is the member.
-DatasetName dataset_name(const std::string& text);
 
 /// `name` as the open file `file` means it: if something there has the name within_file() or
 /// path_and_member(), then its brackets and braces are a part of the path. The path of a netCDF

@@ -3,81 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
-#include <utility>
+#include <span>
 
 #include "core/error.hpp"
+#include "io/filters/lzf.hpp"
 #include "io/hdf5/handles.hpp"
 
 namespace shardstream::io {
 namespace {
-
-// A stream is a sequence of tokens. A first byte below 32 announces that many literal bytes, plus
-// one. Any other first byte has a length in its upper three bits (7: add the next byte) and the
-// upper five bits of a distance, whose lower eight bits follow: length + 2 decoded bytes are
-// repeated, from distance + 1 bytes before the end of the decoded bytes.
-
-/// Reads the tokens of a stream, whose end it checks.
-class Tokens {
- public:
-  struct Token {
-    const std::byte* literal;  ///< null: a repetition
-    std::size_t distance;      ///< of a repetition, at least 1
-    std::size_t length;
-  };
-
-  explicit Tokens(std::span<const std::byte> stream)
-      : next_(stream.data()), end_(stream.data() + stream.size()) {}
-
-  bool at_end() const { return next_ == end_; }
-
-  Token read() {
-    const unsigned first = byte();
-    if (first < 32) {
-      const std::size_t length = first + 1;
-      if (length > left()) fail();
-      return {std::exchange(next_, next_ + length), 0, length};
-    }
-    std::size_t length = first >> 5;
-    if (length == 7) length += byte();
-    const std::size_t distance = (first & 31U) << 8 | byte();
-    return {nullptr, distance + 1, length + 2};
-  }
-
- private:
-  std::size_t left() const { return static_cast<std::size_t>(end_ - next_); }
-
-  unsigned byte() {
-    if (at_end()) fail();
-    return std::to_integer<unsigned>(*next_++);
-  }
-
-  [[noreturn]] static void fail() {
-    throw Error("its lzf stream is damaged: it ends in the middle of a token");
-  }
-
-  const std::byte* next_;
-  const std::byte* end_;
-};
-
-/// The number of bytes that a stream decodes to.
-std::uint64_t decoded_bytes(std::span<const std::byte> stream) {
-  std::uint64_t bytes = 0;
-  for (Tokens tokens(stream); !tokens.at_end();) bytes += tokens.read().length;
-  return bytes;
-}
-
-/// Copies `length` bytes from `distance` bytes before `out`. The copy repeats itself if the ranges
-/// overlap.
-void repeat(std::byte* out, std::size_t distance, std::size_t length) {
-  const std::byte* const from = out - distance;
-  if (distance >= length) {
-    std::memcpy(out, from, length);
-  } else {
-    for (std::size_t i = 0; i < length; ++i) out[i] = from[i];
-  }
-}
 
 /// Replaces the stream in HDF5's buffer by the decoded bytes. Returns their number, or 0 if it
 /// fails. values[2] is the size of the chunk, if there are three. It does not encode: then HDF5
@@ -88,7 +22,7 @@ std::size_t decode_for_hdf5(unsigned flags, std::size_t count, const unsigned* v
   void* decoded = nullptr;
   try {
     const std::span stream(static_cast<const std::byte*>(*buffer), bytes);
-    const std::uint64_t size = decoded_bytes(stream);
+    const std::uint64_t size = decoded_bytes_of_lzf(stream);
     if (size == 0) throw Error("its lzf stream is empty");
     // An earlier filter may have made the chunk smaller. If not, HDF5 would read a whole chunk.
     const std::uint64_t allocated = std::max<std::uint64_t>(size, count > 2 ? values[2] : 0);
@@ -108,27 +42,6 @@ std::size_t decode_for_hdf5(unsigned flags, std::size_t count, const unsigned* v
 }
 
 }  // namespace
-
-void decode_lzf(std::span<const std::byte> stream, std::byte* out, std::uint64_t bytes) {
-  std::uint64_t done = 0;
-  for (Tokens tokens(stream); !tokens.at_end();) {
-    const auto [literal, distance, length] = tokens.read();
-    if (length > bytes - done) {
-      throw Error(fmt::format("its lzf stream is damaged: it goes on beyond byte {}", bytes));
-    }
-    if (literal != nullptr) {
-      std::memcpy(out + done, literal, length);
-    } else if (distance <= done) {
-      repeat(out + done, distance, length);
-    } else {
-      throw Error("its lzf stream is damaged: it repeats bytes from before its beginning");
-    }
-    done += length;
-  }
-  if (done < bytes) {
-    throw Error(fmt::format("its lzf stream is damaged: it ends before byte {}", bytes));
-  }
-}
 
 void register_lzf() {
   constexpr H5Z_class2_t filter = {.version = H5Z_CLASS_T_VERS,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "io/description/conventions.hpp"
 #include "io/hdf5/dimensions.hpp"
 #include "io/hdf5/stored_type.hpp"
 
@@ -71,31 +72,6 @@ std::string netcdf_path(hid_t group, const std::string& path, hid_t access) {
   std::string visible = path;
   visible.erase(start, hidden_name.size());
   return stored_path(group, visible, access) == path ? visible : path;
-}
-
-std::optional<Number> default_fill_value(StoredType type) {
-  switch (type) {
-    case StoredType::i16:
-      return std::int64_t{-32767};
-    case StoredType::u16:
-      return std::uint64_t{65535};
-    case StoredType::i32:
-      return std::int64_t{-2147483647};
-    case StoredType::u32:
-      return std::uint64_t{4294967295};
-    case StoredType::i64:
-      return std::int64_t{-9223372036854775806};
-    case StoredType::u64:
-      return std::uint64_t{18446744073709551614u};
-    case StoredType::f32:
-    case StoredType::f64:
-      return default_fill_value_of_floats;
-    case StoredType::i8:
-    case StoredType::u8:
-    case StoredType::f16:
-      break;
-  }
-  return std::nullopt;
 }
 
 bool is_netcdf(const hdf5::Dataset& dataset, StoredType stored) {

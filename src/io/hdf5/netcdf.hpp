@@ -1,13 +1,11 @@
-// Additions of netCDF-4 to HDF5: names of variables, dimensions without data, default fill values.
-// The caller must hold the lock.
+// Additions of netCDF-4 to HDF5: names of variables, dimensions without data, signs of netCDF. The
+// caller must hold the lock.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "io/hdf5/handles.hpp"
 #include "kernels/data/stored.hpp"
-#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {
 
@@ -25,13 +23,6 @@ std::string netcdf_path(hid_t group, const std::string& path, hid_t access);
 
 /// Whether there is a link at `path`, even a broken one.
 bool link_exists(hid_t group, const std::string& path, hid_t access = H5P_DEFAULT);
-
-/// The default fill value of netCDF's types of floats, which f32 has exactly.
-inline constexpr double default_fill_value_of_floats = 0x1.ep+122;
-
-/// The value that netCDF gives to elements that were not written. Bytes have none, since each of
-/// their few values may be data; f16 has none, since netCDF has no such type.
-std::optional<Number> default_fill_value(StoredType type);
 
 /// Whether the netCDF library, or a library that imitates it, has written a data set with elements
 /// of type `stored`. The signs are an attribute of the file's root (`_NCProperties`, in files of

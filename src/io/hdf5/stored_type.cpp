@@ -48,7 +48,7 @@ StoredForm float_form(hid_t stored) {
     if (H5Tequal(stored, same) > 0) return {type, reversed};
   }
   const bool is_short = H5Tget_size(stored) <= sizeof(float);
-  return {.type = is_short ? StoredType::f32 : StoredType::f64, .by_hdf5 = true};
+  return {.type = is_short ? StoredType::f32 : StoredType::f64, .by_library = true};
 }
 
 /// The integer type of `bits` bits or, for more than 64, of 64.
@@ -65,7 +65,7 @@ StoredForm integer_form(hid_t stored, bool has_sign) {
   const StoredType type = integer_type(bits, has_sign);
   const bool is_usual = bits == 8 * size_of(type) && H5Tget_size(stored) == size_of(type) &&
                         H5Tget_offset(stored) == 0;
-  if (!is_usual) return {.type = type, .by_hdf5 = true};
+  if (!is_usual) return {.type = type, .by_library = true};
   return {type, size_of(type) > 1 && !is_little(stored)};
 }
 
@@ -127,14 +127,6 @@ std::optional<StoredForm> stored_form(hid_t stored) {
   if (!number.valid()) return std::nullopt;
   if (H5Tget_class(number.get()) == H5T_FLOAT) return float_form(number.get());
   return integer_form(number.get(), H5Tget_sign(number.get()) == H5T_SGN_2);
-}
-
-ElementType natural_type(StoredType stored) {
-  constexpr ElementType types[] = {ElementType::i8,  ElementType::u8,  ElementType::i32,
-                                   ElementType::i32, ElementType::i32, ElementType::i64,
-                                   ElementType::i64, ElementType::u64, ElementType::f32,
-                                   ElementType::f64, ElementType::f32};
-  return types[static_cast<std::size_t>(stored)];  // in the order of StoredType
 }
 
 std::optional<ElementType> natural_type(hid_t stored) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "io/description/description.hpp"
 #include "io/hdf5/handles.hpp"
-#include "kernels/data/stored.hpp"
 
 namespace shardstream::io {
 
@@ -24,21 +24,13 @@ hdf5::Type number_type(hid_t stored);
 hid_t native_type(ElementType type);
 hid_t native_type(StoredType type);
 
-/// How the elements of a type in a file become those of a StoredType.
-struct StoredForm {
-  StoredType type;
-  bool is_reversed = false;  ///< the file has them in the other byte order
-  bool by_hdf5 = false;      ///< only HDF5 knows their format; it converts them to native `type`
-};
-
 /// The form of the numbers of a type, as number_type() has them. Formats that HDF5 must convert
 /// have the type that holds every value, or most values of wider types (f64, i64, u64). Nothing for
 /// other types. Needs the lock.
 std::optional<StoredForm> stored_form(hid_t stored);
 
-/// The element type that holds every value of `stored`.
-ElementType natural_type(StoredType stored);
-/// The same for a type in a file; nothing if it has no stored_form(). Needs the lock.
+/// The element type that holds every value of a type in a file; nothing if it has no stored_form().
+/// Needs the lock.
 std::optional<ElementType> natural_type(hid_t stored);
 
 /// Whether an integer or floating-point type has at most 64 bytes that contain all its bits. HDF5

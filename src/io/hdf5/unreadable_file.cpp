@@ -17,6 +17,7 @@
 #include "core/files.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "io/description/dataset_name.hpp"
 #include "io/hdf5/result_file.hpp"
 
 namespace shardstream::io {
@@ -200,25 +201,6 @@ void expect_regular_file(const std::string& name) {
     throw UsageError(fmt::format(
         "'{}' is an empty file (0 bytes), not HDF5: write it again or name another file", name));
   }
-}
-
-void expect_no_selection(const std::string& name) {
-  struct stat status {};
-  const std::size_t open = name.rfind('[');
-  if (open == std::string::npos || !name.ends_with(']') || ::stat(name.c_str(), &status) == 0) {
-    return;
-  }
-  const std::string file = name.substr(0, open), selection = name.substr(open);
-  if (::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-    fail_as_selection_of_file(file, selection);
-  }
-}
-
-void fail_as_selection_of_file(const std::string& file, const std::string& selection) {
-  throw UsageError(
-      fmt::format("the selection {} follows the name of the file '{}': name the data set, too, as "
-                  "in {}:/PATH{}",
-                  excerpt(selection), file, file, selection));
 }
 
 namespace {

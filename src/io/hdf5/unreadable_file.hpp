@@ -12,11 +12,6 @@ namespace shardstream::io {
 /// Throws UsageError unless `name` is a regular file that is not empty.
 void expect_regular_file(const std::string& name);
 
-/// Throws UsageError if `name` is not a file but FILE[SELECTION] with an existing FILE.
-void expect_no_selection(const std::string& name);
-/// Throws UsageError, since the selection has no data set. `file` may be a pattern.
-[[noreturn]] void fail_as_selection_of_file(const std::string& file, const std::string& selection);
-
 /// Throws UsageError for a regular file that HDF5 has just failed to open. Needs the lock.
 [[noreturn]] void fail_to_open(const std::string& name);
 

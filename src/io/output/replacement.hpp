@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/options.hpp"
+#include "io/description/origin.hpp"
 #include "io/output/contents.hpp"
-#include "io/source/origin.hpp"
 
 namespace shardstream::io {
 

@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/dimensions.hpp"
+#include "io/description/dimension.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -26,7 +26,7 @@ struct Dates {
 /// cannot be used, and if without bounds all coordinates are at midnight of the first day of a
 /// month, so that they may be the ends of the months before. Throws UsageError that names the file
 /// if the dimension has no coordinates, if their units are no time (core/calendar.hpp), or if a
-/// used coordinate is missing. Takes the lock of HDF5.
+/// used coordinate is missing.
 Dates dates_of(const Source& source, std::size_t dimension);
 
 }  // namespace shardstream::io

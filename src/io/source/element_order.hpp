@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardstream::io {
+#include "io/description/dimension.hpp"
 
-/// One number per dimension of a data set: a shape, coordinates or pitches, in elements.
-using Extents = std::vector<std::uint64_t>;
+namespace shardstream::io {
 
 /// The number of elements per step along each dimension of a row-major block with at least one
 /// dimension.

@@ -2,44 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/attribute_content.hpp"
-#include "io/hdf5/dimensions.hpp"
-#include "io/hdf5/lookup.hpp"
+#include "io/description/format.hpp"
 #include "io/source/joined/coordinates.hpp"
 #include "io/source/selection.hpp"
 
 namespace shardstream::io {
 namespace {
 
-/// A source's data set, opened in its first file.
-struct Opened {
-  hdf5::File file;
-  hdf5::Dataset dataset;
-
-  explicit Opened(const Source& source) {
-    const InputFile& first = source.origin().files.at(0);
-    file = open_input_file(first.path);
-    dataset = open_dataset(file, first.path.string(), first.dataset);
-  }
-};
-
-/// The value of `read` for the data set of the source.
-template <class Read>
-auto read_from(const Source& source, const Read& read) {
-  const hdf5::AtWork at_work(source.origin().files.at(0).path.string(), hdf5::Stage::opening);
-  const hdf5::Lock lock;
-  return read(Opened(source).dataset);
+/// The data set of a source, opened in its first file.
+std::unique_ptr<OpenDataset> open(const Source& source) {
+  const InputFile& first = source.origin().files.at(0);
+  return open_data_file(first.path)->open(first.dataset, source.name());
 }
 
 /// The coordinates of all indices of dimension `number`; nothing if there are none.
 std::optional<Coordinates> all_coordinates(const Source& source, std::size_t number) {
   if (number == 0 && !source.origin().joined.empty()) return joined_coordinates(source.origin());
-  return read_from(source, [&](const hdf5::Dataset& dataset) -> std::optional<Coordinates> {
-    if (number >= dimensions_of(dataset, source.name()).size()) return {};  // a scalar
-    return read_coordinates(dataset, number, source.name());
-  });
+  const auto dataset = open(source);
+  if (number >= dataset->dimensions().size()) return std::nullopt;  // a scalar
+  return dataset->coordinates(number);
 }
 
 /// The coordinates that `read` returns; nothing, with a warning, if they cannot be read.
@@ -184,9 +169,7 @@ std::vector<std::string> coordinates_at(const Source& source, std::span<const Ex
 
 std::string attribute_of(const Source& source, const std::string& key) {
   if (source.origin().files.empty()) return {};
-  return read_from(source, [&](const hdf5::Dataset& dataset) {
-    return attribute_content(dataset.get(), key).text.value_or("");
-  });
+  return open(source)->attribute(key).text.value_or("");
 }
 
 }  // namespace shardstream::io

@@ -28,7 +28,7 @@ std::string name_of_dimension(const Source& source, std::size_t dimension);
 
 /// The coordinates of the used indices of a dimension; nothing if it has none. They are read from
 /// the first file of the source, or from all that are joined along the dimension. If that fails,
-/// there are none, and a sentence in `warnings` states the reason. Takes the lock of HDF5.
+/// there are none, and a sentence in `warnings` states the reason.
 std::optional<Labels> coordinates_of(const Source& source, std::size_t dimension,
                                      std::vector<std::string>& warnings);
 
@@ -54,7 +54,7 @@ std::vector<std::string> coordinates_at(const Source& source, std::span<const Ex
                                         std::vector<std::string>& warnings);
 
 /// The text of the attribute `key` of the source's data set, such as its units; empty if it has
-/// none, or if the source is a generator. Takes the lock of HDF5.
+/// none, or if the source is a generator.
 std::string attribute_of(const Source& source, const std::string& key);
 
 }  // namespace shardstream::io

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/hdf5/dimensions.hpp"
+#include "io/description/dimension.hpp"
 
 namespace shardstream::io {
 

@@ -1,4 +1,4 @@
-// A matrix in an HDF5 file or from a generator, row-major, read by rectangles.
+// A matrix in a file or from a generator, row-major, read by rectangles.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "io/hdf5/labelled_data.hpp"
+#include "io/description/labelled_data.hpp"
 #include "io/source/labels.hpp"
 #include "io/source/source.hpp"
 
@@ -40,7 +40,7 @@ struct ResultDimension {
 /// indices into Source::dimensions(). The names are those of the source, or "dim_1", changed by
 /// netcdf_name(). The coordinates are those of the used indices. A dimension without coordinates
 /// that is used in part has its positions in the data set instead. Coordinates that cannot be read
-/// are left out, with a sentence in `warnings`. Takes the lock of HDF5.
+/// are left out, with a sentence in `warnings`.
 std::vector<ResultDimension> result_dimensions(const Source& source,
                                                std::span<const std::size_t> dimensions,
                                                std::set<std::string>& taken,

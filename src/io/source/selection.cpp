@@ -19,8 +19,8 @@ using Kind = SelectionItem::Kind;
 constexpr auto how_to_write =
     "write an index (5, -1), a range (0:90, ::2, :), '...', or coordinates (NAME=0:90)";
 
-/// The maximum number of dimensions in HDF5, and an ellipsis.
-constexpr std::size_t max_items = H5S_MAX_RANK + 1;
+/// One for each dimension, and an ellipsis.
+constexpr std::size_t max_items = max_dimensions + 1;
 
 /// "character 7 of the selection [0:90, x]"; characters are counted from 1, with the bracket.
 std::string place(std::string_view text, std::size_t position) {

@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/hdf5/dimensions.hpp"
+#include "io/description/dimension.hpp"
 #include "io/source/element_order.hpp"
 
 namespace shardstream::io {

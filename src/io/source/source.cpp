@@ -11,11 +11,9 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "io/hdf5/dimensions.hpp"
-#include "io/hdf5/lookup.hpp"
-#include "io/hdf5/unreadable_file.hpp"
+#include "io/description/dataset_name.hpp"
 #include "io/source/dataset/direct_file.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 #include "io/source/generator_source.hpp"
 #include "io/source/joined/join.hpp"
 #include "io/source/joined/pattern.hpp"
@@ -24,9 +22,6 @@
 
 namespace shardstream::io {
 namespace {
-
-/// For a data set in an HDF5 file.
-constexpr std::size_t max_dimensions = 32;
 
 constexpr OptionRow rows[] = {
     {"input.data", OptionKind::text, "uniform", "",
@@ -136,11 +131,11 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
 /// Opens the data set of one file, or of all files that match a pattern.
 std::unique_ptr<Source> open_files(const DatasetName& name, const DatasetRequest& request) {
   const std::string &pattern = name.file, path = name.within_file();
-  if (!is_pattern(pattern)) return open_hdf5_source(pattern, path, request);
+  if (!is_pattern(pattern)) return open_dataset_source(pattern, path, request);
   expect_no_selection(pattern);
   const std::vector<std::string> files = matching_files(pattern);
   if (files.size() > 1) return open_joined_source(pattern, files, path, request);
-  auto source = open_hdf5_source(files.front(), path, request);
+  auto source = open_dataset_source(files.front(), path, request);
   Origin origin = source->origin();
   origin.notes.push_back(
       fmt::format("'{}' is the only file that matches '{}'", files.front(), pattern));
@@ -201,7 +196,7 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
-    // No work has started yet, so an error of HDF5 is an error of the input.
+    // No work has started yet, so an error of its library is an error of the input.
     throw UsageError(fmt::format("{}: {}", key, error.what()), error.where());
   }
 }

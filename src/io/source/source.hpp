@@ -1,5 +1,5 @@
-// A source of elements: an HDF5 data set or a generator. Element i is the same on every rank, and
-// many threads can read ranges of elements in parallel.
+// A source of elements: a data set of a file or a generator. Element i is the same on every rank,
+// and many threads can read ranges of elements in parallel.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 #include "core/descriptor.hpp"
 #include "core/options.hpp"
 #include "core/shard.hpp"
+#include "io/description/origin.hpp"
 #include "io/source/conversions.hpp"
 #include "io/source/element_order.hpp"
-#include "io/source/origin.hpp"
 #include "io/source/strided.hpp"
 #include "kernels/data/stored.hpp"
 

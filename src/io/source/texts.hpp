@@ -27,8 +27,7 @@ struct Texts {
 /// a pattern; the texts of all files then follow one another. Texts have fixed or variable length,
 /// or they are the rows of a matrix of characters, as netCDF has them. The attributes `_FillValue`
 /// and `missing_value` apply. Nothing if the option names no data set of texts. Throws UsageError
-/// if it cannot be read, does not have one dimension, or has more than `max` texts. Takes the lock
-/// of HDF5.
+/// if it cannot be read, does not have one dimension, or has more than `max` texts.
 std::optional<Texts> open_texts(const Options& options, std::string_view key, std::uint64_t max);
 
 }  // namespace shardstream::io

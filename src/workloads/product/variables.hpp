@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/table.hpp"
-#include "io/hdf5/labelled_data.hpp"
+#include "io/description/labelled_data.hpp"
 #include "io/source/labels.hpp"
 #include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"

@@ -15,8 +15,8 @@
 
 #include "core/shard.hpp"
 #include "device/device.hpp"
+#include "io/description/origin.hpp"
 #include "io/output/dataset_file.hpp"
-#include "io/source/origin.hpp"
 #include "io/source/source.hpp"
 #include "kernels/data/generate.hpp"
 #include "pipeline/feed.hpp"

@@ -15,7 +15,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/netcdf.hpp"
+#include "io/description/conventions.hpp"
 #include "measure/sample.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/default_fill.hpp"

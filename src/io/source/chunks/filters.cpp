@@ -8,16 +8,15 @@
 #include <new>
 
 #include "core/error.hpp"
-#include "io/hdf5/handles.hpp"
-#include "io/hdf5/lzf.hpp"
+#include "io/filters/lzf.hpp"
 
 namespace shardstream::io {
 namespace {
 
 constexpr std::uint64_t checksum_bytes = 4;
 
-bool compresses(H5Z_filter_t id) {
-  return id == H5Z_FILTER_DEFLATE || id == lzf_filter;
+bool compresses(Filter::Kind kind) {
+  return kind == Filter::Kind::deflate || kind == Filter::Kind::lzf;
 }
 
 /// Byte b of element i is in[b * count + i]. The number of bytes is a constant, so that a compiler
@@ -84,25 +83,19 @@ std::byte* DecodingRoom::bytes(std::size_t place, std::uint64_t bytes) {
   return buffer->data.data();
 }
 
-std::optional<ChunkFilters> ChunkFilters::of(hid_t creation) {
-  ChunkFilters filters;
-  const int count = hdf5::check(H5Pget_nfilters(creation), "cannot get the filters of a data set");
-  for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
-    unsigned flags = 0, config = 0;
-    std::array<unsigned, 1> values{};
-    std::size_t size = values.size();
-    const H5Z_filter_t id =
-        hdf5::check(H5Pget_filter2(creation, i, &flags, &size, values.data(), 0, nullptr, &config),
-                    "cannot get a filter of a data set");
-    const bool known = compresses(id) || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
-    if (!known || (id == H5Z_FILTER_SHUFFLE && (size < 1 || values[0] == 0))) return std::nullopt;
-    // Between two filters that compress, the size of the data would be unknown.
-    if (compresses(id) && std::ranges::any_of(filters.filters_, compresses, &Filter::id)) {
-      return std::nullopt;
-    }
-    filters.filters_.push_back({id, id == H5Z_FILTER_SHUFFLE ? values[0] : 0});
+std::optional<ChunkFilters> ChunkFilters::of(std::span<const Filter> filters) {
+  using Kind = Filter::Kind;
+  const auto is_known = [](const Filter& each) {
+    return each.kind != Kind::other && (each.kind != Kind::shuffle || each.element > 0);
+  };
+  // Between two filters that compress, the size of the data would be unknown.
+  if (!std::ranges::all_of(filters, is_known) ||
+      std::ranges::count_if(filters, compresses, &Filter::kind) > 1) {
+    return std::nullopt;
   }
-  return filters;
+  ChunkFilters known;
+  known.filters_.assign(filters.begin(), filters.end());
+  return known;
 }
 
 bool ChunkFilters::skips_all(std::uint32_t mask) const {
@@ -117,30 +110,30 @@ void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask,
   // Checksums that the data still contains: later shuffling and compressing filters treat them as
   // data.
   std::uint64_t checksums = 0;
-  std::vector<Filter> remaining;  // reversed from the last one to the first
+  std::vector<const Filter*> remaining;  // reversed from the last one to the first
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     if ((mask >> i & 1U) != 0) continue;
-    remaining.push_back(filters_[i]);
-    if (filters_[i].id == H5Z_FILTER_FLETCHER32) ++checksums;
+    remaining.push_back(&filters_[i]);
+    if (filters_[i].kind == Filter::Kind::fletcher32) ++checksums;
   }
   std::span<const std::byte> data = stored;
   for (std::size_t step = 0; !remaining.empty(); ++step) {
-    const Filter filter = remaining.back();
+    const Filter& filter = *remaining.back();
     remaining.pop_back();
-    if (filter.id == H5Z_FILTER_FLETCHER32) {
+    if (filter.kind == Filter::Kind::fletcher32) {
       data = checked(data);
       --checksums;
       continue;
     }
     const std::uint64_t size =
-        compresses(filter.id) ? bytes + checksums * checksum_bytes : data.size();
-    const bool is_last = size == bytes && std::ranges::all_of(remaining, [](const Filter& each) {
-                           return each.id == H5Z_FILTER_FLETCHER32;
+        compresses(filter.kind) ? bytes + checksums * checksum_bytes : data.size();
+    const bool is_last = size == bytes && std::ranges::all_of(remaining, [](const Filter* each) {
+                           return each->kind == Filter::Kind::fletcher32;
                          });
     std::byte* const to = is_last ? out : room.bytes(step % 2, size);
-    if (filter.id == H5Z_FILTER_DEFLATE) {
+    if (filter.kind == Filter::Kind::deflate) {
       inflate(data, to, size, room);
-    } else if (filter.id == lzf_filter) {
+    } else if (filter.kind == Filter::Kind::lzf) {
       decode_lzf(data, to, size);
     } else {
       unshuffle(data, filter.element, to);

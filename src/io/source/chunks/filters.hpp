@@ -1,9 +1,7 @@
-// Decodes one chunk in memory without HDF5, in any number of threads at once. It knows the filters
+// Decodes one chunk in memory, in any number of threads at once. It knows the filters
 // deflate (with libdeflate), lzf, shuffle and fletcher32, and gives the same bytes as HDF5's own
 // filters and h5py's lzf.
 #pragma once
-
-#include <hdf5.h>
 
 #include <array>
 #include <cstddef>
@@ -11,9 +9,9 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "io/description/description.hpp"
 #include "io/source/dataset/direct_file.hpp"
 
 struct libdeflate_decompressor;
@@ -42,12 +40,11 @@ class DecodingRoom {
   std::array<std::optional<Buffer>, 4> buffers_;
 };
 
-/// The filters of a chunked data set, in the order in which HDF5 applies them to write.
+/// The filters of a chunked data set, in the order in which they were applied.
 class ChunkFilters {
  public:
-  /// Reads the filters from a data set's creation properties. Returns nothing if one of them is
-  /// neither deflate, lzf, shuffle nor fletcher32, or if two of them compress. Needs the lock.
-  static std::optional<ChunkFilters> of(hid_t creation);
+  /// Returns nothing if one of the filters is Filter::Kind::other, or if two of them compress.
+  static std::optional<ChunkFilters> of(std::span<const Filter> filters);
 
   /// Whether a chunk with this mask of skipped filters (bit i: filter i) is stored unfiltered.
   bool skips_all(std::uint32_t mask) const;
@@ -59,11 +56,6 @@ class ChunkFilters {
               std::uint64_t bytes, DecodingRoom& room) const;
 
  private:
-  struct Filter {
-    H5Z_filter_t id;
-    std::uint64_t element;  // bytes, of shuffle
-  };
-
   std::vector<Filter> filters_;
 };
 

@@ -1,6 +1,5 @@
 #include "io/source/chunks/reader.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +8,6 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/fill_value.hpp"
-#include "io/hdf5/lookup.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -56,39 +53,18 @@ std::vector<Cut> cuts_of(const Axis& axis, std::uint64_t chunk, Range selected) 
   return cuts;
 }
 
-Descriptor open_file(const std::string& name) {
-  Descriptor file(name, O_RDONLY);
-  if (!file.valid()) throw Error(fmt::format("cannot open '{}': {}", name, errno_text(errno)));
-  return file;
-}
-
 }  // namespace
 
-std::optional<ChunkStorage> ChunkStorage::of(const hdf5::Dataset& dataset,
-                                             const std::string& name) {
-  const auto what = "cannot get the layout of " + name;
-  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()), what);
-  auto filters = ChunkFilters::of(creation.get());
-  if (!filters) return std::nullopt;
-  unsigned options = 0;
-  hdf5::check(H5Pget_chunk_opts(creation.get(), &options), what);
-  return ChunkStorage{.file = file_of(dataset),
-                      .path = path_of(dataset),
-                      .filters = std::move(*filters),
-                      .filters_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0,
-                      .fill = stored_fill_value(dataset)};
-}
-
-ChunkReader::ChunkReader(ChunkLayout layout, ChunkStorage storage)
+ChunkReader::ChunkReader(ChunkLayout layout, ChunkCoding coding,
+                         std::unique_ptr<const ChunkStore> store)
     : layout_(std::move(layout)),
-      storage_(std::move(storage)),
+      coding_(std::move(coding)),
       grid_(grid_of(layout_)),
       pitch_(dense_pitches(layout_.chunk, layout_.element)),
       step_(pitch_),
       chunk_bytes_(saturating_product(layout_.chunk) * layout_.element),
       chunk_elements_(saturating_product(layout_.chunk)),
-      file_(open_file(storage_.file)),
-      index_(storage_.file, storage_.path, layout_.name, saturating_product(grid_)),
+      store_(std::move(store)),
       decoded_(chunks_kept(layout_), chunk_bytes_, layout_.memory) {
   for (std::size_t d = 0; d < step_.size(); ++d) step_[d] *= layout_.selection[d].step;
 }
@@ -178,14 +154,14 @@ bool ChunkReader::is_at_edge(std::span<const std::uint64_t> chunk_start) const {
 
 bool ChunkReader::is_unfiltered(const StoredChunk& stored,
                                 std::span<const std::uint64_t> chunk_start) const {
-  return storage_.filters.skips_all(stored.mask) ||
-         (!storage_.filters_edges && is_at_edge(chunk_start));
+  return coding_.filters.skips_all(stored.mask) ||
+         (!coding_.filters_edges && is_at_edge(chunk_start));
 }
 
 /// Returns false if another thread is decoding the chunk.
 bool ChunkReader::try_read(const Part& part, const Pitches& pitch, std::byte* out,
                            DecodingRoom& room) const {
-  const StoredChunk stored = index_.find(part.number, part.chunk_start);
+  const StoredChunk stored = store_->find(part.number, part.chunk_start);
   if (stored.bytes == 0) {
     fill(part, pitch, out);
     return true;
@@ -221,12 +197,13 @@ void ChunkReader::read_plain(const Part& part, const StoredChunk& stored, const 
     fail(part.chunk_start,
          fmt::format("it has {} bytes instead of {}", stored.bytes, chunk_bytes_));
   }
-  const std::uint64_t address = stored.address + offset_of(part.start, pitch_);
-  read_block(
-      part.extent, layout_.element, step_, out + part.out, pitch,
-      {.read = [&](std::uint64_t offset, std::uint64_t bytes,
-                   std::byte* to) { read_bytes(address + offset, bytes, to, part.chunk_start); },
-       .memory = [&](std::uint64_t bytes) { return room.bytes(2, bytes); }});
+  const std::uint64_t first = offset_of(part.start, pitch_);
+  read_block(part.extent, layout_.element, step_, out + part.out, pitch,
+             {.read =
+                  [&](std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
+                    read_bytes(stored, {first + offset, bytes}, to, part.chunk_start);
+                  },
+              .memory = [&](std::uint64_t bytes) { return room.bytes(2, bytes); }});
 }
 
 void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start,
@@ -236,9 +213,9 @@ void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_
     fail(chunk_start, fmt::format("it has {} bytes for {}", stored.bytes, chunk_bytes_));
   }
   std::byte* const raw = room.bytes(2, stored.bytes);
-  read_bytes(stored.address, stored.bytes, raw, chunk_start);
+  read_bytes(stored, {0, stored.bytes}, raw, chunk_start);
   try {
-    storage_.filters.decode({raw, stored.bytes}, stored.mask, out, chunk_bytes_, room);
+    coding_.filters.decode({raw, stored.bytes}, stored.mask, out, chunk_bytes_, room);
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
@@ -273,7 +250,7 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
       is_selected = true;
       auto claim = decoded_.find_ahead(number);
       if (!claim) continue;
-      const StoredChunk stored = index_.find(number, chunk_start);
+      const StoredChunk stored = store_->find(number, chunk_start);
       if (stored.bytes == 0 || is_unfiltered(stored, chunk_start)) continue;
       auto bytes = decoded_.memory();
       decode(stored, chunk_start, bytes->data(), room);
@@ -285,10 +262,11 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
   return false;
 }
 
-void ChunkReader::read_bytes(std::uint64_t address, std::uint64_t bytes, std::byte* out,
+/// Reads some bytes of a stored chunk.
+void ChunkReader::read_bytes(const StoredChunk& stored, Range bytes, std::byte* out,
                              std::span<const std::uint64_t> chunk_start) const {
-  const std::int64_t got = file_.read_at(address, out, bytes);
-  if (got == static_cast<std::int64_t>(bytes)) return;
+  const std::int64_t got = stored.file->read_at(stored.address + bytes.first, out, bytes.count);
+  if (got == static_cast<std::int64_t>(bytes.count)) return;
   fail(chunk_start, got < 0 ? errno_text(errno) : "the file is truncated");
 }
 
@@ -300,7 +278,7 @@ void ChunkReader::copy(const Part& part, const std::byte* chunk, const Pitches& 
 
 void ChunkReader::fill(const Part& part, const Pitches& pitch, std::byte* out) const {
   const Pitches same_element(pitch.size(), 0);
-  copy_block(part.extent, layout_.element, storage_.fill.data(), same_element, out + part.out,
+  copy_block(part.extent, layout_.element, coding_.fill.data(), same_element, out + part.out,
              pitch);
 }
 

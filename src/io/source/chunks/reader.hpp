@@ -1,5 +1,5 @@
-// Reads chunked data sets without HDF5's own decoder, in any number of threads at once. HDF5 gives
-// the address of a chunk; the thread reads its bytes and decodes them.
+// Reads chunked data sets without the library of their format, in any number of threads at once.
+// The format gives the address of a chunk; the thread reads its bytes and decodes them.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/descriptor.hpp"
 #include "core/shard.hpp"
-#include "io/hdf5/handles.hpp"
+#include "io/description/format.hpp"
 #include "io/source/chunks/decoded.hpp"
 #include "io/source/chunks/filters.hpp"
-#include "io/source/chunks/index.hpp"
 #include "io/source/chunks/memory.hpp"
 #include "io/source/source.hpp"
 #include "io/source/strided.hpp"
@@ -33,25 +31,18 @@ struct ChunkLayout {
   std::shared_ptr<DecodingMemory> memory;  ///< which other readers may share
 };
 
-/// Where and how the chunks of a data set are stored.
-struct ChunkStorage {
-  std::string file, path;  ///< of the data set itself, not of a link to it
+/// How the bytes of a chunk become its elements.
+struct ChunkCoding {
   ChunkFilters filters;
   bool filters_edges;           ///< whether chunks at the edges are filtered, too
   std::vector<std::byte> fill;  ///< one element
-
-  /// Nothing if the data set has a filter that ChunkFilters does not know. Needs the lock. Throws
-  /// Error.
-  static std::optional<ChunkStorage> of(const hdf5::Dataset& dataset, const std::string& name);
 };
 
 class ChunkReader {
  public:
-  /// Opens the file. Takes the lock. Throws Error.
-  ChunkReader(ChunkLayout layout, ChunkStorage storage);
+  ChunkReader(ChunkLayout layout, ChunkCoding coding, std::unique_ptr<const ChunkStore> store);
 
-  /// The file with the chunks.
-  const Descriptor& file() const { return file_; }
+  const ChunkStore& store() const { return *store_; }
 
   /// Announces the chunks that this process will read, as a range of chunk numbers, or for
   /// ReadOrder::blocks as a range of bands (steps of one chunk along dimension 0). No other
@@ -63,7 +54,7 @@ class ChunkReader {
   /// The row-major number of the chunk that contains an element.
   std::uint64_t number_of(std::span<const std::uint64_t> coordinates) const;
   /// Nothing if the data set has no filters.
-  std::optional<Decoding> decoding() const { return decoding_of(layout_, storage_.filters); }
+  std::optional<Decoding> decoding() const { return decoding_of(layout_, coding_.filters); }
   /// The same for a data set that is not open.
   static std::optional<Decoding> decoding_of(const ChunkLayout& layout,
                                              const ChunkFilters& filters);
@@ -92,7 +83,7 @@ class ChunkReader {
   void decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start, std::byte* out,
               DecodingRoom& room) const;
   bool decode_ahead(const std::vector<Part>& parts, DecodingRoom& room) const;
-  void read_bytes(std::uint64_t address, std::uint64_t bytes, std::byte* out,
+  void read_bytes(const StoredChunk& stored, Range bytes, std::byte* out,
                   std::span<const std::uint64_t> chunk_start) const;
   void copy(const Part& part, const std::byte* chunk, const Pitches& pitch, std::byte* out) const;
   void fill(const Part& part, const Pitches& pitch, std::byte* out) const;
@@ -102,12 +93,11 @@ class ChunkReader {
                          const std::string& reason) const;
 
   ChunkLayout layout_;
-  ChunkStorage storage_;
+  ChunkCoding coding_;
   Extents grid_;          // chunks along each dimension
   Pitches pitch_, step_;  // inside a chunk: of elements, of selected elements
   std::uint64_t chunk_bytes_, chunk_elements_;
-  Descriptor file_;
-  ChunkIndex index_;
+  std::unique_ptr<const ChunkStore> store_;
   Range prepared_{0, 0};
   mutable DecodedChunks decoded_;
   mutable std::mutex mutex_;         // guards the next member

@@ -1,8 +1,9 @@
 // A data set whose elements, or records, are adjacent in a file, row by row. Any number of threads
-// read it in parallel without HDF5.
+// read it in parallel without a library.
 #pragma once
 
 #include "core/descriptor.hpp"
+#include "io/description/description.hpp"
 #include "io/source/dataset/dataset_source.hpp"
 #include "io/source/dataset/direct_file.hpp"
 
@@ -14,7 +15,7 @@ enum class ReadWay {
   cached,              ///< through the page cache
   direct,              ///< past the page cache (O_DIRECT)
   direct_if_possible,  ///< past the page cache if the file system supports it, else cached
-  by_hdf5,             ///< with H5Dread, like every other data set
+  by_library,          ///< by the library of the format, like every other data set
 };
 
 /// Source::access() of a contiguous data set that is read through the page cache.

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/stored_type.hpp"
+#include "io/description/description.hpp"
 #include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {

@@ -11,15 +11,6 @@
 
 namespace shardstream::io {
 
-/// The place of the elements in a file whose elements are records, such as a member of a compound
-/// type. Bytes.
-struct Record {
-  std::uint64_t size;    ///< of a record
-  std::uint64_t offset;  ///< of the element in it
-
-  bool operator==(const Record&) const = default;
-};
-
 class DatasetSource : public Source {
  public:
   const std::string& name() const final { return name_; }

@@ -26,7 +26,7 @@ void expect_same(const DatasetPlan& first, const DatasetPlan& other, const std::
 }
 
 std::string number_of_dimensions(const DatasetPlan& plan) {
-  return std::to_string(plan.about.scalar ? 0 : plan.about.dimensions.size());
+  return std::to_string(plan.about.dimensions.size());
 }
 
 /// The attributes that are applied, and those that would be if they changed anything.
@@ -50,7 +50,7 @@ bool is_missing(std::uint64_t bits, const Conversion& conversion) {
 /// The first data set in which the stored value is not missing, or null.
 const DatasetPlan* without(std::uint64_t bits, std::span<const DatasetPlan> plans) {
   const auto found = std::ranges::find_if(
-      plans, [&](const DatasetPlan& plan) { return !is_missing(bits, plan.about.conversion); });
+      plans, [&](const DatasetPlan& plan) { return !is_missing(bits, plan.conversion); });
   return found == plans.end() ? nullptr : &*found;
 }
 
@@ -58,9 +58,9 @@ const DatasetPlan* without(std::uint64_t bits, std::span<const DatasetPlan> plan
 std::set<std::uint64_t> candidates(std::span<const DatasetPlan> plans) {
   std::set<std::uint64_t> bits;
   for (const DatasetPlan& plan : plans) {
-    const MissingValues& missing = plan.about.conversion.missing;
+    const MissingValues& missing = plan.conversion.missing;
     bits.insert(missing.value, missing.value + missing.count);
-    const auto usual = missing_element(missing, plan.about.conversion.from);
+    const auto usual = missing_element(missing, plan.conversion.from);
     if (usual) bits.insert(*usual);
   }
   return bits;
@@ -71,35 +71,36 @@ std::set<std::uint64_t> candidates(std::span<const DatasetPlan> plans) {
 void expect_joinable(const DatasetPlan& first, const DatasetPlan& other) {
   expect_same(first, other, "numbers of dimensions", number_of_dimensions(first),
               number_of_dimensions(other));
-  for (std::size_t d = 0; d < first.about.dimensions.size(); ++d) {
-    const SourceDimension &one = first.about.dimensions[d], &two = other.about.dimensions[d];
+  for (std::size_t d = 0; d < first.dimensions.size(); ++d) {
+    const SourceDimension &one = first.dimensions[d], &two = other.dimensions[d];
     expect_same(first, other, fmt::format("names of dimension {}", d), one.name, two.name);
     if (d == 0) continue;
     expect_same(first, other, fmt::format("extents of dimension {}", d), std::to_string(one.extent),
                 std::to_string(two.extent));
   }
   expect_same(first, other, "stored types", first.about.stored_as, other.about.stored_as);
-  expect_same(first, other, "values of the attribute 'units'", first.units, other.units);
+  expect_same(first, other, "values of the attribute 'units'", first.about.units,
+              other.about.units);
   expect_same(first, other, "applied attributes", conventions_of(first), conventions_of(other),
               "correct the attributes, or add --input.conventions none to take values as they are "
               "stored");
-  const Conversion &one = first.about.conversion, &two = other.about.conversion;
+  const Conversion &one = first.conversion, &two = other.conversion;
   expect_same(first, other, "types of elements", std::string(name_of(one.to)),
               std::string(name_of(two.to)), "choose input.type = f64");
 }
 
 void agree_on_missing_element(std::span<DatasetPlan> plans) {
   const bool any = std::ranges::any_of(plans, [](const DatasetPlan& plan) {
-    return plan.about.conversion.missing.any() && is_integer(plan.about.conversion.to);
+    return plan.conversion.missing.any() && is_integer(plan.conversion.to);
   });
   if (!any) return;
   for (const std::uint64_t bits : candidates(plans)) {
     if (without(bits, plans) != nullptr) continue;
-    for (DatasetPlan& plan : plans) set_missing_element(plan.about.conversion, bits);
+    for (DatasetPlan& plan : plans) set_missing_element(plan.conversion, bits);
     return;
   }
   const std::uint64_t usual = *candidates(plans).begin();
-  const Conversion& conversion = plans.front().about.conversion;
+  const Conversion& conversion = plans.front().conversion;
   throw UsageError(fmt::format(
       "the files have different missing values, and no {} is missing in all of them ({} is not in "
       "{}), so none can stand for all missing values: choose input.type = f64",

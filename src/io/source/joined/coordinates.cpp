@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "core/calendar.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/lookup.hpp"
 #include "io/source/coordinate_scale.hpp"
 
 namespace shardstream::io {
@@ -64,14 +64,8 @@ void append(const Coordinates& own, Coordinates& all) {
   all.values.insert(all.values.end(), own.values.begin(), own.values.end());
 }
 
-/// The value of `read` for a data set whose file is opened once more.
-template <class Read>
-auto read_from(const DatasetPlace& place, const Read& read) {
-  const hdf5::AtWork at_work(place.file.string(), hdf5::Stage::opening);
-  const hdf5::Lock lock;
-  const auto file = open_input_file(place.file);
-  const auto dataset = open_dataset(file, place.file.string(), place.path);
-  return read(dataset, place.file.string() + ":" + place.path);
+std::unique_ptr<OpenDataset> open(const DatasetPlace& place) {
+  return open_data_file(place.file)->open(place.path, place.file.string() + ":" + place.path);
 }
 
 void expect_same_units(const Origin& origin) {
@@ -80,15 +74,15 @@ void expect_same_units(const Origin& origin) {
 
 }  // namespace
 
-AllCoordinates read_all_coordinates(const hdf5::File& opened, DatasetPlan& plan) {
-  const auto dataset = open_dataset(opened, plan.file.string(), plan.path);
+AllCoordinates read_all_coordinates(const OpenFile& opened, DatasetPlan& plan) {
+  const auto dataset = opened.open(plan.path, plan.about.name);
   AllCoordinates all;
-  for (std::size_t d = 0; d < plan.about.dimensions.size(); ++d) {
+  for (std::size_t d = 0; d < plan.dimensions.size(); ++d) {
     all.emplace_back();
-    const std::string& dimension = plan.about.dimensions[d].name;
-    if (plan.about.scalar || dimension.empty()) continue;
+    const std::string& dimension = plan.dimensions[d].name;
+    if (dimension.empty()) continue;
     try {
-      all.back() = read_coordinates(dataset, d, plan.about.name);
+      all.back() = dataset->coordinates(d);
     } catch (const ContractError&) {
       throw;
     } catch (const Error& error) {
@@ -172,15 +166,11 @@ std::string CoordinateCheck::disorder() const {
 }
 
 std::optional<Coordinates> read_coordinates(const DatasetPlace& place, std::size_t dimension) {
-  return read_from(place, [&](const hdf5::Dataset& dataset, const std::string& name) {
-    return read_coordinates(dataset, dimension, name);
-  });
+  return open(place)->coordinates(dimension);
 }
 
 std::optional<Bounds> read_bounds(const DatasetPlace& place, std::size_t dimension) {
-  return read_from(place, [&](const hdf5::Dataset& dataset, const std::string& name) {
-    return read_bounds(dataset, dimension, name);
-  });
+  return open(place)->bounds(dimension);
 }
 
 std::optional<Coordinates> joined_coordinates(const Origin& origin) {

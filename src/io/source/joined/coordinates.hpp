@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "io/hdf5/dimensions.hpp"
 #include "io/source/dataset/dataset_plan.hpp"
 
 namespace shardstream::io {
@@ -17,8 +16,8 @@ namespace shardstream::io {
 using AllCoordinates = std::vector<std::optional<Coordinates>>;
 
 /// Those of plan.path in the file of the plan, which is open as `opened`. If some cannot be read,
-/// they are missing, with a warning in the plan. The caller holds the lock.
-AllCoordinates read_all_coordinates(const hdf5::File& opened, DatasetPlan& plan);
+/// they are missing, with a warning in the plan.
+AllCoordinates read_all_coordinates(const OpenFile& opened, DatasetPlan& plan);
 
 /// Compares the coordinates of data sets in the order in which they are joined.
 class CoordinateCheck {
@@ -57,15 +56,14 @@ class CoordinateCheck {
   bool all_have_some_ = true;
 };
 
-/// The coordinates of a dimension of a data set, whose file is opened once more. As
-/// read_coordinates() of an open data set. Takes the lock.
+/// OpenDataset::coordinates() of a data set whose file is opened once more.
 std::optional<Coordinates> read_coordinates(const DatasetPlace& place, std::size_t dimension);
 
 /// The bounds of the coordinates of a dimension of a data set, in the same way.
 std::optional<Bounds> read_bounds(const DatasetPlace& place, std::size_t dimension);
 
 /// The coordinates along the first dimension of data sets that are joined, one after another.
-/// Nothing if one of them has none, or if they are more than `max_coordinates`. Takes the lock.
+/// Nothing if one of them has none, or if they are more than `max_coordinates`.
 /// Their type is the common one of all files. Throws UsageError if they have different units.
 std::optional<Coordinates> joined_coordinates(const Origin& origin);
 

@@ -9,8 +9,6 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/dimensions.hpp"
-#include "io/hdf5/lookup.hpp"
 #include "io/source/joined/agreement.hpp"
 #include "io/source/joined/coordinates.hpp"
 #include "io/source/joined/joined_source.hpp"
@@ -33,11 +31,9 @@ struct Look {
 };
 
 Look look_at(const std::string& file, const std::string& path, const DatasetRequest& request) {
-  const hdf5::AtWork at_work(file, hdf5::Stage::opening);
-  const hdf5::Lock lock;
-  const auto opened = open_input_file(file);
-  Look look{plan_dataset(opened, file, path, request), {}};
-  if (look.plan.about.shape[0] > 0) look.coordinates = read_all_coordinates(opened, look.plan);
+  const auto opened = open_data_file(file);
+  Look look{plan_dataset(*opened, file, path, request), {}};
+  if (look.plan.about.shape[0] > 0) look.coordinates = read_all_coordinates(*opened, look.plan);
   return look;
 }
 
@@ -77,7 +73,7 @@ Looks look_at_all(std::span<const std::string> files, std::string path,
   if (looks.plans.empty()) {
     throw UsageError("none of the files has any rows: choose other files");
   }
-  if (looks.plans.front().about.scalar && looks.plans.size() > 1) {
+  if (looks.plans.front().about.dimensions.empty() && looks.plans.size() > 1) {
     throw UsageError(fmt::format(
         "{} is a single number, without a dimension along which files could be joined: name a data "
         "set with dimensions, or one file",
@@ -100,7 +96,7 @@ Looks look_at_all(std::span<const std::string> files, std::string path,
 
 /// The dimensions of the joined data set, with all of their elements.
 std::vector<SourceDimension> joined_dimensions(const std::vector<DatasetPlan>& plans) {
-  std::vector<SourceDimension> dimensions = plans.front().about.dimensions;
+  std::vector<SourceDimension> dimensions = plans.front().dimensions;
   std::uint64_t rows = 0;
   for (const DatasetPlan& plan : plans) rows += plan.about.shape[0];
   dimensions[0].extent = dimensions[0].axis.count = rows;
@@ -145,11 +141,11 @@ std::vector<JoinedPart> parts_of(std::vector<DatasetPlan> plans,
     const Range own{first, rows.count_below(offset + extent) - first};
     if (own.count > 0) {
       for (std::size_t d = 1; d < dimensions.size(); ++d) {
-        plan.about.dimensions[d].axis = dimensions[d].axis;
+        plan.dimensions[d].axis = dimensions[d].axis;
       }
-      plan.about.dimensions[0].axis = {rows[first] - offset, rows.step, own.count, rows.is_index};
+      plan.dimensions[0].axis = {rows[first] - offset, rows.step, own.count, rows.is_index};
       std::uint64_t count = 1;
-      for (const SourceDimension& each : plan.about.dimensions) count *= each.axis.count;
+      for (const SourceDimension& each : plan.dimensions) count *= each.axis.count;
       parts.push_back({std::move(plan), offset, own, {elements, count}});
       elements += count;
     }

@@ -13,7 +13,8 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/chunks/reader.hpp"
+#include "io/source/dataset/planned_source.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -28,20 +29,18 @@ OpeningCost limit_of_open_parts() {
 }
 
 bool is_exact(const JoinedPart& part) {
-  const DatasetDescription& about = part.plan.about;
-  return part.plan.offset &&
-         are_adjacent(about.dimensions, about.record, size_of(about.conversion.from));
+  const DatasetPlan& plan = part.plan;
+  return plan.offset &&
+         are_adjacent(plan.dimensions, plan.about.record, size_of(plan.conversion.from));
 }
 
 /// No conversions if all elements are stored as they are.
 Conversions conversions_of(const std::vector<JoinedPart>& parts) {
   Conversions conversions;
-  const auto converts = [](const JoinedPart& part) {
-    return !is_identity(part.plan.about.conversion);
-  };
+  const auto converts = [](const JoinedPart& part) { return !is_identity(part.plan.conversion); };
   if (std::ranges::none_of(parts, converts)) return conversions;
   for (const JoinedPart& part : parts) {
-    conversions.add(part.elements.count, part.plan.about.conversion);
+    conversions.add(part.elements.count, part.plan.conversion);
   }
   return conversions;
 }
@@ -51,9 +50,9 @@ std::optional<Decoding> largest_decoding(const std::vector<JoinedPart>& parts, R
   std::optional<Decoding> largest;
   const auto memory = std::make_shared<DecodingMemory>();
   for (const JoinedPart& part : parts) {
-    if (!part.plan.chunks) continue;
-    const auto one = ChunkReader::decoding_of(layout_of(part.plan.about, order, memory),
-                                              part.plan.chunks->filters);
+    if (!part.plan.filters) continue;
+    const auto one =
+        ChunkReader::decoding_of(layout_of(part.plan, order, memory), *part.plan.filters);
     if (!one) continue;
     if (!largest) largest = Decoding{0, 0};
     largest->shared = std::max(largest->shared, one->shared);
@@ -71,10 +70,10 @@ std::optional<Decoding> with_open_parts(std::optional<Decoding> largest) {
 }
 
 /// The order of a part's elements.
-ElementOrder order_of(const DatasetDescription& about) {
+ElementOrder order_of(const DatasetPlan& plan) {
   Selection selection;
-  for (const SourceDimension& each : about.dimensions) selection.push_back(each.axis);
-  return {std::move(selection), about.box};
+  for (const SourceDimension& each : plan.dimensions) selection.push_back(each.axis);
+  return {std::move(selection), plan.about.box};
 }
 
 /// The box of all parts, if each of them is numbered row by row, or else the extents that the boxes
@@ -124,7 +123,7 @@ void JoinedSource::expect_direct_reads() const {
   std::set<std::uint64_t> devices;
   for (std::size_t number = 0; number < parts_.size(); ++number) {
     struct stat status {};
-    if (::stat(parts_[number].plan.holder.c_str(), &status) != 0 ||
+    if (::stat(parts_[number].plan.about.place.file.c_str(), &status) != 0 ||
         devices.insert(status.st_dev).second) {
       pool_->get(number);
     }
@@ -202,7 +201,7 @@ std::unique_ptr<DatasetSource> JoinedSource::open_part(std::size_t number) const
 Extents JoinedSource::coordinates(std::uint64_t index) const {
   const Piece piece = pieces_of({index, 1}).at(0);
   const JoinedPart& part = parts_[piece.part];
-  Extents at = order_of(part.plan.about).coordinates(piece.elements.first);
+  Extents at = order_of(part.plan).coordinates(piece.elements.first);
   at[0] += part.offset;
   return at;
 }
@@ -212,8 +211,7 @@ std::vector<ElementOrder::Block> JoinedSource::blocks(std::uint64_t first,
   std::vector<ElementOrder::Block> blocks;
   for (const Piece& piece : pieces_of({first, count})) {
     const JoinedPart& part = parts_[piece.part];
-    for (auto& block :
-         order_of(part.plan.about).blocks(piece.elements.first, piece.elements.count)) {
+    for (auto& block : order_of(part.plan).blocks(piece.elements.first, piece.elements.count)) {
       block.start[0] += part.rows.first;
       block.box_start[0] += part.rows.first;
       blocks.push_back(std::move(block));
@@ -229,12 +227,13 @@ void JoinedSource::visit_stored(Range elements, const UseBytes& use) const {
       pool_->get(piece.part)->visit_stored(piece.elements, use);
       continue;
     }
-    // HDF5 is too slow to tell the bytes of each element.
-    const Descriptor file(plan.holder, O_RDONLY);
+    // A library is too slow to tell the bytes of each element.
+    const std::string& holder = plan.about.place.file;
+    const Descriptor file(holder, O_RDONLY);
     struct stat status {};
     if (!file.valid() || ::fstat(file.get(), &status) != 0) {
       throw Error(
-          fmt::format("cannot open '{}' ({}): restore the file", plan.holder, errno_text(errno)));
+          fmt::format("cannot open '{}' ({}): restore the file", holder, errno_text(errno)));
     }
     use(file, {0, static_cast<std::uint64_t>(status.st_size)});
   }
@@ -242,7 +241,7 @@ void JoinedSource::visit_stored(Range elements, const UseBytes& use) const {
 
 std::uint64_t JoinedSource::stored_bytes() const {
   std::uint64_t sum = 0;
-  for (const JoinedPart& part : parts_) sum += selected_bytes(part.plan.about);
+  for (const JoinedPart& part : parts_) sum += selected_bytes(part.plan);
   return sum;
 }
 

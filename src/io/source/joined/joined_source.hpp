@@ -29,7 +29,7 @@ class JoinedSource final : public Source {
   void prepare(Range elements) override;
 
   const std::string& name() const override { return name_; }
-  ElementType type() const override { return parts_.front().plan.about.conversion.to; }
+  ElementType type() const override { return parts_.front().plan.conversion.to; }
   const std::vector<SourceDimension>& dimensions() const override { return dimensions_; }
   const Extents& box() const override { return box_; }
   Extents coordinates(std::uint64_t index) const override;

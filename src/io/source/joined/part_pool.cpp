@@ -52,7 +52,7 @@ bool PartPool::has_room_for(std::size_t part) const {
 }
 
 /// Closes the least recently used part that no thread uses, other than `except`, while `lock` is
-/// released, since HDF5 may have to wait for its own lock. Returns false if there is none.
+/// released, since a library may have to wait for its own lock. Returns false if there is none.
 bool PartPool::close_one(std::unique_lock<std::mutex>& lock, std::size_t except) {
   auto oldest = open_.end();
   for (auto each = open_.begin(); each != open_.end(); ++each) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "io/source/chunks/memory.hpp"
-#include "io/source/dataset/hdf5_source.hpp"
+#include "io/source/dataset/planned_source.hpp"
 
 namespace shardstream::io {
 
@@ -29,8 +29,8 @@ class PartPool {
            std::shared_ptr<const DecodingMemory> memory, Open open);
 
   /// The part, which stays open as long as the pointer exists. Waits while parts that other threads
-  /// use leave no room for it. So a thread must not have another part of the pool, nor HDF5's lock.
-  /// Throws what opening throws.
+  /// use leave no room for it. So a thread must not have another part of the pool, nor a library's
+  /// lock. Throws what opening throws.
   std::shared_ptr<const DatasetSource> get(std::size_t part);
 
   /// Closes all parts. No thread may use one.

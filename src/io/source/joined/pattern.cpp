@@ -10,7 +10,7 @@
 #include <new>
 
 #include "core/error.hpp"
-#include "io/hdf5/unreadable_file.hpp"
+#include "io/description/dataset_name.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/lookup.hpp"
+#include "io/description/dataset_name.hpp"
 #include "io/source/dates.hpp"
 #include "io/source/dimension_match.hpp"
 #include "io/source/matrix.hpp"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/options.hpp"
-#include "io/hdf5/labelled_data.hpp"
+#include "io/description/labelled_data.hpp"
+#include "io/description/origin.hpp"
 #include "io/source/dimension_match.hpp"
-#include "io/source/origin.hpp"
 #include "io/source/result_labels.hpp"
 #include "io/source/source.hpp"
 

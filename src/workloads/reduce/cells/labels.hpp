@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/hdf5/labelled_data.hpp"
+#include "io/description/labelled_data.hpp"
 #include "io/source/source.hpp"
 #include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/cell_reduction.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/options.hpp"
+#include "io/description/origin.hpp"
 #include "io/source/dimension_match.hpp"
-#include "io/source/origin.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::workloads {

@@ -1,4 +1,4 @@
-#include "io/hdf5/value_attributes.hpp"
+#include "io/description/value_attributes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,6 @@
 #include <variant>
 
 #include "core/text.hpp"
-#include "io/hdf5/attribute_content.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -117,8 +116,7 @@ std::optional<double> parse(const std::string& text) {
   return number;
 }
 
-Content content_of(hid_t dataset, const std::string& name) {
-  const AttributeContent read = attribute_content(dataset, name);
+Content content_of(const AttributeContent& read) {
   Content content{.numbers = {}, .text = read.text};
   for (const Number& number : read.numbers) {
     content.numbers.push_back(std::visit([](auto n) { return static_cast<double>(n); }, number));
@@ -130,17 +128,17 @@ Content content_of(hid_t dataset, const std::string& name) {
 }
 
 /// Whether `_Unsigned` agrees with the type of the data set, and so changes nothing.
-bool agrees_with_sign(const Content& content, hid_t stored) {
-  if (H5Tget_class(stored) != H5T_INTEGER) return true;
+bool agrees_with_sign(const Content& content, Signedness stored) {
+  if (stored == Signedness::others) return true;
   std::string text = content.text.value_or("");
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  const bool is_unsigned = H5Tget_sign(stored) == H5T_SGN_NONE;
+  const bool is_unsigned = stored == Signedness::without_sign;
   const auto is = [&](double number) { return content.all([=](double n) { return n == number; }); };
   return is_unsigned ? text == "true" || is(1) : text == "false" || is(0);
 }
 
 /// Whether an attribute with this content certainly leaves the values as they are stored.
-bool changes_nothing(ValueMeaning meaning, const Content& content, hid_t stored) {
+bool changes_nothing(ValueMeaning meaning, const Content& content, Signedness stored) {
   static const Some nothing = {"", "none", "None", "null", "n/a", "N/A", "NA"};
   switch (meaning) {
     case ValueMeaning::marker:
@@ -182,17 +180,9 @@ std::optional<ValueMeaning> value_meaning(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<std::string> value_attributes(const hdf5::Dataset& dataset) {
-  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of a data set");
-  std::vector<std::string> found;
-  for (const std::string& name : hdf5::attribute_names(dataset.get())) {
-    const auto meaning = value_meaning(name);
-    if (!meaning) continue;
-    if (!changes_nothing(*meaning, content_of(dataset.get(), name), stored.get())) {
-      found.push_back(printable(name));
-    }
-  }
-  return found;
+bool may_change_values(std::string_view name, const AttributeContent& content, Signedness stored) {
+  const auto meaning = value_meaning(name);
+  return meaning && !changes_nothing(*meaning, content_of(content), stored);
 }
 
 }  // namespace shardstream::io

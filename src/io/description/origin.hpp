@@ -11,8 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "io/hdf5/handles.hpp"
-
 namespace shardstream::io {
 
 /// The state of a file at the time of the call.
@@ -84,12 +82,6 @@ InputFile state_of(const std::filesystem::path& path, const std::string& dataset
 
 /// A sentence that describes how `file` has changed since state_of(); empty if it has not changed.
 std::string change_of(const InputFile& file);
-
-/// Finds all files of the data set `path` of `file`, which is open as `opened`. Throws UsageError
-/// if a required file is missing, too short, or a FIFO, device or socket; if virtual data sets form
-/// a cycle; and, with Unwritten::reject, if elements were never written. Takes HDF5's lock.
-Origin trace_origin(const hdf5::File& opened, const std::filesystem::path& file,
-                    const std::string& path, Unwritten unwritten);
 
 /// The input to which `path` leads under any name (hard and symbolic links), or null.
 const InputFile* input_at(const std::filesystem::path& path, std::span<const InputFile> inputs);

@@ -1,10 +1,11 @@
-#include "io/source/chunks/index.hpp"
+#include "io/hdf5/chunk_index.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -18,6 +19,12 @@ namespace {
 
 /// The number of chunks whose places an index remembers.
 constexpr std::uint64_t max_known = std::uint64_t{1} << 18;
+
+std::shared_ptr<const Descriptor> open_file(const std::string& name) {
+  auto file = std::make_shared<const Descriptor>(name, O_RDONLY);
+  if (!file->valid()) throw Error(fmt::format("cannot open '{}': {}", name, errno_text(errno)));
+  return file;
+}
 
 }  // namespace
 
@@ -111,19 +118,21 @@ struct ChunkIndex::Driver {
   }
 };
 
-ChunkIndex::ChunkIndex(const std::filesystem::path& file, const std::string& path, std::string name,
-                       std::uint64_t chunks)
-    : name_(std::move(name)), probe_(std::make_unique<Probe>()) {
-  recent_.resize(std::min(chunks, max_known), {UINT64_MAX, {}});
+ChunkIndex::ChunkIndex(const Description& about)
+    : name_(about.name),
+      bytes_(open_file(about.place.file)),
+      probe_(std::make_unique<Probe>()),
+      recent_(std::min(chunks_in(about), max_known), {UINT64_MAX, 0, 0, 0}) {
   const auto what = "cannot look up the chunks of " + name_;
+  const hdf5::AtWork at_work(name_, hdf5::Stage::opening);
   const hdf5::Lock lock;
-  const H5FD_class_t about = Driver::about();
-  driver_ = hdf5::Owner<H5FDunregister>(H5FDregister(&about), what);
+  const H5FD_class_t driver = Driver::about();
+  driver_ = hdf5::Owner<H5FDunregister>(H5FDregister(&driver), what);
   const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
   const Driver::Access info{probe_.get()};
   hdf5::check(H5Pset_driver(access.get(), driver_.get(), &info), what);
-  file_ = hdf5::File(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.get()), what);
-  dataset_ = hdf5::Dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), what);
+  file_ = hdf5::File(H5Fopen(about.place.file.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  dataset_ = hdf5::Dataset(H5Dopen2(file_.get(), about.place.path.c_str(), H5P_DEFAULT), what);
 }
 
 std::uint64_t ChunkIndex::bytes_of(std::uint64_t chunks) {
@@ -141,11 +150,11 @@ StoredChunk ChunkIndex::find(std::uint64_t number, std::span<const std::uint64_t
   Known& place = recent_[number % recent_.size()];
   {
     const std::lock_guard guard(mutex_);
-    if (place.number == number) return place.chunk;
+    if (place.number == number) return {bytes_, place.address, place.bytes, place.mask};
   }
   const StoredChunk found = look_up(start);
   const std::lock_guard guard(mutex_);
-  place = {number, found};
+  place = {number, found.address, found.bytes, found.mask};
   return found;
 }
 
@@ -159,7 +168,7 @@ StoredChunk ChunkIndex::look_up(std::span<const std::uint64_t> start) const {
                     "copy or write it again",
                     join(start, ", "), name_, reason));
   };
-  StoredChunk chunk;
+  StoredChunk chunk{.file = bytes_};
   std::byte unused{};  // the driver reads nothing
   *probe_ = {.armed = true};
   const herr_t status =

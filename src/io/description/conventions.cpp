@@ -1,4 +1,4 @@
-#include "io/hdf5/conventions.hpp"
+#include "io/description/conventions.hpp"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,6 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/attribute_content.hpp"
-#include "io/hdf5/netcdf.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -93,8 +91,8 @@ bool are_equal(std::uint64_t a, std::uint64_t b, StoredType type) {
 /// Reads the attributes of one data set, one kind of attribute after the other.
 class Reader {
  public:
-  Reader(const hdf5::Dataset& dataset, StoredType stored, const std::string& name)
-      : dataset_(dataset.get()), stored_(stored), name_(name) {
+  Reader(const DatasetAttributes& attributes, StoredType stored, const std::string& name)
+      : attributes_(attributes), stored_(stored), name_(name) {
     found_.type = stored;
   }
 
@@ -116,7 +114,8 @@ class Reader {
     bool is_f32;
   };
 
-  bool has(const std::string& attribute) const;
+  /// Null if the data set does not have the attribute.
+  const AttributeContent* find(const std::string& attribute) const;
   void warn(const std::string& attribute, const std::string& reason);
   std::optional<std::vector<std::uint64_t>> stored_values(const std::string& attribute,
                                                           std::size_t min, std::size_t max);
@@ -125,20 +124,15 @@ class Reader {
   void check_operand(const Operand& operand, bool is_factor) const;
   void warn_about_offset(const Operand& offset);
 
-  hid_t dataset_;
+  const DatasetAttributes& attributes_;
   StoredType stored_;  // numbers of attributes are of this type, even if elements are unsigned
   const std::string& name_;
   Conventions found_;
 };
 
-bool Reader::has(const std::string& attribute) const {
-  const htri_t exists = H5Aexists(dataset_, attribute.c_str());
-  if (exists >= 0) return exists > 0;
-  throw UsageError(
-      fmt::format("the attributes of {} cannot be read (HDF5: {}): copy the file "
-                  "again, or add --input.conventions none to take values as they are "
-                  "stored",
-                  name_, hdf5::Reasons().innermost()));
+const AttributeContent* Reader::find(const std::string& attribute) const {
+  const auto found = attributes_.contents.find(attribute);
+  return found == attributes_.contents.end() ? nullptr : &found->second;
 }
 
 void Reader::warn(const std::string& attribute, const std::string& reason) {
@@ -153,10 +147,10 @@ void Reader::warn(const std::string& attribute, const std::string& reason) {
 /// of them is no value of the stored type, then there is a warning and no result.
 std::optional<std::vector<std::uint64_t>> Reader::stored_values(const std::string& attribute,
                                                                 std::size_t min, std::size_t max) {
-  if (!has(attribute)) return std::nullopt;
-  const AttributeContent content = attribute_content(dataset_, attribute);
-  const Numbers& numbers = content.numbers;
-  if (content.text) {
+  const AttributeContent* const content = find(attribute);
+  if (content == nullptr) return std::nullopt;
+  const Numbers& numbers = content->numbers;
+  if (content->text) {
     warn(attribute, "it is a text");
     return std::nullopt;
   }
@@ -179,9 +173,9 @@ std::optional<std::vector<std::uint64_t>> Reader::stored_values(const std::strin
 }
 
 void Reader::check_shape() {
-  if (!has("MATLAB_empty")) return;
-  const Numbers numbers = attribute_content(dataset_, "MATLAB_empty").numbers;
-  if (std::ranges::all_of(numbers, [](const Number& n) { return as_double(n) == 0; })) return;
+  const AttributeContent* const empty = find("MATLAB_empty");
+  const auto is_zero = [](const Number& n) { return as_double(n) == 0; };
+  if (empty == nullptr || std::ranges::all_of(empty->numbers, is_zero)) return;
   throw UsageError(
       fmt::format("{} is the shape of an empty MATLAB array (MATLAB_empty): name another data set, "
                   "or add --input.conventions none to take the shape as data",
@@ -190,9 +184,9 @@ void Reader::check_shape() {
 
 void Reader::read_sign() {
   const auto type = unsigned_type(stored_);
-  if (!type || !has("_Unsigned")) return;
-  const auto text = attribute_content(dataset_, "_Unsigned").text;
-  if (text != "true" && text != "True") return;
+  const AttributeContent* const content = find("_Unsigned");
+  if (!type || content == nullptr) return;
+  if (content->text != "true" && content->text != "True") return;
   found_.type = *type;
   found_.applied.emplace_back("_Unsigned");
 }
@@ -263,10 +257,10 @@ void Reader::read_limits() {
 /// The single number of an attribute, if it has the attribute. HDF-EOS5's names are common words,
 /// so they count only with a number.
 std::optional<Reader::Operand> Reader::operand(const std::string& attribute) const {
-  if (!has(attribute)) return std::nullopt;
-  const AttributeContent content = attribute_content(dataset_, attribute);
-  if (content.numbers.size() == 1) {
-    return Operand{attribute, as_double(content.numbers[0]), content.is_f32};
+  const AttributeContent* const content = find(attribute);
+  if (content == nullptr) return std::nullopt;
+  if (content->numbers.size() == 1) {
+    return Operand{attribute, as_double(content->numbers[0]), content->is_f32};
   }
   if (attribute == "ScaleFactor" || attribute == "Offset") return std::nullopt;
   throw UsageError(
@@ -288,7 +282,7 @@ void Reader::warn_about_offset(const Operand& offset) {
 }
 
 void Reader::read_unpacking() {
-  const bool is_netcdf_pair = has("scale_factor") || has("add_offset");
+  const bool is_netcdf_pair = find("scale_factor") != nullptr || find("add_offset") != nullptr;
   const auto scale = operand(is_netcdf_pair ? "scale_factor" : "ScaleFactor");
   const auto offset = operand(is_netcdf_pair ? "add_offset" : "Offset");
   if (scale) check_operand(*scale, true);
@@ -319,15 +313,44 @@ void Reader::read_unpacking() {
 
 }  // namespace
 
-Conventions read_conventions(const hdf5::Dataset& dataset, StoredType stored,
-                             const std::string& name) {
-  const hdf5::Type type(H5Dget_type(dataset.get()), "cannot get the type of " + name);
-  Reader reader(dataset, stored, name);
-  if (H5Tget_class(type.get()) == H5T_COMPOUND) return reader.result();
+std::optional<Number> default_fill_value(StoredType type) {
+  switch (type) {
+    case StoredType::i16:
+      return std::int64_t{-32767};
+    case StoredType::u16:
+      return std::uint64_t{65535};
+    case StoredType::i32:
+      return std::int64_t{-2147483647};
+    case StoredType::u32:
+      return std::uint64_t{4294967295};
+    case StoredType::i64:
+      return std::int64_t{-9223372036854775806};
+    case StoredType::u64:
+      return std::uint64_t{18446744073709551614u};
+    case StoredType::f32:
+    case StoredType::f64:
+      return default_fill_value_of_floats;
+    case StoredType::i8:
+    case StoredType::u8:
+    case StoredType::f16:
+      break;
+  }
+  return std::nullopt;
+}
+
+Conventions conventions_of(const DatasetAttributes& attributes, StoredType stored,
+                           const std::string& name) {
+  if (!attributes.problem.empty()) {
+    throw UsageError(
+        fmt::format("the attributes of {} cannot be read ({}): copy the file again, or add "
+                    "--input.conventions none to take values as they are stored",
+                    name, attributes.problem));
+  }
+  Reader reader(attributes, stored, name);
   reader.check_shape();
   reader.read_sign();
   const bool has_fill_value = reader.read_missing("_FillValue", 1);
-  if (!has_fill_value && is_netcdf(dataset, stored)) reader.add_default_fill_value();
+  if (!has_fill_value && attributes.by_netcdf) reader.add_default_fill_value();
   constexpr auto any_number = std::numeric_limits<std::size_t>::max();
   reader.read_missing("missing_value", any_number);
   reader.read_missing("MissingValue", any_number);

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "io/hdf5/handles.hpp"
+#include "io/description/attributes.hpp"
 #include "kernels/data/stored.hpp"
+#include "kernels/data/stored_value.hpp"
 
 namespace shardstream::io {
 
@@ -29,14 +30,25 @@ struct Conventions {
   std::vector<std::string> explained;
 };
 
-/// Reads the attributes of a data set whose elements have the type `stored`, in any byte order. The
-/// rules are those of netCDF4-python, and io/README.md lists them. Attributes of a compound type
-/// describe whole rows, so they are not applied. `name` is the name of the data set in messages.
-/// Throws UsageError if values cannot be unpacked, if no value is valid, if there are too many
-/// missing values, if the data set is the shape of an empty MATLAB array, or if its attributes are
-/// damaged. Needs the lock.
-Conventions read_conventions(const hdf5::Dataset& dataset, StoredType stored,
-                             const std::string& name);
+/// The names of the attributes that may apply.
+inline constexpr const char* convention_attributes[] = {
+    "MATLAB_empty", "_Unsigned", "_FillValue",   "missing_value", "MissingValue", "valid_range",
+    "valid_min",    "valid_max", "scale_factor", "add_offset",    "ScaleFactor",  "Offset"};
+
+/// The rules for a data set with these attributes, whose elements have the type `stored`, in any
+/// byte order. They are those of netCDF4-python, and io/README.md lists them. `name` is the name of
+/// the data set in messages. Throws UsageError if values cannot be unpacked, if no value is valid,
+/// if there are too many missing values, if the data set is the shape of an empty MATLAB array, or
+/// if its attributes are damaged.
+Conventions conventions_of(const DatasetAttributes& attributes, StoredType stored,
+                           const std::string& name);
+
+/// The default fill value of netCDF's types of floats, which f32 has exactly.
+inline constexpr double default_fill_value_of_floats = 0x1.ep+122;
+
+/// The value that netCDF gives to elements that were not written. Bytes have none, since each of
+/// their few values may be data; f16 has none, since netCDF has no such type.
+std::optional<Number> default_fill_value(StoredType type);
 
 /// f32 or f64, the type of unpacked elements; nothing if nothing is unpacked.
 std::optional<ElementType> unpacked_type(const Unpacking& unpacking);

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "io/hdf5/handles.hpp"
+#include "io/description/attributes.hpp"
 
 namespace shardstream::io {
 
@@ -26,9 +24,11 @@ enum class ValueMeaning : std::uint8_t {
 /// and CDF, and names that look like them, in any case and with any separators. Nothing for others.
 std::optional<ValueMeaning> value_meaning(std::string_view name);
 
-/// The names of a data set's attributes that change what its values mean, or may do so, in
-/// alphabetical order and printable. Attributes that certainly change nothing are left out, such as
-/// a factor of 1 and a marker NaN. Needs the lock. Throws Error if the attributes cannot be listed.
-std::vector<std::string> value_attributes(const hdf5::Dataset& dataset);
+/// Whether stored numbers are integers with or without a sign, or others.
+enum class Signedness : std::uint8_t { with_sign, without_sign, others };
+
+/// Whether an attribute with this name and content changes what the values of a data set mean, or
+/// may do so. Those that certainly change nothing do not, such as a factor of 1 and a marker NaN.
+bool may_change_values(std::string_view name, const AttributeContent& content, Signedness stored);
 
 }  // namespace shardstream::io

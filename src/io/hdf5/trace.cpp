@@ -1,11 +1,9 @@
-#include "io/source/origin.hpp"
+#include "io/hdf5/trace.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -13,20 +11,17 @@
 #include <set>
 #include <utility>
 
-#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/hdf5/attribute_content.hpp"
 #include "io/hdf5/fill_value.hpp"
-#include "io/hdf5/handles.hpp"
 #include "io/hdf5/lookup.hpp"
 #include "io/hdf5/netcdf.hpp"
 #include "io/hdf5/referenced_files.hpp"
 #include "io/hdf5/stored_type.hpp"
-#include "io/hdf5/value_attributes.hpp"
-#include "io/source/dataset/virtual_mapping.hpp"
+#include "io/hdf5/virtual_mapping.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -35,15 +30,7 @@ namespace fs = std::filesystem;
 using hdf5::check;
 using Hdf5Extents = std::vector<hsize_t>;
 
-std::int64_t modified_ns(const struct stat& status) {
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-constexpr std::size_t max_listed = 8;  // names in a message
-
-bool is_same_file(const InputFile& file, const struct stat& status) {
-  return file.device == status.st_dev && file.inode == status.st_ino;
-}
+constexpr std::size_t max_listed = 8;  // descriptions in a message
 
 // ---------------------------------------------------------------- properties of data sets
 
@@ -349,66 +336,6 @@ Origin Tracer::finish(Unwritten unwritten) && {
   return std::move(origin_);
 }
 
-}  // namespace
-
-void apply_attributes(Origin& origin, std::vector<std::string> applied,
-                      std::span<const std::string> explained, const std::string& name) {
-  const auto without = [&origin](std::vector<std::string> names,
-                                 std::span<const std::string> others) {
-    std::erase_if(names, [&](const std::string& each) {
-      return std::ranges::find(others, each) != others.end() &&
-             std::ranges::find(origin.of_sources, each) == origin.of_sources.end();
-    });
-    return names;
-  };
-  origin.not_applied = without(std::move(origin.not_applied), applied);
-  origin.applied = std::move(applied);
-  const std::vector<std::string> unexplained = without(origin.not_applied, explained);
-  if (unexplained.empty()) return;
-  origin.warnings.push_back(fmt::format(
-      "attributes that may change the values of {} are not applied ({} of this data set or its "
-      "sources): if they mark missing or packed values, write decoded ones to another file, for "
-      "example with xarray",
-      name, join_first(unexplained, max_listed, ", ")));
-}
-
-std::string not_applied_text(const Origin& origin) {
-  return join_first(origin.not_applied, max_listed, ", ");
-}
-
-InputFile state_of(const fs::path& path, const std::string& dataset) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    throw UsageError(fmt::format("'{}' cannot be reached ({}): check the path", path.string(),
-                                 errno_text(errno)));
-  }
-  return {.path = fs::absolute(path).lexically_normal(),
-          .dataset = dataset,
-          .device = status.st_dev,
-          .inode = status.st_ino,
-          .size = static_cast<std::uint64_t>(status.st_size),
-          .modified = modified_ns(status)};
-}
-
-std::string change_of(const InputFile& file) {
-  struct stat status {};
-  std::string change;
-  if (::stat(file.path.c_str(), &status) != 0) {
-    change = errno_text(errno);
-  } else if (!is_same_file(file, status)) {
-    change = "another file has its name now";
-  } else if (file.size != static_cast<std::uint64_t>(status.st_size)) {
-    change = fmt::format("its size was {} bytes and is {}", file.size, status.st_size);
-  } else if (file.modified != modified_ns(status)) {
-    change = "it was written to";
-  } else {
-    return {};
-  }
-  return fmt::format("the input '{}' has changed during the run ({})", file.path.string(), change);
-}
-
-namespace {
-
 /// HDF5 keeps all source files of a virtual data set open. If it cannot open a file, it treats the
 /// file as missing and uses the fill value, without an error.
 void expect_openable(const Origin& origin, const std::string& name) {
@@ -434,14 +361,6 @@ Origin trace_origin(const hdf5::File& opened, const fs::path& file, const std::s
   Origin origin = std::move(tracer).finish(unwritten);
   if (origin.layout.starts_with("virtual")) expect_openable(origin, name);
   return origin;
-}
-
-const InputFile* input_at(const fs::path& path, std::span<const InputFile> inputs) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return nullptr;
-  const auto found = std::ranges::find_if(
-      inputs, [&](const InputFile& input) { return is_same_file(input, status); });
-  return found == inputs.end() ? nullptr : &*found;
 }
 
 }  // namespace shardstream::io

@@ -1,4 +1,4 @@
-#include "io/source/dataset/virtual_mapping.hpp"
+#include "io/hdf5/virtual_mapping.hpp"
 
 #include <algorithm>
 #include <functional>
