@@ -83,13 +83,6 @@ using Arrangement = std::function<MatrixDimensions(const Source&)>;
 MatrixDimensions rows_and_columns(const Source& source);
 /// The dimension `rows` as rows, and all others as columns.
 MatrixDimensions one_and_others(const Source& source, std::size_t rows);
-/// The dimensions that are no index, in ascending order.
-std::vector<std::size_t> kept_dimensions(const Source& source);
-
-/// The dimension `text` of a source that is no index: its name, or its number, counted from 0 in
-/// the data set. Throws UsageError if there is none, or if several have this name.
-std::size_t find_dimension(const Source& source, const std::string& text);
-
 /// How a matrix is opened.
 struct MatrixRequest {
   ElementType generated = ElementType::f32;  ///< of generated data if input.type is auto

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "core/utf8.hpp"
 #include "io/description/dataset_name.hpp"
 #include "io/source/dataset/direct_file.hpp"
 #include "io/source/dataset/planned_source.hpp"
@@ -298,6 +299,34 @@ std::string shape_text(const Source& source) {
     if (!axis.is_index) kept.push_back({name, axis.count, false});
   }
   return kept.empty() ? "1" : text_of(kept);
+}
+
+std::vector<std::size_t> kept_dimensions(const Source& source) {
+  std::vector<std::size_t> kept;
+  for (std::size_t d = 0; d < source.dimensions().size(); ++d) {
+    if (!source.dimensions()[d].axis.is_index) kept.push_back(d);
+  }
+  return kept;
+}
+
+std::size_t find_dimension(const Source& source, const std::string& text) {
+  const std::string wanted = as_utf8(text);
+  std::vector<std::string> names;
+  std::vector<std::size_t> found;
+  for (const std::size_t d : kept_dimensions(source)) {
+    const std::string& name = source.dimensions()[d].name;
+    if (wanted == name || wanted == std::to_string(d)) found.push_back(d);
+    names.push_back(name.empty() ? std::to_string(d) : name);
+  }
+  if (found.size() == 1) return found[0];
+  if (found.size() > 1) {
+    throw UsageError(fmt::format(
+        "'{}' means several dimensions of {} ({}), those with the numbers {}: name one by its "
+        "number, or give them different names",
+        printable(wanted), source.name(), shape_text(source), join(found, ", ")));
+  }
+  throw UsageError(fmt::format("{} has no dimension '{}': choose {}", source.name(), text,
+                               names.empty() ? "a data set that has one" : join(names, ", ")));
 }
 
 std::string name_within_file(const Source& source) {

@@ -158,6 +158,13 @@ std::string type_text(const Source& source);
 /// The shape of a source, with the names of its dimensions: "time=200 x lat=3 x 12".
 std::string shape_text(const Source& source);
 
+/// The dimensions that are no index, in ascending order.
+std::vector<std::size_t> kept_dimensions(const Source& source);
+
+/// The dimension `text` of a source that is no index: its name, or its number, counted from 0 in
+/// the data set. Throws UsageError if there is none, or if several have this name.
+std::size_t find_dimension(const Source& source, const std::string& text);
+
 /// The name without the file: ":/elevation[0:90]". Only for sources of files.
 std::string name_within_file(const Source& source);
 
