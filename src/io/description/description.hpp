@@ -1,5 +1,5 @@
-// What a data set is: everything that is known before its elements are read. Each format fills the
-// description of its data sets, and gives their bytes (format.hpp).
+// The description of a data set: everything that is known before its elements are read. Each format
+// describes its data sets, and gives their bytes (format.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Searches the elements of all ranks on their hosts, where kernels only count values.
+// A search among the elements of all ranks, on their hosts. Kernels only count values.
 #pragma once
 
 #include <algorithm>

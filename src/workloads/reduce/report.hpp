@@ -1,5 +1,5 @@
-// What the parts of `reduce` report in the same way: the table of results, positions, and values
-// that are missing.
+// The common parts of the reports of `reduce`: the table of results, positions, and the error for
+// values that are missing.
 #pragma once
 
 #include <cstdint>
