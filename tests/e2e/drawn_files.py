@@ -9,6 +9,7 @@ import pathlib
 import h5py
 import numpy as np
 
+from decoding import DEFAULTS
 from drawn_values import draw_type, draw_values
 from random_cases import NotPossible
 
@@ -173,10 +174,16 @@ class Drawn:
             h5py.h5d.FILL_TIME_IFSET, h5py.h5d.FILL_TIME_NEVER, h5py.h5d.FILL_TIME_ALLOC]))
         self.fill = None
         if self.is_number and draw.chance(0.5):
-            self.fill = draw_values(draw, "fill value", (1,), self.dtype, self.stored)[0]
+            self.fill = self.fill_value()
             creation.set_fill_value(np.array(self.fill))
         creation.set_obj_track_times(draw.chance(0.5))
         return creation
+
+    def fill_value(self):
+        """Zero instead of netCDF's default fill value: elements that have it would be missing, as
+        conventions.py tests."""
+        fill = draw_values(self.draw, "fill value", (1,), self.dtype, self.stored)[0]
+        return type(fill)(0) if fill == DEFAULTS.get(self.dtype.str[1:]) else fill
 
     def make(self, holder, name, creation, maximum=None):
         space = (h5py.h5s.create_simple(self.shape, maximum) if self.shape else
@@ -273,8 +280,7 @@ class Drawn:
                 continue  # a gap
             layout[first:end] = self.virtual_source(
                 holder.file, f"source {number}", (end - first, *self.shape[1:]), 0)
-        fill = draw_values(draw, "fill value", (1,), self.dtype, self.stored)[0]
-        return holder.create_virtual_dataset(name, layout, fillvalue=fill)
+        return holder.create_virtual_dataset(name, layout, fillvalue=self.fill_value())
 
     def virtual_source(self, file, name, shape, depth):
         """A data set in this file or another one, itself virtual at times."""
