@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cells/add_elements.hpp"
+#include "kernels/cells/add_runs.hpp"
 #include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
 
@@ -231,7 +232,8 @@ class Tile {
     if (row_.each == 1) {
       add_elements(items_, begin, end, &first_row, count, skipped());
     } else {
-      add_runs(items_, begin, end, first_row, count, static_cast<std::int64_t>(step), skipped());
+      add_runs(items_, RunRows<T>{begin, end, first_row, count, static_cast<std::int64_t>(step)},
+               skipped());
     }
   }
   /// Adds elements to an item. each(use) calls use(row, j) for every one: element j of a row.

@@ -39,15 +39,33 @@ constexpr double to_double(double value) {
 template <class T>
 inline constexpr bool exceeds_double = std::integral<T> && sizeof(T) == 8;
 
+/// The differences of the upper and of the lower 32 bits of integers of 64 bits. Processors convert
+/// signed integers of 32 bits fast. Others become them by a change of a bit, which does not change
+/// their differences.
+template <class T>
+constexpr double upper_difference(T x, T y) {
+  constexpr std::uint32_t changed = std::uint32_t{!std::is_signed_v<T>} << 31;
+  const auto upper = [](T z) {
+    return static_cast<double>(
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(z >> 32) ^ changed));
+  };
+  return upper(x) - upper(y);
+}
+template <class T>
+constexpr double lower_difference(T x, T y) {
+  const auto lower = [](T z) {
+    return static_cast<double>(
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(z) ^ (std::uint32_t{1} << 31)));
+  };
+  return lower(x) - lower(y);
+}
+
 /// x - shift, rounded once. `shift` is a value of T. Integers of 64 bits are subtracted as two
 /// halves of 32 bits, since the difference may need 65.
 template <class T>
 constexpr double shifted(T x, Extreme<T> shift) {
   if constexpr (exceeds_double<T>) {
-    const double high = static_cast<double>(x >> 32) - static_cast<double>(shift >> 32);
-    const double low = static_cast<double>(static_cast<std::uint32_t>(x)) -
-                       static_cast<double>(static_cast<std::uint32_t>(shift));
-    return high * 0x1p32 + low;
+    return upper_difference(x, shift) * 0x1p32 + lower_difference(x, shift);
   } else if constexpr (std::integral<T>) {
     // Hosts convert integers of 32 bits with vector instructions, but not those of 64.
     return static_cast<double>(x) - static_cast<double>(static_cast<std::int32_t>(shift));
