@@ -97,7 +97,8 @@ TYPED_TEST(AddRuns, DoesNotOverflow) {
   constexpr std::size_t lanes = 32, count = 8500;
   using Limits = std::numeric_limits<TypeParam>;
   const TypeParam largest = std::floating_point<TypeParam> ? TypeParam{1} : Limits::max();
-  for (const TypeParam value : {largest, std::integral<TypeParam> ? Limits::min() : -largest}) {
+  const TypeParam least = std::floating_point<TypeParam> ? TypeParam{0} : Limits::min();
+  for (const TypeParam value : {largest, least}) {
     std::vector<TypeParam> elements(row_run * lanes * count, value);
     elements[0] = 1;
     expect_for_every_quantity(elements, lanes, count);
