@@ -196,8 +196,8 @@ struct RunBlock {
   }
 };
 
-/// What does not depend on the order of values: extremes, sums of integers, and squares of bytes.
-/// They need fewer instructions than those of accumulators, to which they are added at the end.
+/// Extremes, sums of integers and squares of bytes do not depend on the order of values. These need
+/// fewer instructions than those of accumulators, to which they are added at the end.
 template <class T>
 class UnorderedSums {
  public:

@@ -19,7 +19,7 @@ from harness import PROGRAM, environment, new_folder, ranks_below, skip_all
 DAEMONS = ("munged", "slurmctld", "slurmd")
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 # Seconds after which something hangs. An idle machine needs a tenth of it.
-HANGS = 90
+HANGS = 240
 
 # The nodes have the CPUs and GPUs of the scripts' #SBATCH lines, which don't exist. A requeued job
 # waits until its credentials have expired, by default two minutes; an ended job stays in the table
