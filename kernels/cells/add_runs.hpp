@@ -202,7 +202,7 @@ template <class T>
 class UnorderedSums {
  public:
   /// Rows that may be added before the numbers overflow.
-  static constexpr std::size_t most_rows = sizeof(T) == 1 ? 8192 : std::size_t{1} << 28;
+  static constexpr std::size_t max_rows = sizeof(T) == 1 ? 8192 : std::size_t{1} << 28;
 
   [[gnu::always_inline]] void add(const RunBlock<T>& block, std::size_t i, bool extremes,
                                   bool squares) {
@@ -335,7 +335,7 @@ template <class T>
   constexpr std::size_t lanes = RunBlock<T>::lanes, line = 64 / sizeof(T);
   const bool extremes = items.quantities().has(Quantity::extremes);
   const bool squares = items.quantities().has(Quantity::squares);
-  constexpr std::size_t rows_at_once = 8;  // more are not prefetched by hardware at a time
+  constexpr std::size_t rows_at_once = 8;  // so many streams are read faster than one
   const std::int64_t ahead = rows.ahead();
   const T* row = rows.first.elements;
   RunBlock<T> block;
@@ -394,7 +394,7 @@ void add_whole_runs(ItemAccumulators<T>& items, const RunRows<T>& rows) {
   const RunRows<T> whole = rows.of_items(rows.begin, rows.begin + in_blocks);
   UnorderedSums<T> sums;
   for (std::size_t r = 0, own; in_blocks > 0 && r < rows.count; r += own) {
-    own = std::min(rows.count - r, sums.most_rows);
+    own = std::min(rows.count - r, sums.max_rows);
     const RunRows<T> some = whole.rows(r, own);
     sums.clear(in_blocks);
     add_blocks(items, sums, some);
