@@ -82,29 +82,29 @@ __device__ void join_far_threads(Q quantities, Moments<T>& m, const UnitThreads&
 class SharedTasks {
  public:
   /// Called by the whole block, which has finished using the tasks before.
-  __device__ void copy(const std::uint64_t* tasks, const std::uint64_t* blocks, std::uint64_t first,
-                       unsigned count, unsigned axes) {
-    const auto each = static_cast<unsigned>(task_words(axes));
+  __device__ void copy(const Tasks& tasks, std::uint64_t first, unsigned count) {
+    const auto each = static_cast<unsigned>(Task::words(tasks.axes));
     for (unsigned w = threadIdx.x; w < count * each; w += block_threads) {
-      tasks_[w] = tasks[first * each + w];
+      tasks_[w] = tasks.words[first * each + w];
     }
     __syncthreads();
-    const auto of_block = static_cast<unsigned>(block_words(axes));
+    const auto of_block = static_cast<unsigned>(Block::words(tasks.axes));
     for (unsigned w = threadIdx.x; w < count * of_block; w += block_threads) {
-      blocks_[w] = blocks[task(w / of_block, axes).first_block * of_block + w % of_block];
+      const std::uint64_t block = task(w / of_block, tasks.axes).first_block;
+      blocks_[w] = tasks.blocks[block * of_block + w % of_block];
     }
     __syncthreads();
   }
   __device__ Task task(unsigned t, unsigned axes) const {
-    return {tasks_ + t * task_words(axes), axes};
+    return {tasks_ + t * Task::words(axes), axes};
   }
-  __device__ const std::uint64_t* block(unsigned t, unsigned axes) const {
-    return blocks_ + t * block_words(axes);
+  __device__ Block block(unsigned t, unsigned axes) const {
+    return {blocks_ + t * Block::words(axes), axes};
   }
 
  private:
-  std::uint64_t tasks_[max_joined_units * task_words(max_axes)];
-  std::uint64_t blocks_[max_joined_units * block_words(max_axes)];
+  std::uint64_t tasks_[max_joined_units * Task::words(max_axes)];
+  std::uint64_t blocks_[max_joined_units * Block::words(max_axes)];
 };
 
 /// Calls use(threads, task, block, items) for each task of a block of threads, in which the same
@@ -113,10 +113,10 @@ template <class T, class Use>
 __device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
   __shared__ SharedTasks tasks;
   const unsigned axes = args.layout.axes;
-  const UnitThreads own(args.joined_units);
-  for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.task_count;
+  const UnitThreads own(args.units.joined_units);
+  for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.tasks.count;
        t += std::uint64_t{gridDim.y} * own.units) {
-    tasks.copy(args.tasks, args.blocks, t, own.units, axes);
+    tasks.copy(args.tasks, t, own.units);
     const Task task = tasks.task(own.unit, axes);
     use(own, task, tasks.block(own.unit, axes), item_count(args.layout, task.extent.counts()));
     __syncthreads();
@@ -126,13 +126,13 @@ __device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
 /// Adds the columns of an item in the blocks of a task, the first of which is in shared memory.
 /// Returns whether the accumulator is to be stored.
 template <class T, class Sums>
-__device__ bool add_columns(const AccumulateArgs<T>& args, const Task& task,
-                            const std::uint64_t* first, std::uint64_t number, Sums& sums) {
+__device__ bool add_columns(const AccumulateArgs<T>& args, const Task& task, const Block& first,
+                            std::uint64_t number, Sums& sums) {
   const Layout& layout = args.layout;
-  bool is_loaded = args.is_whole;
+  bool is_loaded = args.units.is_whole();
   for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-    const std::uint64_t* const other = args.blocks + b * block_words(layout.axes);
-    const ColumnItem item(layout, task, b == task.first_block ? first : other, number);
+    const Block block = b == task.first_block ? first : args.tasks.block(b);
+    const ColumnItem item(layout, task, block, number);
     if (!item.is_in_block) continue;
     const Column& column = item.column;
     const Steps steps = steps_of(layout, item.axis, item, column.inner_first, column.inner_count);
@@ -149,32 +149,32 @@ __device__ bool add_columns(const AccumulateArgs<T>& args, const Task& task,
 template <class T, class Q, bool Skips, bool Runs>
 __global__ void __launch_bounds__(block_threads, (blocks_at_once<T, Q>))
     accumulate_columns(const __grid_constant__ AccumulateArgs<T> args) {
-  for_each_task(args, [&](const UnitThreads& own, const Task& task, const std::uint64_t* block,
-                          std::uint64_t items) {
-    const std::uint64_t number = own.number < items ? own.number : 0;
-    const ColumnItem item(args.layout, task, block, number);
-    bool counts = own.number < items && is_in(args.cells, item.cell);
-    ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts);
-    if constexpr (Runs) {
-      if (counts) sums.load();
-      if (counts && item.is_in_block) {
-        add_runs(args.elements, item.column, args.layout, item.lane, sums);
-      }
-    } else {
-      counts = counts && add_columns(args, task, block, number, sums);
-    }
-    if (args.joined_lanes * own.units == 1) {
-      if (counts) sums.store();
-    } else {
-      const Q quantities(args.choice.quantities);
-      Moments<T> m = sums.moments();
-      if (args.joined_lanes > 1) {
-        join_threads(quantities, m, static_cast<unsigned>(args.joined_lanes));
-      }
-      if (own.units > 1) join_far_threads(quantities, m, own);
-      if (counts && item.lane % args.joined_lanes == 0 && own.unit == 0) sums.store(m);
-    }
-  });
+  for_each_task(
+      args, [&](const UnitThreads& own, const Task& task, const Block& block, std::uint64_t items) {
+        const std::uint64_t number = own.number < items ? own.number : 0;
+        const ColumnItem item(args.layout, task, block, number);
+        bool counts = own.number < items && is_in(args.cells, item.cell);
+        ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts);
+        if constexpr (Runs) {
+          if (counts) sums.load();
+          if (counts && item.is_in_block) {
+            add_runs(args.elements, item.column, args.layout, item.lane, sums);
+          }
+        } else {
+          counts = counts && add_columns(args, task, block, number, sums);
+        }
+        if (args.units.joined_lanes * own.units == 1) {
+          if (counts) sums.store();
+        } else {
+          const Q quantities(args.choice.quantities);
+          Moments<T> m = sums.moments();
+          if (args.units.joined_lanes > 1) {
+            join_threads(quantities, m, static_cast<unsigned>(args.units.joined_lanes));
+          }
+          if (own.units > 1) join_far_threads(quantities, m, own);
+          if (counts && item.lane % args.units.joined_lanes == 0 && own.unit == 0) sums.store(m);
+        }
+      });
 }
 
 }  // namespace shardstream::cells::cuda

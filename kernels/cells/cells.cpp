@@ -46,8 +46,7 @@ struct ItemRow {
   static bool has_whole_rows(const AccumulateArgs<T>& args, const Task& task) {
     const unsigned axes = args.layout.axes;
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      const Extent extent(args.blocks + b * block_words(axes) + 1, axes);
-      if (extent.count(axes - 1) != task.extent.count(axes - 1)) return false;
+      if (args.tasks.block(b).extent.count(axes - 1) != task.extent.count(axes - 1)) return false;
     }
     std::uint64_t low = 0, high = 0;
     for (unsigned a = 0; a < axes; ++a) {
@@ -81,40 +80,39 @@ class Tile {
         count_(count),
         items_(args.choice.quantities) {
     number_ = number_of(args, {task.unit, task.first_cell, item_.group, item_.lane, item_.cell});
-    if (args_.is_whole) {
+    if (args_.units.is_whole()) {
       items_.clear(0, count_);
     } else {
       for_lanes([&](std::uint64_t begin, std::uint64_t end, std::uint64_t number) {
-        items_.load(begin, end, args_.accumulators, number);
+        items_.load(begin, end, args_.units.states, number);
       });
     }
   }
   void store() {
     add_waiting();
-    if (args_.joined_lanes > 1) {
-      items_.store_joined(count_, args_.joined_lanes, args_.accumulators, number_,
-                          args_.unit_cells);
+    if (args_.units.joined_lanes > 1) {
+      items_.store_joined(count_, args_.units.joined_lanes, args_.units.states, number_,
+                          args_.units.cells);
       return;
     }
     for_lanes([&](std::uint64_t begin, std::uint64_t end, std::uint64_t number) {
-      if (args_.is_whole) {
-        items_.store_moments(begin, end, args_.accumulators, number);
+      if (args_.units.is_whole()) {
+        items_.store_moments(begin, end, args_.units.states, number);
       } else {
-        items_.store(begin, end, args_.accumulators, number);
+        items_.store(begin, end, args_.units.states, number);
       }
     });
   }
 
-  void add(const std::uint64_t* block) {
+  void add(const Block& block) {
     const Layout& layout = args_.layout;
     const unsigned last = layout.axes - 1;
     Item item = item_;
     std::uint64_t begin = 0, end = count_;
     if (layout.axis[last].is_kept && !row_.has_lanes) {
-      const Extent extent(block + 1, layout.axes);
-      const std::uint64_t here = item.index[last], first = extent.first(last);
+      const std::uint64_t here = item.index[last], first = block.extent.first(last);
       begin = std::max(here, first);
-      end = std::min(here + count_, first + extent.count(last));
+      end = std::min(here + count_, first + block.extent.count(last));
       if (begin >= end) return;
       item.index[last] = begin;
       begin -= here;
@@ -139,7 +137,7 @@ class Tile {
     for (std::uint64_t begin = 0, end; begin < count_; begin = end) {
       const std::uint64_t lane = (column_ + begin) / row_.width;
       end = std::min(count_, (lane + 1) * row_.width - column_);
-      use(begin, end, number_ + lane * args_.unit_cells + begin - lane * row_.width);
+      use(begin, end, number_ + lane * args_.units.cells + begin - lane * row_.width);
     }
   }
   Neighbours<T> at(const Place& place) const {
@@ -284,32 +282,31 @@ class BlocksOfGroup {
   BlocksOfGroup(const AccumulateArgs<T>& args, const Task& task) : args_(args), task_(task) {}
 
   /// For one group after another, each of which has many items.
-  const std::vector<const std::uint64_t*>& of(std::uint64_t group) {
+  const std::vector<Block>& of(std::uint64_t group) {
     if (group == group_) return blocks_;
     group_ = group;
     blocks_.clear();
     for (std::uint64_t b = task_.first_block; b < task_.end_block; ++b) {
-      const std::uint64_t* const block = args_.blocks + b * block_words(args_.layout.axes);
+      const Block block = args_.tasks.block(b);
       if (has_group(block)) blocks_.push_back(block);
     }
     return blocks_;
   }
 
  private:
-  bool has_group(const std::uint64_t* block) const {
+  bool has_group(const Block& block) const {
     const Layout& layout = args_.layout;
     if (layout.group_axis == no_axis) return true;
-    const Extent extent(block + 1, layout.axes);
-    const std::uint64_t first = extent.first(layout.group_axis);
+    const std::uint64_t first = block.extent.first(layout.group_axis);
     const std::uint64_t end = layout.first_step[group_ + 1];
     const std::uint64_t at = lower_bound(layout.steps, layout.first_step[group_], end, first);
-    return at < end && layout.steps[at] < first + extent.count(layout.group_axis);
+    return at < end && layout.steps[at] < first + block.extent.count(layout.group_axis);
   }
 
   const AccumulateArgs<T>& args_;
   const Task& task_;
   std::uint64_t group_ = UINT64_MAX;
-  std::vector<const std::uint64_t*> blocks_;
+  std::vector<Block> blocks_;
 };
 
 /// A part computes a share of the items of each task. Accumulators without elements stay as they
@@ -328,7 +325,7 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
     const Item item(args.layout, task, first);
     const std::uint64_t cell = item.cell;
     const bool is_written =
-        args.is_whole && item.group - args.unit_groups.first < args.unit_groups.count;
+        args.units.is_whole() && item.group - args.units.groups.first < args.units.groups.count;
     if (!is_written && blocks.of(item.group).empty()) {
       next = std::min((first / row.items + 1) * row.items, items.end);
       continue;
@@ -341,7 +338,7 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
     }
     if (run.count == 0) continue;
     Tile<T, Skips> tile(args, task, row, run.first, run.count);
-    for (const std::uint64_t* const block : blocks.of(item.group)) tile.add(block);
+    for (const Block& block : blocks.of(item.group)) tile.add(block);
     tile.store();
   }
 }
@@ -351,28 +348,24 @@ void accumulate_task(const AccumulateArgs<T>& args, const Task& task, Rows items
 /// same accumulators in each batch.
 template <class T, class Use>
 void for_items(const AccumulateArgs<T>& args, unsigned part, unsigned parts, const Use& use) {
-  const unsigned axes = args.layout.axes;
-  const auto task_at = [&](std::uint64_t t) {
-    return Task(args.tasks + t * task_words(axes), axes);
-  };
   const auto joins_of = [&](const Task& task) {
-    return item_count(args.layout, task.extent.counts()) / args.joined_lanes;
+    return item_count(args.layout, task.extent.counts()) / args.units.joined_lanes;
   };
   std::uint64_t all = 0, first = 0;
-  if (args.is_whole) {
-    for (std::uint64_t t = 0; t < args.task_count; ++t) all += joins_of(task_at(t));
+  if (args.units.is_whole()) {
+    for (std::uint64_t t = 0; t < args.tasks.count; ++t) all += joins_of(args.tasks[t]);
   }
   const Rows mine = rows_of(all, part, parts);
-  for (std::uint64_t t = 0; t < args.task_count; ++t) {
-    const Task task = task_at(t);
+  for (std::uint64_t t = 0; t < args.tasks.count; ++t) {
+    const Task task = args.tasks[t];
     const std::uint64_t joins = joins_of(task), end = first + joins;
     Rows own = rows_of(joins, part, parts);
-    if (args.is_whole) {
+    if (args.units.is_whole()) {
       own = {std::clamp(mine.begin, first, end) - first, std::clamp(mine.end, first, end) - first};
     }
     first = end;
     if (own.begin < own.end) {
-      use(task, Rows{own.begin * args.joined_lanes, own.end * args.joined_lanes});
+      use(task, Rows{own.begin * args.units.joined_lanes, own.end * args.units.joined_lanes});
     }
   }
 }
@@ -412,12 +405,13 @@ void clear_host(const ClearArgs<T>& args, unsigned part, unsigned parts) {
 
 template <class T>
 void fold_host(const FoldArgs<T>& args, unsigned part, unsigned parts) {
+  const auto [cells, groups] = args.outputs;
   with_common_quantities(args.quantities, [&](auto quantities) {
-    const Rows mine = rows_of(args.groups * args.cells.count, part, parts);
+    const Rows mine = rows_of(groups.count * cells.count, part, parts);
     for (std::uint64_t i = mine.begin, next; i < mine.end; i = next) {
-      const std::uint64_t group = i / args.cells.count, cell = i % args.cells.count;
-      next = std::min((group + 1) * args.cells.count, mine.end);
-      fold_cells(args, quantities, args.first_group + group, args.cells.first + cell, next - i);
+      const std::uint64_t group = i / cells.count, cell = i % cells.count;
+      next = std::min((group + 1) * cells.count, mine.end);
+      fold_cells(args, quantities, groups.first + group, cells.first + cell, next - i);
     }
   });
 }

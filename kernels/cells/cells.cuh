@@ -22,8 +22,8 @@ template <class T, class Q, bool Skips>
 __global__ void __launch_bounds__(threads, 2)
     accumulate_items(const __grid_constant__ AccumulateArgs<T> args) {
   const Layout& layout = args.layout;
-  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
-    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
+  for (std::uint64_t t = blockIdx.y; t < args.tasks.count; t += gridDim.y) {
+    const Task task = args.tasks[t];
     const std::uint64_t items = item_count(layout, task.extent.counts());
     const std::uint64_t number = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
     if (number >= items) continue;
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(threads, 2)
     sums.load();
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
       Walk walk;
-      if (!walk.begin(layout, args.blocks + b * block_words(layout.axes), item)) continue;
+      if (!walk.begin(layout, args.tasks.block(b), item)) continue;
       do {
         if (layout.run() > 1) {
           add_runs(args.elements, walk, layout, item.lane, sums);
@@ -147,9 +147,8 @@ __global__ void __launch_bounds__(threads, 3)
   __shared__ WarpRows<T> rows_of_warps[threads / warp];
   WarpRows<T>& rows = rows_of_warps[threadIdx.x / warp];
   const Layout& layout = args.layout;
-  const auto block = [&](std::uint64_t b) { return args.blocks + b * block_words(layout.axes); };
-  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
-    const Task task(args.tasks + t * task_words(layout.axes), layout.axes);
+  for (std::uint64_t t = blockIdx.y; t < args.tasks.count; t += gridDim.y) {
+    const Task task = args.tasks[t];
     const std::uint64_t items = item_count(layout, task.extent.counts());
     const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
     if (thread - threadIdx.x % warp >= items) continue;  // the whole warp
@@ -158,7 +157,7 @@ __global__ void __launch_bounds__(threads, 3)
       return thread < items && is_in(args.cells, item.cell);
     };
     if constexpr (OneColumn) {
-      const ColumnItem item(layout, task, block(task.first_block), number);
+      const ColumnItem item(layout, task, args.tasks.block(task.first_block), number);
       ThreadAccumulator<T, Q, Skips> sums(args, task, item, counts(item));
       if (counts(item)) sums.load();
       add_rows(args.elements, rows, item.column, counts(item) && item.is_in_block, sums);
@@ -170,7 +169,7 @@ __global__ void __launch_bounds__(threads, 3)
       for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
         Walk walk;
         // Items may differ in the number of steps along outer axes.
-        bool more = walk.begin(layout, block(b), item) && counts(item);
+        bool more = walk.begin(layout, args.tasks.block(b), item) && counts(item);
         while (__any_sync(all_threads, more)) {
           add_rows(args.elements, rows, walk, more, sums);
           more = more && walk.next();
@@ -183,12 +182,12 @@ __global__ void __launch_bounds__(threads, 3)
 
 template <class T>
 void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
-  if (args.task_count == 0 || args.max_items == 0) return;
+  if (args.tasks.count == 0 || args.tasks.max_items == 0) return;
   const bool has_runs = args.layout.run() > 1, by_rows = args.layout.by_rows && !has_runs;
-  const bool one_column = args.has_one_block && args.layout.has_one_column();
+  const bool one_column = args.tasks.has_one_block && args.layout.has_one_column();
   const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
-  const std::uint64_t width = by_column ? block_threads / args.joined_units : threads;
-  const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
+  const std::uint64_t width = by_column ? block_threads / args.units.joined_units : threads;
+  const dim3 grid = grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
   const auto launch = [&](auto quantities, auto skips) {
     using Known = decltype(quantities);
     using Q = std::conditional_t<is_fixed<Known>, Known, LaneQuantities>;

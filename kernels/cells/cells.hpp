@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/cells/moments.hpp"
+#include "kernels/cells/tasks.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::cells {
@@ -61,47 +62,6 @@ constexpr std::uint64_t Layout::run() const {
   return by_rows && lane_axis == axes - 1 ? row_run : 1;
 }
 
-/// A block of elements as words: the position of its first element in the batch, then for each axis
-/// the first index, then for each axis the number of indices. A block is dense and row-major.
-constexpr std::uint64_t block_words(unsigned axes) {
-  return 1 + 2 * std::uint64_t{axes};
-}
-
-/// Blocks of one unit that share cells, as words: the number of the unit's accumulators, the number
-/// of the unit's first cell, the first block and the one after the last, and then for each axis the
-/// first index and the number of indices of all blocks together. Tasks of a launch that have
-/// accumulators in common have no cells in common.
-constexpr std::uint64_t task_words(unsigned axes) {
-  return 4 + 2 * std::uint64_t{axes};
-}
-
-/// Neighbouring elements, at a multiple of this number in the batch, that threads read together.
-inline constexpr std::uint64_t vector_elements = 4;
-
-/// A task whose only block is one or several matrices of the same shape, one after another. A row
-/// of a matrix has `columns` vectors; the last row may have fewer. The accumulators of a matrix,
-/// its items, are numbered by lane and then by cell. If the innermost axis is reduced, a vector has
-/// one lane of a cell, and the item of column c is (first_column + c) mod columns. Otherwise a
-/// vector has neighbouring items, and those of column c are the vector_elements from
-/// ((first_column + c) mod columns) * vector_elements on.
-///
-/// With groups, there are no lanes. If the innermost axis is kept, each row belongs to one group.
-/// Otherwise a matrix is one row, the elements of which belong to groups.
-struct DenseTask {
-  std::uint64_t matrices = 0;  ///< 0 for a task that is not dense
-  std::uint64_t matrix_elements = 0;
-  std::uint64_t rows = 0, columns = 0;  ///< rows: whole ones
-  std::uint64_t last_columns = 0;       ///< of the row after them
-  std::uint64_t first_column = 0;
-  std::uint64_t first_index = 0;    ///< along the reduced axis
-  std::uint64_t first_element = 0;  ///< its position in the batch
-  std::uint64_t unit = 0;           ///< the number of the unit's accumulators
-  std::uint64_t unit_cell = 0;      ///< the number of the unit's first cell
-  std::uint64_t cell = 0;           ///< the first one of the first matrix
-  std::uint64_t cell_step = 0;      ///< to that of the next matrix
-  std::uint64_t row_cells = 0;      ///< cells of each lane of a matrix
-};
-
 /// Numbers of cells.
 struct CellRange {
   std::uint64_t first, count;
@@ -129,38 +89,39 @@ struct Choice {
   std::int64_t marker = 0;  ///< the integer that stands for a missing value
 };
 
-/// Adds the values of a batch to their accumulators. All pointers are to device memory. The
-/// accumulator of a cell is number ((unit * unit_groups.count + group - unit_groups.first) * lanes
-/// + lane) * unit_cells + cell - first cell of the unit.
-///
-/// If `is_whole`, the tasks have all elements of their units, so that accumulators need not be read
-/// or cleared: the kernel writes Moments. It may join neighbouring lanes or units; then the moments
-/// of 2^n of them have the place of the first one, and those of lanes are number
-/// ((...) * lanes / joined_lanes + lane / joined_lanes) * unit_cells + ...
+/// The accumulators of units in memory, or the moments in their place.
+struct UnitStates {
+  /// The state that a launch leaves.
+  enum class Kind : std::uint8_t {
+    accumulators,  ///< of the elements so far
+    moments,       ///< of units: the tasks have all of their elements, so that accumulators are
+                   ///< neither read nor cleared
+    outputs,       ///< moments of outputs, each of which is in one unit
+  };
+
+  States states = {};
+  Kind kind = Kind::accumulators;
+  std::uint64_t cells = 1;  ///< of a unit
+  /// Those with accumulators: all groups that have elements; on a GPU, all.
+  GroupRange groups = {0, 1};
+  /// Neighbouring lanes or units that are joined: powers of two. More than 1 only if units are
+  /// whole, and each task has one block of one column: lanes if they have runs; on a GPU, units if
+  /// there is one lane, units have the same cells, and each has one task. The moments of 2^n of
+  /// them have the place of the first one.
+  std::uint64_t joined_lanes = 1, joined_units = 1;
+
+  constexpr bool is_whole() const { return kind != Kind::accumulators; }
+};
+
+/// Adds the values of a batch to their accumulators. All pointers are to device memory.
 template <class T>
 struct AccumulateArgs {
   const T* elements;
-  const std::uint64_t *blocks, *tasks;  ///< words of all blocks, and of the first task
-  const DenseTask* dense = nullptr;     ///< each task, if all of them are dense; only GPUs use it
-  std::uint64_t max_rows = 0;           ///< the maximum of DenseTask::rows
-  std::uint64_t task_count;
-  std::uint64_t max_items;  ///< the maximum of item_count() of the tasks
+  Tasks tasks;
   Layout layout;
-  States accumulators;
-  std::uint64_t unit_cells;
-  GroupRange
-      unit_groups;  ///< those with accumulators: all groups that have elements; on a GPU, all
+  UnitStates units;
   CellRange cells;  ///< other cells are left out
   Choice choice;
-  bool has_one_block = false;  ///< each task
-  bool is_whole = false;
-  /// Powers of two. More than 1 only if units are whole, and each task has one block of one column:
-  /// lanes if they have runs; on a GPU, units if there is one lane, units have the same cells, and
-  /// each has one task.
-  std::uint64_t joined_lanes = 1, joined_units = 1;
-  /// Whether each output has one accumulator, if units are whole. It is then number
-  /// group * cells.count + cell - cells.first.
-  bool writes_cells = false;
 };
 /// Lanes on a GPU and on a host, and units.
 inline constexpr std::uint64_t max_joined_lanes = 256, max_host_joined_lanes = 128,
@@ -173,15 +134,19 @@ struct Part {
   std::uint64_t group, lane, cell;
 };
 
-/// The number of the accumulator of a part.
+/// The number of the accumulator of a part: ((unit * groups.count + group - groups.first) * lanes +
+/// lane) * cells + cell - first cell of the unit, with lanes and their number divided by
+/// joined_lanes. Outputs have the number group * cells of the launch + cell.
 template <class T>
 constexpr std::uint64_t number_of(const AccumulateArgs<T>& args, const Part& part) {
-  if (args.writes_cells) return part.group * args.cells.count + part.cell - args.cells.first;
-  const std::uint64_t lanes = args.layout.lanes / args.joined_lanes;
-  const std::uint64_t group = part.unit * args.unit_groups.count + part.group;
-  const std::uint64_t line =
-      (group - args.unit_groups.first) * lanes + part.lane / args.joined_lanes;
-  return line * args.unit_cells + part.cell - part.unit_cell;
+  const UnitStates& units = args.units;
+  if (units.kind == UnitStates::Kind::outputs) {
+    return part.group * args.cells.count + part.cell - args.cells.first;
+  }
+  const std::uint64_t lanes = args.layout.lanes / units.joined_lanes;
+  const std::uint64_t group = part.unit * units.groups.count + part.group;
+  const std::uint64_t line = (group - units.groups.first) * lanes + part.lane / units.joined_lanes;
+  return line * units.cells + part.cell - part.unit_cell;
 }
 
 /// The number of accumulators that the blocks of a task may touch: groups x lanes x cells.
@@ -236,40 +201,58 @@ struct FoldNode {
   OutputRange has;
 };
 
-/// Appends items, which are units or nodes, to a stack of nodes, from left to right, and joins
-/// siblings, for some of the outputs: at least those of the items and of the nodes that are joined,
-/// except the lowest one. The moments of a cell of node n on the stack are number (n * node_groups
-/// + group) * node_cells.count + cell - node_cells.first. The cells of neighbouring items overlap
-/// or are neighbours, and they have the same groups; or they have the same cells, and their groups
-/// overlap or are neighbours.
-template <class T>
-struct FoldArgs {
+/// Moments of nodes in memory. Those of a cell of node n are number (n * groups + group) *
+/// cells.count + cell - cells.first.
+struct NodeStates {
+  States states = {};
+  CellRange cells = {};
+  std::uint64_t groups = 1;
+
+  constexpr std::uint64_t number_of(std::uint64_t node, std::uint64_t group,
+                                    std::uint64_t cell) const {
+    return (node * groups + group) * cells.count + cell - cells.first;
+  }
+};
+
+/// A stack of nodes, from left to right.
+struct NodeStack {
   static constexpr unsigned max_depth = 32;
 
-  States nodes;
-  CellRange node_cells;  ///< for which the nodes have memory
-  std::uint64_t node_groups;
-  CellRange cells;  ///< that are folded, in `groups` groups from `first_group` on
-  std::uint64_t first_group, groups;
-  unsigned kept;              ///< nodes at the bottom of the stack that stay as they are
-  unsigned depth;             ///< of the stack before
-  FoldNode stack[max_depth];  ///< these nodes
-  /// The moments of the items, or, if `takes_accumulators`, accumulators without lanes, which are
-  /// cleared. Those of item i are number (item_slots[i] * item_groups + group -
-  /// item_ranges[i].groups.first) * item_cells + cell - item_ranges[i].cells.first.
-  States items;
-  std::uint64_t first_item, item_count, item_cells, item_groups;
-  /// In device memory, by the number of the item: its place, its outputs, and its slot.
-  const Node* item_places;
-  const OutputRange* item_ranges;
-  const std::uint64_t* item_slots;
+  unsigned kept = 0;               ///< nodes at the bottom that stay as they are and are not told
+  unsigned depth = 0;              ///< of the stack before
+  FoldNode nodes[max_depth] = {};  ///< from `kept` to `depth`
+};
+
+/// Units or nodes that are appended to a stack. In `states` are their moments, or, if
+/// `are_accumulators`, accumulators without lanes, which are cleared. Those of item i are number
+/// (slots[i] * groups + group - outputs[i].groups.first) * cells + cell - outputs[i].cells.first.
+struct FoldItems {
+  States states = {};
+  bool are_accumulators = false;
+  std::uint64_t first = 0, count = 0;
+  std::uint64_t cells = 1, groups = 1;  ///< of an item
+  /// In device memory, by the number of the item.
+  const Node* places = nullptr;
+  const OutputRange* outputs = nullptr;
+  const std::uint64_t* slots = nullptr;
   /// Items that are joined already: item i stands for 2^joined_level of them, the others of which
   /// are left out.
   std::uint64_t joined_level = 0;
-  bool takes_accumulators;
-  /// Whether all nodes are then joined into roots. The root of an output has its number.
-  bool to_root;
-  States roots;
+};
+
+/// Appends items to a stack of nodes, from left to right, and joins siblings, for some of the
+/// outputs: at least those of the items and of the nodes that are joined, except the lowest one.
+/// The cells of neighbouring items overlap or are neighbours, and they have the same groups; or
+/// they have the same cells, and their groups overlap or are neighbours.
+template <class T>
+struct FoldArgs {
+  NodeStates nodes;
+  OutputRange outputs;
+  NodeStack stack = {};
+  FoldItems items = {};
+  /// If it has memory, all nodes are then joined into roots, which are numbered as the outputs of
+  /// the first node.
+  States roots = {};
   Quantities quantities;
 };
 
@@ -278,11 +261,10 @@ struct FoldArgs {
 /// first of the rank's range, with w for each word. Outputs are numbered group * cells + cell.
 template <class T>
 struct PackArgs {
-  States nodes;
-  std::uint64_t depth, max_nodes;           ///< of this rank, and the maximum of all ranks
-  CellRange node_cells;                     ///< for which the nodes have memory
-  OutputRange has[FoldArgs<T>::max_depth];  ///< the outputs of each node
-  std::uint64_t cells, groups;
+  NodeStates nodes;
+  std::uint64_t depth, max_nodes;         ///< of this rank, and the maximum of all ranks
+  OutputRange has[NodeStack::max_depth];  ///< the outputs of each node
+  std::uint64_t cells;
   const CellRange* outputs;  ///< in device memory: the outputs of each rank, up to `tile` of them
   std::uint64_t ranks, tile;
   std::uint64_t* packed;

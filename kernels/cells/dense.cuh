@@ -46,7 +46,7 @@ template <bool Grouped, class T, class Use>
 __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads& own,
                                const Use& use) {
   const std::uint64_t groups = Grouped ? args.layout.groups : 1;
-  const std::uint64_t count = args.task_count / own.units * groups;
+  const std::uint64_t count = args.tasks.count / own.units * groups;
   for (std::uint64_t i = blockIdx.y; i < count; i += gridDim.y) {
     use(i / groups * own.units + own.unit, i % groups);
   }
@@ -69,11 +69,11 @@ __global__ void __launch_bounds__(block_threads, (row_blocks_at_once<T, Q>))
   constexpr Q quantities;
   const UnitThreads own(1);
   for_each_dense<false>(args, own, [&](std::uint64_t t, std::uint64_t) {
-    const DensePlace place(args.dense[t], own.number, 1);
+    const DensePlace place(args.tasks.dense[t], own.number, 1);
     Accumulator<T> sums;
     if (place.exists) {
       const T* x = args.elements + place.element;
-      const std::uint64_t step = args.dense[t].columns * vector_elements;
+      const std::uint64_t step = args.tasks.dense[t].columns * vector_elements;
       const auto add = [&](unsigned runs) {
         T value[at_once * row_run];
 #pragma unroll
@@ -98,14 +98,14 @@ __global__ void __launch_bounds__(block_threads, (row_blocks_at_once<T, Q>))
       if (left > 0) add(left);
     }
     Moments<T> m = sums.moments(quantities);
-    join_threads(quantities, m, static_cast<unsigned>(args.joined_lanes));
-    if (place.exists && place.item % args.joined_lanes == 0) {
-      const DenseTask& task = args.dense[t];
+    join_threads(quantities, m, static_cast<unsigned>(args.units.joined_lanes));
+    if (place.exists && place.item % args.units.joined_lanes == 0) {
+      const DenseTask& task = args.tasks.dense[t];
       const std::uint64_t cell = task.cell + place.matrix * task.cell_step;
       m.store(quantities,
-              args.accumulators.words +
+              args.units.states.words +
                   number_of(args, {task.unit, task.unit_cell, 0, place.item, cell}),
-              args.accumulators.values);
+              args.units.states.values);
     }
   });
 }
@@ -292,11 +292,11 @@ __global__ void __launch_bounds__(column_threads,
   constexpr unsigned columns = thread_columns<T>;
   extern __shared__ __align__(sizeof(uint4)) std::uint64_t column_memory[];
   auto& shared = *reinterpret_cast<ColumnMemory<T, Q>*>(column_memory);
-  const UnitThreads own(args.joined_units, column_threads);
+  const UnitThreads own(args.units.joined_units, column_threads);
   for_each_dense<Grouped>(args, own, [&](std::uint64_t t, std::uint64_t group) {
     Accumulator<T> sums[columns];
     {
-      const DenseTask& task = args.dense[t];
+      const DenseTask& task = args.tasks.dense[t];
       const DensePlace place(task, own.number, vector_elements / columns);
       const T* const x = args.elements + place.element;
       const std::uint64_t step = task.columns * vector_elements;
@@ -314,10 +314,10 @@ __global__ void __launch_bounds__(column_threads,
     __syncthreads();  // the ring is no longer used
     shared.moments.set(own, sums);
     shared.moments.join_units(own);
-    const DenseTask& task = args.dense[t - own.unit];
+    const DenseTask& task = args.tasks.dense[t - own.unit];
     const std::uint64_t first = std::uint64_t{blockIdx.x} * own.width * columns;
     const std::uint64_t count = task.matrices * task.columns * vector_elements;
-    shared.moments.copy(own, first < count ? count - first : 0, args.accumulators, [&](unsigned c) {
+    shared.moments.copy(own, first < count ? count - first : 0, args.units.states, [&](unsigned c) {
       const auto of_matrix = static_cast<unsigned>(task.columns * vector_elements);
       const auto of_lane = static_cast<unsigned>(task.row_cells);
       const auto number = static_cast<unsigned>(first) + c;
@@ -362,15 +362,15 @@ template <class T, class Q, bool Grouped>
 void launch_dense_columns(const AccumulateArgs<T>& args, CudaStream stream) {
   using shardstream::cuda::attribute, shardstream::cuda::resident_blocks;
   constexpr auto* kernel = accumulate_dense_columns<T, Q, Grouped>;
-  const std::uint64_t width = column_threads * thread_columns<T> / args.joined_units;
+  const std::uint64_t width = column_threads * thread_columns<T> / args.units.joined_units;
   const std::uint64_t groups = args.layout.groups;
   const dim3 grid =
-      grid_of(args.max_items / groups, width, args.task_count / args.joined_units * groups);
+      grid_of(args.tasks.max_items / groups, width, args.tasks.count / args.units.joined_units * groups);
   std::size_t bytes = sizeof(ColumnMemory<T, Q>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
   // With groups or joined units, a thread has few of the rows.
-  const std::uint64_t rows = Grouped || args.joined_units > 1 ? 0 : args.max_rows;
+  const std::uint64_t rows = Grouped || args.units.joined_units > 1 ? 0 : args.tasks.max_rows;
   const std::uint64_t wanted = blocks_at_once_of(std::uint64_t{grid.x} * grid.y, rows, most);
   if (wanted < most) {
     // More shared memory for each block leaves room for fewer. It is allocated in small units.
@@ -388,17 +388,17 @@ template <class T>
 bool is_dense(const AccumulateArgs<T>& args) {
   const Layout& layout = args.layout;
   const bool fits = layout.group_axis != layout.axes - 1 ||
-                    (layout.groups <= max_row_groups && args.joined_units == 1);
-  return args.dense != nullptr && args.is_whole && fits &&
-         args.max_items < std::numeric_limits<std::uint32_t>::max() &&
+                    (layout.groups <= max_row_groups && args.units.joined_units == 1);
+  return args.tasks.dense != nullptr && args.units.is_whole() && fits &&
+         args.tasks.max_items < std::numeric_limits<std::uint32_t>::max() &&
          reinterpret_cast<std::uintptr_t>(args.elements) % sizeof(uint4) == 0;
 }
 
 /// If is_dense(), and there are runs.
 template <class T, class Q>
 void launch_dense_rows(const AccumulateArgs<T>& args, CudaStream stream) {
-  const std::uint64_t width = block_threads / args.joined_units;
-  const dim3 grid = grid_of(args.max_items, width, args.task_count / args.joined_units);
+  const std::uint64_t width = block_threads / args.units.joined_units;
+  const dim3 grid = grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
   accumulate_dense_rows<T, Q><<<grid, block_threads, 0, stream>>>(args);
 }
 
@@ -408,7 +408,7 @@ void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
   const Layout& layout = args.layout;
   if (layout.group_axis == layout.axes - 1) {
     const dim3 grid =
-        grid_of(args.max_items / layout.groups, grouped_rows(layout.groups), args.task_count);
+        grid_of(args.tasks.max_items / layout.groups, grouped_rows(layout.groups), args.tasks.count);
     accumulate_grouped_rows<T, Q><<<grid, grouped_threads, 0, stream>>>(args);
   } else if (layout.group_axis != no_axis) {
     launch_dense_columns<T, Q, true>(args, stream);

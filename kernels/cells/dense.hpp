@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "kernels/cells/cells.hpp"
-#include "kernels/cells/walk.hpp"
+#include "kernels/cells/tasks.hpp"
 
 namespace shardstream::cells {
 
 /// The form of a task with one block, which has a row of the innermost axis for each step, or rows
 /// of steps. If it has groups, it has no lanes. Otherwise, and if vectors are not aligned, a task
 /// that is not dense.
-constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std::uint64_t* block) {
+constexpr DenseTask dense_task(const Layout& layout, const Task& task, const Block& block) {
   const unsigned last = layout.axes - 1;
   const bool has_groups = layout.group_axis != no_axis;
   const bool has_rows = layout.run() > 1 || layout.group_axis == last;
@@ -27,7 +27,7 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std
   const std::uint64_t row = has_rows && has_groups ? count : layout.lanes * run * width;
   const std::uint64_t before = first % (layout.lanes * run);
   const auto is_aligned = [](std::uint64_t elements) { return elements % vector_elements == 0; };
-  if (!is_aligned(block[0]) || !is_aligned(row) || !is_aligned(count * width) ||
+  if (!is_aligned(block.first_element) || !is_aligned(row) || !is_aligned(count * width) ||
       !is_aligned(before * width)) {
     return {};
   }
@@ -39,7 +39,7 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const std
   dense.last_columns = dense.matrix_elements % row / vector_elements;
   dense.first_column = before * width / vector_elements;
   dense.first_index = first;
-  dense.first_element = block[0];
+  dense.first_element = block.first_element;
   dense.unit = task.unit;
   dense.unit_cell = task.first_cell;
   for (unsigned a = 0; a < layout.axes; ++a) {

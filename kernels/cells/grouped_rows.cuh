@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(grouped_threads, 4)
   const unsigned most = grouped_rows(layout.groups);
   const unsigned row = threadIdx.x % most, group = threadIdx.x / most;
   RowParts<T> parts(most);
-  for (std::uint64_t t = blockIdx.y; t < args.task_count; t += gridDim.y) {
-    const DenseTask& task = args.dense[t];
+  for (std::uint64_t t = blockIdx.y; t < args.tasks.count; t += gridDim.y) {
+    const DenseTask& task = args.tasks.dense[t];
     const std::uint64_t first_row = std::uint64_t{blockIdx.x} * most, count = task.matrix_elements;
     if (first_row >= task.matrices) continue;
     const auto rows =
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(grouped_threads, 4)
     if (!has_item) continue;
     const std::uint64_t cell = task.cell + (first_row + row) * task.cell_step;
     sums.moments(Q{}).store(
-        Q{}, args.accumulators.words + number_of(args, {task.unit, task.unit_cell, group, 0, cell}),
-        args.accumulators.values);
+        Q{}, args.units.states.words + number_of(args, {task.unit, task.unit_cell, group, 0, cell}),
+        args.units.states.values);
   }
 }
 

@@ -63,7 +63,7 @@ template <class T, class Q>
 __global__ void __launch_bounds__(threads, 3)
     fold_outputs(const __grid_constant__ FoldArgs<T> args) {
   const std::uint64_t i = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
-  if (i < args.groups * args.cells.count) fold_output(args, Q(args.quantities), i);
+  if (i < args.outputs.groups.count * args.outputs.cells.count) fold_output(args, Q(args.quantities), i);
 }
 
 template <class T, class Q>
@@ -109,10 +109,11 @@ void Launchers<T>::clear(const ClearArgs<T>& args, CudaStream stream) {
 
 template <class T>
 void Launchers<T>::fold(const FoldArgs<T>& args, CudaStream stream) {
-  if (args.groups * args.cells.count == 0) return;
+  const std::uint64_t count = args.outputs.groups.count * args.outputs.cells.count;
+  if (count == 0) return;
   with_common_quantities(args.quantities, [&](auto quantities) {
     using Q = decltype(quantities);
-    fold_outputs<T, Q><<<blocks_for(args.groups * args.cells.count), threads, 0, stream>>>(args);
+    fold_outputs<T, Q><<<blocks_for(count), threads, 0, stream>>>(args);
   });
 }
 

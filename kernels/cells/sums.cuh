@@ -35,22 +35,22 @@ class ThreadAccumulator {
                                bool counts = true)
       : args_(&args), marker_(static_cast<T>(args.choice.marker)) {
     if (!counts) return;
-    first_ = args.accumulators.words +
+    first_ = args.units.states.words +
              number_of(args, {task.unit, task.first_cell, item.group, item.lane, item.cell});
   }
   /// Reads the accumulator, unless units are whole.
   __device__ void load() {
-    if (args_->is_whole) return;
-    sums_ = Accumulator<T>::load(quantities(), first_, args_->accumulators.values);
+    if (args_->units.is_whole()) return;
+    sums_ = Accumulator<T>::load(quantities(), first_, args_->units.states.values);
   }
   /// The accumulator, or if units are whole, its moments.
   __device__ void store() {
-    if (args_->is_whole) return store(moments());
-    sums_.store(quantities(), first_, args_->accumulators.values);
+    if (args_->units.is_whole()) return store(moments());
+    sums_.store(quantities(), first_, args_->units.states.values);
   }
   /// Stores moments.
   __device__ void store(const Moments<T>& m) {
-    m.store(quantities(), first_, args_->accumulators.values);
+    m.store(quantities(), first_, args_->units.states.values);
   }
   __device__ Moments<T> moments() const { return sums_.moments(quantities()); }
 

@@ -109,12 +109,14 @@ template <class T, class Q>
 constexpr void fold_cells(const FoldArgs<T>& args, Q quantities, std::uint64_t group,
                           std::uint64_t first_cell, std::uint64_t count) {
   using M = Moments<T>;
-  const States nodes = args.nodes, items = args.items;
-  const std::uint64_t output = group * args.node_cells.count + first_cell - args.node_cells.first;
-  const std::uint64_t outputs = args.node_groups * args.node_cells.count;
-  FoldNode stack[FoldArgs<T>::max_depth];
-  unsigned depth = args.depth;
-  for (unsigned n = args.kept; n < depth; ++n) stack[n] = args.stack[n];
+  const States nodes = args.nodes.states;
+  const FoldItems& items = args.items;
+  const std::uint64_t output = args.nodes.number_of(0, group, first_cell);
+  const std::uint64_t outputs = args.nodes.groups * args.nodes.cells.count;
+  FoldNode stack[NodeStack::max_depth];
+  const unsigned kept = args.stack.kept;
+  unsigned depth = args.stack.depth;
+  for (unsigned n = kept; n < depth; ++n) stack[n] = args.stack.nodes[n];
   // Joins the nodes of a cell from `end` down to `begin` with m, which is right of them.
   const auto join_nodes = [&](M& m, unsigned end, unsigned begin, std::uint64_t i) {
     for (unsigned n = end; n-- > begin;) {
@@ -123,24 +125,25 @@ constexpr void fold_cells(const FoldArgs<T>& args, Q quantities, std::uint64_t g
                M::load(quantities, nodes.words + n * outputs + output + i, nodes.values), m);
     }
   };
-  const std::uint64_t step = std::uint64_t{1} << args.joined_level;
-  for (std::uint64_t n = 0; n < args.item_count; n += step) {
-    const std::uint64_t item = args.first_item + n;
-    const OutputRange own = args.item_ranges[item];
-    FoldNode top{args.item_places[item], own};
-    top.place.level += args.joined_level;
+  const std::uint64_t step = std::uint64_t{1} << items.joined_level;
+  for (std::uint64_t n = 0; n < items.count; n += step) {
+    const std::uint64_t item = items.first + n;
+    const OutputRange own = items.outputs[item];
+    FoldNode top{items.places[item], own};
+    top.place.level += items.joined_level;
     const unsigned before = depth;
-    while (depth > args.kept && stack[depth - 1].place.precedes(top.place)) {
+    while (depth > kept && stack[depth - 1].place.precedes(top.place)) {
       --depth;
       top = {{stack[depth].place.first, top.place.level + 1}, hull(stack[depth].has, top.has)};
     }
-    const std::uint64_t line = args.item_slots[item] * args.item_groups + group - own.groups.first;
-    const std::uint64_t number = line * args.item_cells + first_cell - own.cells.first;
+    const std::uint64_t line = items.slots[item] * items.groups + group - own.groups.first;
+    const std::uint64_t number = line * items.cells + first_cell - own.cells.first;
     for (std::uint64_t i = 0; i < count; ++i) {
       M m;
       if (is_in(own, group, first_cell + i)) {
-        m = args.takes_accumulators ? take<T>(quantities, items, number + i)
-                                    : M::load(quantities, items.words + number + i, items.values);
+        const States& from = items.states;
+        m = items.are_accumulators ? take<T>(quantities, from, number + i)
+                                   : M::load(quantities, from.words + number + i, from.values);
       }
       join_nodes(m, before, depth, i);
       if (!is_in(top.has, group, first_cell + i)) continue;
@@ -148,19 +151,19 @@ constexpr void fold_cells(const FoldArgs<T>& args, Q quantities, std::uint64_t g
     }
     stack[depth++] = top;
   }
-  if (!args.to_root) return;
+  if (args.roots.words == nullptr) return;
   for (std::uint64_t i = 0; i < count; ++i) {
     M m;
-    join_nodes(m, depth, args.kept, i);
+    join_nodes(m, depth, kept, i);
     m.store(quantities, args.roots.words + output + i, args.roots.values);
   }
 }
 
-/// Does the work of FoldArgs for number `i` of groups x cells.count.
+/// Does the work of FoldArgs for number `i` of its groups x cells.
 template <class T, class Q>
 constexpr void fold_output(const FoldArgs<T>& args, Q quantities, std::uint64_t i) {
-  fold_cells(args, quantities, args.first_group + i / args.cells.count,
-             args.cells.first + i % args.cells.count, 1);
+  const auto& [cells, groups] = args.outputs;
+  fold_cells(args, quantities, groups.first + i / cells.count, cells.first + i % cells.count, 1);
 }
 
 /// Does the work of PackArgs for number `i` of ranks x depth x tile.
@@ -171,12 +174,12 @@ constexpr void pack_output(const PackArgs<T>& args, Q quantities, std::uint64_t 
   const CellRange range = args.outputs[rank];
   if (at >= range.count) return;
   const std::uint64_t output = range.first + at;
-  const std::uint64_t cell = output % args.cells;
+  const std::uint64_t group = output / args.cells, cell = output % args.cells;
   Moments<T> m;
-  if (is_in(args.has[node], output / args.cells, cell)) {
-    const std::uint64_t line = node * args.groups + output / args.cells;
-    const std::uint64_t at_node = line * args.node_cells.count + cell - args.node_cells.first;
-    m = Moments<T>::load(quantities, args.nodes.words + at_node, args.nodes.values);
+  if (is_in(args.has[node], group, cell)) {
+    const States& nodes = args.nodes.states;
+    m = Moments<T>::load(quantities, nodes.words + args.nodes.number_of(node, group, cell),
+                         nodes.values);
   }
   m.store(quantities,
           args.packed + (rank * args.max_nodes + node) * words_of<T>(quantities) * args.tile + at,

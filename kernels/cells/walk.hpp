@@ -4,34 +4,9 @@
 #include <cstdint>
 
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/tasks.hpp"
 
 namespace shardstream::cells {
-
-/// A task or a block in memory.
-class Extent {
- public:
-  constexpr Extent(const std::uint64_t* words, unsigned axes) : words_(words), axes_(axes) {}
-
-  constexpr std::uint64_t first(unsigned axis) const { return words_[axis]; }
-  constexpr std::uint64_t count(unsigned axis) const { return words_[axes_ + axis]; }
-  constexpr const std::uint64_t* counts() const { return words_ + axes_; }
-
- private:
-  const std::uint64_t* words_;
-  unsigned axes_;
-};
-
-struct Task {
-  std::uint64_t unit, first_cell, first_block, end_block;
-  Extent extent;
-
-  constexpr Task(const std::uint64_t* words, unsigned axes)
-      : unit(words[0]),
-        first_cell(words[1]),
-        first_block(words[2]),
-        end_block(words[3]),
-        extent(words + 4, axes) {}
-};
 
 /// Takes the lane and the group of a reduced axis from the number of an item.
 constexpr void take_parts(const Layout& layout, unsigned axis, std::uint64_t& number,
@@ -152,10 +127,10 @@ struct ColumnItem {
   unsigned axis = no_axis;  ///< the reduced one
   Column column;
 
-  constexpr ColumnItem(const Layout& layout, const Task& task, const std::uint64_t* block,
+  constexpr ColumnItem(const Layout& layout, const Task& task, const Block& block,
                        std::uint64_t number) {
-    const Extent extent(block + 1, layout.axes);
-    column.place.element = block[0];
+    const Extent& extent = block.extent;
+    column.place.element = block.first_element;
     std::uint64_t stride = 1;
     for (unsigned a = layout.axes; a-- > 0;) {
       const Axis& each = layout.axis[a];
@@ -186,11 +161,11 @@ class Walk : public Column {
  public:
   /// Whether the block has the cell, and elements of the lane and the group. Otherwise the object
   /// must not be used.
-  constexpr bool begin(const Layout& layout, const std::uint64_t* block, const Item& item) {
-    const Extent extent(block + 1, layout.axes);
+  constexpr bool begin(const Layout& layout, const Block& block, const Item& item) {
+    const Extent& extent = block.extent;
     outer_ = 0;
     innermost = no_axis;
-    place = {block[0], 0, 0};
+    place = {block.first_element, 0, 0};
     std::uint64_t stride = 1;
     for (unsigned a = layout.axes; a-- > 0;) {
       const Axis& axis = layout.axis[a];

@@ -190,15 +190,12 @@ class Pass {
     for (std::uint64_t b = 0; b < batches; ++b) {
       launches.enqueue(*stream, b, data.data() + b * batch);
     }
-    cells::FoldArgs<T> root{};
-    root.nodes = folded;
-    root.node_cells = root.cells = own;
-    root.groups = root.node_groups = layout_.groups;
-    root.to_root = true;
-    root.roots = folded;
-    root.quantities = choice_.quantities;
-    root.depth = static_cast<unsigned>(schedule.nodes().size());
-    std::ranges::copy(schedule.nodes(), root.stack);
+    cells::FoldArgs<T> root{.nodes = {folded, own, layout_.groups},
+                            .outputs = {own, {0, layout_.groups}},
+                            .stack = {.depth = static_cast<unsigned>(schedule.nodes().size())},
+                            .roots = folded,
+                            .quantities = choice_.quantities};
+    std::ranges::copy(schedule.nodes(), root.stack.nodes);
     stream->launch(cells::Kernels<T>::fold(), root);
     std::vector<std::uint64_t> result(words() * outputs);
     for (unsigned w = 0; w < words(); ++w) {

@@ -42,7 +42,7 @@ DenseTask dense_of(const Box& box, const Layout& layout) {
     words->insert(words->end(), box.first.begin(), box.first.end());
     words->insert(words->end(), box.counts.begin(), box.counts.end());
   }
-  return dense_task(layout, Task(task.data(), layout.axes), block.data());
+  return dense_task(layout, Task(task.data(), layout.axes), Block(block.data(), layout.axes));
 }
 
 struct Place {

@@ -19,9 +19,9 @@ class GpuRow {
   GpuRow(const T* elements, std::uint64_t count, const cells::RowUnits& size,
          cells::Quantities quantities)
       : row_(count, size, quantities, std::min(size.lanes, cells::max_joined_lanes)),
-        blocks_(row_.blocks()),
-        tasks_(row_.tasks()),
-        dense_(row_.dense()),
+        blocks_(row_.tasks().block_words()),
+        tasks_(row_.tasks().task_words()),
+        dense_(row_.tasks().dense()),
         lanes_(row_.lane_words()),
         moments_(row_.unit_words()),
         add_(row_.add(elements, blocks_.data(), tasks_.data(), dense_.data(), lanes_.data())),

@@ -10,6 +10,7 @@
 #include "experiments/bench.hpp"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/row_units.hpp"
+#include "kernels/cells/task_list.hpp"
 
 namespace shardstream::experiments::ladders {
 
@@ -51,15 +52,13 @@ class RowOf {
   RowOf(std::uint64_t count, const cells::RowUnits& size, cells::Quantities quantities,
         std::uint64_t joined);
 
-  std::uint64_t units() const { return dense_.size(); }
+  std::uint64_t units() const { return tasks_.count(); }
   /// The words of all moments, of lanes and of units.
   std::uint64_t lane_words() const { return words_ * units() * parts(); }
   std::uint64_t unit_words() const { return words_ * units(); }
 
   /// Lists that kernels need in device memory.
-  const std::vector<std::uint64_t>& blocks() const { return blocks_; }
-  const std::vector<std::uint64_t>& tasks() const { return tasks_; }
-  const std::vector<cells::DenseTask>& dense() const { return dense_; }
+  const cells::TaskList& tasks() const { return tasks_; }
 
   /// Adds the elements of all units to their lanes. `lanes` has lane_words() words, and the lists
   /// are copies of those above.
@@ -84,8 +83,8 @@ class RowOf {
   cells::Layout layout_;
   cells::Quantities quantities_;
   std::uint64_t count_, unit_, joined_, words_;
-  std::vector<std::uint64_t> blocks_, tasks_;
-  std::vector<cells::DenseTask> dense_;
+  cells::TaskList tasks_{1};
+  cells::TaskSpan span_;
 };
 
 /// Floats to add: the option if it is given, else `usual`, halved until it fits; a note says so.

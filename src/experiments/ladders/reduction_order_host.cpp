@@ -16,7 +16,6 @@
 #include "experiments/ladders/reduction_order.hpp"
 #include "experiments/numbers.hpp"
 #include "kernels/cells/dense.hpp"
-#include "kernels/cells/walk.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::experiments::ladders {
@@ -130,8 +129,9 @@ void OnHost::row(const char* type, Quantities quantities, std::optional<cells::R
   const cells::RowUnits own = size.value_or(cells::RowUnits(all));
   const RowOf<T> row(all, own, quantities, std::min(own.lanes, cells::max_host_joined_lanes));
   std::vector<std::uint64_t> lanes(row.lane_words()), moments(row.unit_words());
-  const auto add = row.add(reinterpret_cast<const T*>(floats_.data()), row.blocks().data(),
-                           row.tasks().data(), row.dense().data(), lanes.data());
+  const auto add =
+      row.add(reinterpret_cast<const T*>(floats_.data()), row.tasks().block_words().data(),
+              row.tasks().task_words().data(), row.tasks().dense().data(), lanes.data());
   const auto join = row.join(lanes.data(), moments.data());
   const auto launch = [&](const auto& kernel, const auto& args) {
     return [&, kernel](std::uint64_t part) {
@@ -184,11 +184,9 @@ RowOf<T>::RowOf(std::uint64_t count, const cells::RowUnits& size, Quantities qua
   layout_.by_rows = true;
   for (std::uint64_t u = 0; u < ceil_div(count_, unit_); ++u) {
     const Range own = unit(u);
-    blocks_.insert(blocks_.end(), {own.first, own.first, own.count});
-    tasks_.insert(tasks_.end(), {u, 0, u, u + 1, own.first, own.count});
-    dense_.push_back(cells::dense_task(layout_,
-                                       cells::Task(tasks_.data() + u * cells::task_words(1), 1),
-                                       blocks_.data() + u * cells::block_words(1)));
+    const cells::AxisRanges indices{{&own.first, 1}, {&own.count, 1}};
+    tasks_.append_block(own.first, indices);
+    tasks_.append_task(layout_, u, 0, indices, span_);
   }
 }
 
@@ -196,26 +194,14 @@ template <class T>
 cells::AccumulateArgs<T> RowOf<T>::add(const T* elements, const std::uint64_t* blocks,
                                        const std::uint64_t* tasks, const cells::DenseTask* dense,
                                        std::uint64_t* lanes) const {
-  cells::AccumulateArgs<T> args{};
-  args.elements = elements;
-  args.blocks = blocks;
-  args.tasks = tasks;
-  const bool is_dense =
-      std::ranges::all_of(dense_, [](const cells::DenseTask& task) { return task.matrices > 0; });
-  args.dense = is_dense ? dense : nullptr;
-  args.max_rows = dense_.front().rows;
-  args.task_count = units();
-  args.max_items = layout_.lanes;
-  args.layout = layout_;
-  args.accumulators = {lanes, units() * parts()};
-  args.unit_cells = 1;
-  args.unit_groups = {0, 1};
-  args.cells = {0, 1};
-  args.choice = {.quantities = quantities_};
-  args.has_one_block = true;
-  args.is_whole = true;
-  args.joined_lanes = joined_;
-  return args;
+  return {.elements = elements,
+          .tasks = tasks_.in_memory(span_, blocks, tasks, dense),
+          .layout = layout_,
+          .units = {.states = {lanes, units() * parts()},
+                    .kind = cells::UnitStates::Kind::moments,
+                    .joined_lanes = joined_},
+          .cells = {0, 1},
+          .choice = {.quantities = quantities_}};
 }
 
 template <class T>

@@ -312,8 +312,8 @@ class StreamTask : public Task {
   }
   /// The run owns the computation, whose device memory must not outlive `runtime`.
   Outcome run(runtime::Runtime& runtime, const RunFiles& files) override {
-    computation();
-    return Run(runtime, *source_, std::move(computation_), files.outputs).execute();
+    auto own = computation_ ? std::move(computation_) : create_(options_, *source_);
+    return Run(runtime, *source_, std::move(own), files.outputs).execute();
   }
 
  private:

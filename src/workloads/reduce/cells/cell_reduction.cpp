@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -85,6 +84,47 @@ struct GroupSteps {
   }
 };
 
+/// The layout of a plan with the lists that it points to, in device memory.
+class DeviceLayout {
+ public:
+  /// Blocks until they are there.
+  DeviceLayout(device::Device& device, device::Stream& stream, const cells::Layout& layout,
+               const std::optional<CellGroups>& groups, const std::optional<CellWeights>& weights)
+      : layout_(layout) {
+    if (groups) {
+      const GroupSteps steps(*groups);
+      steps_ = uploaded(device, stream, steps.steps);
+      first_step_ = uploaded(device, stream, steps.first);
+      layout_.steps = steps_.data();
+      layout_.first_step = first_step_.data();
+    }
+    if (weights) {
+      weights_ = uploaded(device, stream, weights->values);
+      layout_.weights = weights_.data();
+    }
+  }
+  const cells::Layout& layout() const { return layout_; }
+
+ private:
+  cells::Layout layout_;
+  device::Buffer<std::uint64_t> steps_, first_step_;
+  device::Buffer<double> weights_;
+};
+
+/// The bytes of these lists.
+std::uint64_t bytes_of_lists(const std::optional<CellGroups>& groups,
+                             const std::optional<CellWeights>& weights) {
+  const std::uint64_t steps = groups ? groups->group_of.size() + groups->count() + 1 : 0;
+  return (steps + (weights ? weights->values.size() : 0)) * sizeof(std::uint64_t);
+}
+
+/// The pass that was combined last.
+struct LastPass {
+  std::uint64_t number = 0;
+  cells::States roots = {};  ///< of this rank's outputs, in device memory
+  bool is_downloaded = true;
+};
+
 /// The Computation. It makes a pass over the data for each range of cells that fits into the
 /// device memory.
 template <class T>
@@ -105,60 +145,25 @@ class CellReduction final : public stream::Computation {
                .has_arrays = request.makes_arrays},
         plan_(request.is_row ? row_of(source) : array_of(source),
               dimensions_of(request, groups_, weights_), request.unit),
-        choice_(choice_of<T>(missing_, source, rules_.quantities)) {
+        choice_(choice_of<T>(missing_, source, rules_.quantities)),
+        memory_(plan_, {.words = cells::words_of<T>(choice_.quantities),
+                        .lists = bytes_of_lists(groups_, weights_),
+                        .is_row = request.is_row}) {
     reject_operations();
   }
 
-  /// Chooses as few passes as the memory allows, and then as many units at a time, up to those of a
-  /// batch. If even the most passes need too much, sampled boxes get a single cell.
   void plan(const pipeline::BatchMemory& batches, const stream::Shards& shards) override {
-    const std::uint64_t device_memory = batches.left;
-    rank_nodes_.emplace(plan_, shards);
-    box_cells_ = box_cells(device_memory);
-    const std::uint64_t most_passes = std::min(max_passes, plan_.cells());
-    for (passes_ = 1;;) {
-      const CellMemory need = largest_memory(shards);
-      const std::uint64_t least = saturating_sum({need.fixed, need.per_unit});
-      if (least <= device_memory) {
-        const std::uint64_t enough = std::max(enough_for_units, device_memory / 8);
-        const std::uint64_t room = std::min(enough, device_memory - need.fixed);
-        const std::uint64_t units =
-            std::clamp<std::uint64_t>(need.units, 1, units_at_once(batches));
-        const std::uint64_t slots = room / std::max<std::uint64_t>(need.per_unit, 1);
-        // A power of two holds whole subtrees.
-        slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
-        return;
-      }
-      if (request_.is_row) return;  // the kit says what does not fit
-      if (passes_ < most_passes) {
-        passes_ *= 2;
-      } else if (box_cells_ > 1) {
-        box_cells_ = 1;
-      } else {
-        throw UsageError(fmt::format(
-            "reduce.over: {} cells need {} of device memory besides the batches in each of {}, but "
-            "{} are left: select a part of the data, reduce more dimensions, or use "
-            "--pipeline.gpu-memory {}B or more",
-            plan_.outputs(), format_size(least), counted(passes_, "pass"),
-            format_size(device_memory), saturating_sum({least, batches.taken})));
-      }
-    }
+    memory_.choose(batches, shards);
   }
   pipeline::DeviceState device_state(Range shard) const override {
-    if (!rank_nodes_) return {.unit = request_.unit};
-    const CellMemory need = memory(shard, passes_);
     return {.unit = request_.unit,
             .per_unit = 0,
-            .fixed = saturating_sum({need.fixed, saturating_product(need.per_unit, slots_)})};
+            .fixed = memory_.is_chosen() ? memory_.bytes(shard) : 0};
   }
   std::uint64_t shard_unit() const override { return plan_.unit_elements(); }
   std::string_view unit_word() const override { return "units"; }
-  std::uint64_t passes() const override { return passes_; }
-  /// Each box has accumulators of all groups.
-  std::uint64_t max_samples() const override {
-    constexpr std::uint64_t enough = std::uint64_t{1} << 21;
-    return std::clamp<std::uint64_t>(enough / plan_.layout().groups, 1, stream::SampledRanges::max);
-  }
+  std::uint64_t passes() const override { return memory_.passes(); }
+  std::uint64_t max_samples() const override { return memory_.max_samples(); }
   std::string_view sample_word() const override { return request_.is_row ? "ranges" : "boxes"; }
   std::string coverage() const override {
     if (choice_.skip == cells::Skip::none) {
@@ -176,7 +181,7 @@ class CellReduction final : public stream::Computation {
     return {fmt::format("cells: {} of {} values each{}; {}, {} over the data", plan_.cells(),
                         plan_.values(),
                         groups_ ? fmt::format(", in {} groups", plan_.layout().groups) : "",
-                        counted(plan_.layout().lanes, "lane"), counted(passes_, "pass"))};
+                        counted(plan_.layout().lanes, "lane"), counted(memory_.passes(), "pass"))};
   }
   io::Origin further_inputs() const override {
     io::Origin origin;
@@ -199,20 +204,9 @@ class CellReduction final : public stream::Computation {
     context_ = &context;
     device::Device& device = *context.runtime.device;
     device::Stream& stream = context.feed.compute();
-    layout_ = plan_.layout();
-    if (groups_) {
-      const GroupSteps steps(*groups_);
-      steps_ = uploaded(device, stream, steps.steps);
-      first_step_ = uploaded(device, stream, steps.first);
-      layout_.steps = steps_.data();
-      layout_.first_step = first_step_.data();
-    }
-    if (weights_) {
-      weight_values_ = uploaded(device, stream, weights_->values);
-      layout_.weights = weight_values_.data();
-    }
-    samples_.emplace(plan_, context.samples, box_cells_);
-    moments_.emplace(device, stream, passes_);
+    layout_.emplace(device, stream, plan_.layout(), groups_, weights_);
+    samples_.emplace(plan_, context.samples, memory_.box_cells());
+    moments_.emplace(device, stream, memory_.passes());
     begin_cells(0);
   }
 
@@ -223,11 +217,11 @@ class CellReduction final : public stream::Computation {
   }
   void end_pass(device::Stream& compute) override { shard_->end_pass(compute); }
   stream::Next combine(device::Stream& compute) override {
-    on_device_ = exchange_->run(compute, *shard_);
+    last_.roots = exchange_->run(compute, *shard_);
     context_->runtime.communicator->wait(compute);
-    is_downloaded_ = false;
-    if (passes_ == 1) return stream::Next::done;
-    const std::uint64_t next = (pass_ + 1) % passes_;
+    last_.is_downloaded = false;
+    if (memory_.passes() == 1) return stream::Next::done;
+    const std::uint64_t next = (last_.number + 1) % memory_.passes();
     context_->runtime.session.collectively([&] {
       download();
       begin_cells(next);
@@ -238,7 +232,7 @@ class CellReduction final : public stream::Computation {
   void add_result(stream::Digest& digest) const override {
     download();
     const unsigned words = cells::words_of<T>(choice_.quantities);
-    for (std::uint64_t p = 0; p < passes_; ++p) {
+    for (std::uint64_t p = 0; p < memory_.passes(); ++p) {
       const std::uint64_t count = count_outputs(p);
       const cells::States& roots = moments_->roots(p);
       for (unsigned w = 0; w < words; ++w) {
@@ -323,18 +317,6 @@ class CellReduction final : public stream::Computation {
     m.store(all, root.words, root.values);
   }
 
-  static constexpr std::uint64_t max_passes = 1024;
-  /// Accumulators of several units keep a GPU at work if a batch has several. They have this
-  /// memory, or an eighth of all if that is more.
-  static constexpr std::uint64_t enough_for_units = std::uint64_t{1} << 30;
-
-  /// The units that a batch may have a part of, rounded up to a power of two, which holds whole
-  /// subtrees. The cells of a single unit keep all threads of a host at work, if they are many.
-  std::uint64_t units_at_once(const pipeline::BatchMemory& batches) const {
-    if (batches.backend == Backend::host && !request_.is_row) return 1;
-    return std::bit_ceil(ceil_div(batches.batch, plan_.unit_elements()) + 1);
-  }
-
   /// Whether an element belongs to a group, or there are no groups.
   bool has_group(std::uint64_t element) const {
     if (!groups_) return true;
@@ -342,34 +324,6 @@ class CellReduction final : public stream::Computation {
     plan_.visit({element, 1},
                 [&](const CellPlan::Element& at) { group = groups_->group_of[at.grouped]; });
     return group >= 0;
-  }
-
-  /// The cells of a sampled box. Accumulators of boxes take an eighth of the memory at most.
-  std::uint64_t box_cells(std::uint64_t device_memory) const {
-    constexpr std::uint64_t most = std::uint64_t{1} << 13;
-    const cells::Layout& layout = plan_.layout();
-    const std::uint64_t cell = saturating_product(
-        {layout.groups, layout.lanes + 1, cells::words_of<T>(choice_.quantities) * 8});
-    const std::uint64_t room = device_memory / 8 / max_samples() / cell;
-    return std::clamp<std::uint64_t>(room, 1,
-                                     std::min(most / std::min(most, layout.groups), plan_.cells()));
-  }
-  CellMemory memory(Range shard, std::uint64_t passes) const {
-    const std::uint64_t groups = groups_ ? groups_->group_of.size() + groups_->count() + 1 : 0;
-    const std::uint64_t weights = weights_ ? weights_->values.size() : 0;
-    return memory_of_cells<T>(plan_, shard, *rank_nodes_, passes, choice_.quantities,
-                              box_cells_ * max_samples(),
-                              (groups + weights) * sizeof(std::uint64_t));
-  }
-  /// That of the rank that needs most.
-  CellMemory largest_memory(const stream::Shards& shards) const {
-    CellMemory largest{};
-    for (std::uint64_t rank = 0; rank < shards.ranks; ++rank) {
-      const CellMemory own = memory(shards.of(rank), passes_);
-      largest = {std::max(largest.fixed, own.fixed), std::max(largest.per_unit, own.per_unit),
-                 std::max(largest.units, own.units)};
-    }
-    return largest;
   }
 
   /// Read only once, since this may open files.
@@ -393,19 +347,19 @@ class CellReduction final : public stream::Computation {
 
   /// Prepares for the cells of a pass.
   void begin_cells(std::uint64_t pass) {
-    pass_ = pass;
+    last_ = {.number = pass};
     exchange_.reset();
     shard_.reset();
-    const cells::CellRange own = cells_of_pass(plan_, pass, passes_);
-    shard_.emplace(*context_, plan_, layout_, choice_, *samples_, own, slots_);
-    exchange_.emplace(context_->runtime, plan_, *rank_nodes_, choice_, own);
+    const cells::CellRange own = memory_.cells_of_pass(pass);
+    shard_.emplace(*context_, plan_, layout_->layout(), choice_, *samples_, own, memory_.slots());
+    exchange_.emplace(context_->runtime, plan_, memory_.nodes(), choice_, own);
     exchange_->prepare(context_->feed.compute());
   }
 
   /// This rank's outputs of a pass.
   std::vector<Range> own_outputs(std::uint64_t pass) const {
-    return rank_nodes_->outputs(static_cast<std::uint64_t>(context_->runtime.session.rank()),
-                                cells_of_pass(plan_, pass, passes_), plan_.layout().groups);
+    const auto rank = static_cast<std::uint64_t>(context_->runtime.session.rank());
+    return memory_.nodes().outputs(rank, memory_.cells_of_pass(pass), plan_.layout().groups);
   }
 
   std::uint64_t count_outputs(std::uint64_t pass) const {
@@ -416,18 +370,18 @@ class CellReduction final : public stream::Computation {
 
   /// Copies the moments of the last pass to the host.
   void download() const {
-    if (is_downloaded_) return;
-    is_downloaded_ = true;
-    moments_->set_roots(pass_, on_device_, count_outputs(pass_),
+    if (last_.is_downloaded) return;
+    last_.is_downloaded = true;
+    moments_->set_roots(last_.number, last_.roots, count_outputs(last_.number),
                         cells::words_of<T>(choice_.quantities));
-    moments_->set_samples(pass_, shard_->samples(),
+    moments_->set_samples(last_.number, shard_->samples(),
                           cells::words_of<T>(of_lanes(choice_).quantities));
   }
 
   CellInputs inputs() {
     std::vector<CellInputs::Pass> passes;
-    for (std::uint64_t p = 0; p < passes_; ++p) {
-      passes.push_back({.cells = cells_of_pass(plan_, p, passes_),
+    for (std::uint64_t p = 0; p < memory_.passes(); ++p) {
+      passes.push_back({.cells = memory_.cells_of_pass(p),
                         .outputs = own_outputs(p),
                         .roots = moments_->roots(p),
                         .samples = &moments_->samples(p)});
@@ -455,21 +409,17 @@ class CellReduction final : public stream::Computation {
   const CellRules rules_;
   const CellPlan plan_;
   const cells::Choice choice_;
-  std::uint64_t passes_ = 1, pass_ = 0, slots_ = 1, box_cells_ = 1;
+  CellMemory memory_;
 
   const stream::ShardContext* context_ = nullptr;
-  cells::Layout layout_;
-  device::Buffer<std::uint64_t> steps_, first_step_;
-  device::Buffer<double> weight_values_;
+  std::optional<DeviceLayout> layout_;
   std::optional<SampledBoxes> samples_;
-  std::optional<RankNodes> rank_nodes_;
   std::optional<ShardCells<T>> shard_;
   std::optional<CellExchange<T>> exchange_;
-  cells::States on_device_{};
+  mutable LastPass last_;
   double largest_ = std::numeric_limits<double>::quiet_NaN();
   Found invalid_;  // of a row: the values that make the results NaN
   mutable std::optional<std::vector<CellColumn>> columns_;
-  mutable bool is_downloaded_ = true;
   mutable std::optional<HostMoments> moments_;
 };
 

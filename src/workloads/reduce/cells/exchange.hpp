@@ -7,58 +7,14 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "core/error.hpp"
 #include "kernels/cells/cells.hpp"
 
 #include "runtime/runtime.hpp"
+#include "workloads/reduce/cells/rank_nodes.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
 #include "workloads/stream/computation.hpp"
 
 namespace shardstream::workloads {
-
-/// The nodes of all ranks: the maximum number of one rank, and those of each.
-struct RankNodes {
-  std::uint64_t max = 1;
-  std::vector<std::vector<cells::Node>> of;
-  std::vector<cells::CellRange> cells;  ///< of each rank
-  bool are_apart = true;                ///< no two ranks have a cell in common
-  std::uint64_t max_depth;              ///< of the stack while the nodes of all ranks are appended
-
-  RankNodes(const CellPlan& plan, const stream::Shards& shards)
-      : max_depth(workloads::max_depth(plan, {0, shards.elements}) + 1) {
-    expect(shards.unit % plan.unit_elements() == 0, "shards have whole units");
-    std::uint64_t end = 0;
-    for (std::uint64_t rank = 0; rank < shards.ranks; ++rank) {
-      const Range own = shards.of(rank);
-      of.push_back(nodes_of(plan, own));
-      max = std::max<std::uint64_t>(max, of.back().size());
-      cells.push_back(own.count > 0 ? plan.cells_of(own) : cells::CellRange{end, 0});
-      are_apart = are_apart && cells.back().first == end;
-      end = cells.back().first + cells.back().count;
-    }
-  }
-
-  /// The outputs of a rank: group * cells of the pass + cell - first cell of the pass. These are
-  /// its own cells in each group, or else an equal share.
-  std::vector<Range> outputs(std::uint64_t rank, cells::CellRange pass,
-                             std::uint64_t groups) const {
-    if (!are_apart) return {share(pass.count * groups, rank, of.size())};
-    const cells::CellRange own = intersection(cells[rank], pass);
-    std::vector<Range> outputs;
-    for (std::uint64_t group = 0; group < groups; ++group) {
-      outputs.push_back({group * pass.count + own.first - pass.first, own.count});
-    }
-    return outputs;
-  }
-};
-
-/// Outputs that are exchanged at a time.
-inline std::uint64_t exchange_tile(std::uint64_t outputs, std::uint64_t ranks, std::uint64_t nodes,
-                                   unsigned words) {
-  constexpr std::uint64_t max_bytes = std::uint64_t{64} << 20;
-  const std::uint64_t tile = max_bytes / (ranks * nodes * words * sizeof(std::uint64_t));
-  return std::max<std::uint64_t>(1, std::min(ceil_div(outputs, ranks), tile));
-}
 
 template <class T>
 class CellExchange {
@@ -125,27 +81,10 @@ class CellExchange {
   /// The first rank has the largest share.
   std::uint64_t tiles() const { return ceil_div(share_of(0).count, tile_); }
 
-  cells::FoldArgs<T> root_args(const cells::States& nodes, const cells::States& roots,
-                               const cells::CellRange& cells, std::uint64_t groups) const {
+  /// To join all nodes into roots.
+  cells::FoldArgs<T> root_args(const cells::NodeStates& nodes, const cells::States& roots) const {
     return {.nodes = nodes,
-            .node_cells = cells,
-            .node_groups = groups,
-            .cells = cells,
-            .first_group = 0,
-            .groups = groups,
-            .kept = 0,
-            .depth = 0,
-            .stack = {},
-            .items = {},
-            .first_item = 0,
-            .item_count = 0,
-            .item_cells = tile_,
-            .item_groups = 1,
-            .item_places = places_.data(),
-            .item_ranges = item_ranges_.data(),
-            .item_slots = slots_.data(),
-            .takes_accumulators = false,
-            .to_root = true,
+            .outputs = {nodes.cells, {0, nodes.groups}},
             .roots = roots,
             .quantities = quantities_};
   }
@@ -156,9 +95,9 @@ class CellExchange {
       return has.cells.count == shard.cells().count && has.groups.count == groups_;
     };
     if (shard.places().size() == 1 && is_root(shard.places().front().has)) return shard.nodes();
-    auto args = root_args(shard.nodes(), shard.nodes(), shard.cells(), groups_);
-    args.depth = static_cast<unsigned>(shard.places().size());
-    std::ranges::copy(shard.places(), args.stack);
+    auto args = root_args({shard.nodes(), shard.cells(), groups_}, shard.nodes());
+    args.stack.depth = static_cast<unsigned>(shard.places().size());
+    std::ranges::copy(shard.places(), args.stack.nodes);
     stream.launch(cells::Kernels<T>::fold(), args);
     return shard.nodes();
   }
@@ -166,13 +105,12 @@ class CellExchange {
   void exchange(device::Stream& stream, const ShardCells<T>& shard, std::uint64_t tile) {
     const cells::CellRange own = shard.cells();
     if (!shard.places().empty()) {
-      cells::PackArgs<T> args{.nodes = shard.nodes(),
+      const cells::CellRange in_pass{own.first - pass_.first, own.count};
+      cells::PackArgs<T> args{.nodes = {shard.nodes(), in_pass, groups_},
                               .depth = shard.places().size(),
                               .max_nodes = nodes_.max,
-                              .node_cells = {own.first - pass_.first, own.count},
                               .has = {},
                               .cells = pass_.count,
-                              .groups = groups_,
                               .outputs = outputs_.data() + tile * ranks_,
                               .ranks = ranks_,
                               .tile = tile_,
@@ -189,10 +127,14 @@ class CellExchange {
     const std::uint64_t first = tile * tile_;
     if (first >= own_.count) return;
     const cells::States roots = roots_;
-    auto args = root_args(stack_, {roots.words + first, roots.values},
-                          {0, std::min(tile_, own_.count - first)}, 1);
-    args.items = {receive_.data(), tile_};
-    args.item_count = places_.size();
+    const cells::CellRange outputs{0, std::min(tile_, own_.count - first)};
+    auto args = root_args({stack_, outputs, 1}, {roots.words + first, roots.values});
+    args.items = {.states = {receive_.data(), tile_},
+                  .count = places_.size(),
+                  .cells = tile_,
+                  .places = places_.data(),
+                  .outputs = item_ranges_.data(),
+                  .slots = slots_.data()};
     stream.launch(cells::Kernels<T>::fold(), args);
   }
 

@@ -44,24 +44,14 @@ class DeviceTasks {
  public:
   DeviceTasks() = default;
   /// Blocks until they are there.
-  DeviceTasks(device::Device& device, device::Stream& stream, const CellTasks& tasks)
-      : blocks_(uploaded(device, stream, tasks.blocks)),
-        tasks_(uploaded(device, stream, tasks.tasks)),
-        dense_(uploaded(device, stream, tasks.dense)) {}
+  DeviceTasks(device::Device& device, device::Stream& stream, const cells::TaskList& tasks)
+      : blocks_(uploaded(device, stream, tasks.block_words())),
+        tasks_(uploaded(device, stream, tasks.task_words())),
+        dense_(uploaded(device, stream, tasks.dense())) {}
 
-  /// Arguments for some of them, with this layout.
-  template <class T>
-  cells::AccumulateArgs<T> args(const CellTasks::Span& span, const cells::Layout& layout) const {
-    cells::AccumulateArgs<T> args{};
-    args.blocks = blocks_.data();
-    args.tasks = tasks_.data() + span.first * cells::task_words(layout.axes);
-    args.dense = span.is_dense ? dense_.data() + span.first : nullptr;
-    args.max_rows = span.max_rows;
-    args.task_count = span.count;
-    args.max_items = span.max_items;
-    args.layout = layout;
-    args.has_one_block = span.has_one_block;
-    return args;
+  /// Some tasks of the list, of which this has a copy.
+  cells::Tasks of(const cells::TaskList& list, const cells::TaskSpan& span) const {
+    return list.in_memory(span, blocks_.data(), tasks_.data(), dense_.data());
   }
 
  private:
@@ -162,18 +152,22 @@ class CellLaunches {
 
   void accumulate(device::Stream& stream, const CellSchedule::Round& round, const T* elements) {
     if (round.tasks.count == 0) return;
-    auto args = tasks_.args<T>(round.tasks, layout_);
-    args.elements = elements;
-    args.accumulators = writes_cells_ ? nodes_ : accumulators_;
-    args.unit_cells = schedule_.max_unit_cells();
-    args.unit_groups = round.groups;
-    args.cells = schedule_.cells();
-    args.choice = choice_;
-    args.is_whole = schedule_.is_whole();
-    args.joined_lanes = joins_.lanes;
-    args.joined_units = joined_units_of(round);
-    args.writes_cells = writes_cells_;
-    stream.launch(cells::Kernels<T>::accumulate(), args);
+    using Kind = cells::UnitStates::Kind;
+    const Kind kind = writes_cells_          ? Kind::outputs
+                      : schedule_.is_whole() ? Kind::moments
+                                             : Kind::accumulators;
+    stream.launch(cells::Kernels<T>::accumulate(),
+                  {.elements = elements,
+                   .tasks = tasks_.of(schedule_.tasks(), round.tasks),
+                   .layout = layout_,
+                   .units = {.states = writes_cells_ ? nodes_ : accumulators_,
+                             .kind = kind,
+                             .cells = schedule_.max_unit_cells(),
+                             .groups = round.groups,
+                             .joined_lanes = joins_.lanes,
+                             .joined_units = joined_units_of(round)},
+                   .cells = schedule_.cells(),
+                   .choice = choice_});
   }
 
   /// The items that rounds fold: subtrees, or else units.
@@ -209,29 +203,22 @@ class CellLaunches {
     const Range folded = round.trees.count > 0
                              ? round.trees
                              : Range{round.ended.first - schedule_.first_unit(), round.ended.count};
-    cells::FoldArgs<T> fold{.nodes = nodes_,
-                            .node_cells = schedule_.cells(),
-                            .node_groups = layout_.groups,
-                            .cells = round.folded.cells,
-                            .first_group = round.folded.groups.first,
-                            .groups = round.folded.groups.count,
-                            .kept = round.kept,
-                            .depth = round.depth,
-                            .stack = {},
-                            .items = items,
-                            .first_item = folded.first,
-                            .item_count = folded.count,
-                            .item_cells = schedule_.max_unit_cells(),
-                            .item_groups = schedule_.max_unit_groups(),
-                            .item_places = item_places_.data(),
-                            .item_ranges = item_outputs_.data(),
-                            .item_slots = item_slots_.data(),
-                            .joined_level = level,
-                            .takes_accumulators = !are_moments,
-                            .to_root = false,
-                            .roots = {},
-                            .quantities = quantities_};
-    std::ranges::copy(round.stack, fold.stack + round.kept);
+    cells::FoldArgs<T> fold{
+        .nodes = {.states = nodes_, .cells = schedule_.cells(), .groups = layout_.groups},
+        .outputs = round.folded,
+        .stack = {.kept = round.kept, .depth = round.depth},
+        .items = {.states = items,
+                  .are_accumulators = !are_moments,
+                  .first = folded.first,
+                  .count = folded.count,
+                  .cells = schedule_.max_unit_cells(),
+                  .groups = schedule_.max_unit_groups(),
+                  .places = item_places_.data(),
+                  .outputs = item_outputs_.data(),
+                  .slots = item_slots_.data(),
+                  .joined_level = level},
+        .quantities = quantities_};
+    std::ranges::copy(round.stack, fold.stack.nodes + round.kept);
     stream.launch(cells::Kernels<T>::fold(), fold);
   }
 

@@ -1,65 +1,69 @@
-// The device memory of statistics of cells, and the number of passes that it allows.
+// How the cells of a reduction are divided so that their states fit into device memory.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 
-#include "workloads/reduce/cells/exchange.hpp"
-#include "workloads/reduce/cells/shard_cells.hpp"
+#include "core/shard.hpp"
+#include "kernels/cells/cells.hpp"
+#include "pipeline/stream_limits.hpp"
+
+#include "workloads/reduce/cells/plan.hpp"
+#include "workloads/reduce/cells/rank_nodes.hpp"
+#include "workloads/stream/computation.hpp"
 
 namespace shardstream::workloads {
 
-/// The cells of pass `number` of `passes`.
-inline cells::CellRange cells_of_pass(const CellPlan& plan, std::uint64_t number,
-                                      std::uint64_t passes) {
-  const Range part = share(plan.cells(), number, passes);
-  return {part.first, part.count};
-}
-
-/// The device memory of a rank in bytes, if cells are divided into `passes`.
-struct CellMemory {
-  std::uint64_t fixed;     ///< without accumulators
-  std::uint64_t per_unit;  ///< for the accumulators and moments of a unit
-  std::uint64_t units;     ///< of the shard
-};
-
-/// `sampled_cells`: of all sampled boxes together. `lists`: the bytes of lists in device memory.
-template <class T>
-CellMemory memory_of_cells(const CellPlan& plan, Range shard, const RankNodes& nodes,
-                           std::uint64_t passes, cells::Quantities quantities,
-                           std::uint64_t sampled_cells, std::uint64_t lists) {
-  const cells::Layout& layout = plan.layout();
-  const std::uint64_t word = sizeof(std::uint64_t), words = cells::words_of<T>(quantities) * word;
-  const std::uint64_t of_pass = cells_of_pass(plan, 0, passes).count;
-  const Range units = units_of(plan, shard);
-  std::uint64_t unit_cells = 0;
-  for (std::uint64_t u = units.first; u < units.end(); ++u) {
-    unit_cells = std::max(unit_cells, std::min(plan.cells_of(plan.unit(u)).count, of_pass));
-  }
-  const std::uint64_t own_cells = std::min(plan.cells_of(shard).count, of_pass);
-  const auto states = [&](std::uint64_t cells) {
-    const std::uint64_t moments = layout.lanes > 1 ? 1 : 0;  // of joined lanes
-    return saturating_product({cells, layout.groups, (layout.lanes + moments) * words});
+class CellMemory {
+ public:
+  struct Needs {
+    unsigned words;       ///< of the state of a value
+    std::uint64_t lists;  ///< bytes of lists in device memory
+    bool is_row;          ///< as in CellRequest
   };
-  const std::uint64_t of_block =
-      (cells::block_words(layout.axes) + cells::task_words(layout.axes)) * word +
-      sizeof(cells::DenseTask);
-  const std::uint64_t blocks = plan.max_blocks(shard) * of_block;
-  CellMemory memory{
-      .fixed = saturating_sum(
-          {saturating_product({max_depth(plan, shard), own_cells, layout.groups, words}),
-           saturating_product(2, states(sampled_cells)), blocks, lists}),
-      .per_unit = states(unit_cells),
-      .units = units.count};
-  if (nodes.are_apart) return memory;
-  const auto ranks = static_cast<std::uint64_t>(nodes.of.size());
-  const std::uint64_t outputs = of_pass * layout.groups;
-  const std::uint64_t tile =
-      exchange_tile(outputs, ranks, nodes.max, cells::words_of<T>(quantities));
-  memory.fixed =
-      saturating_sum({memory.fixed, saturating_product(ceil_div(outputs, ranks), words),
-                      saturating_product({2 * ranks * nodes.max + nodes.max_depth, tile, words})});
-  return memory;
-}
+  /// `plan` must outlive it.
+  CellMemory(const CellPlan& plan, const Needs& needs) : plan_(plan), needs_(needs) {}
+
+  /// Chooses as few passes as the memory allows, and then as many units at a time, up to those of a
+  /// batch. If even the most passes need too much, sampled boxes get a single cell. Throws
+  /// UsageError if that does not help. Called before any of the functions below.
+  void choose(const pipeline::BatchMemory& batches, const stream::Shards& shards);
+
+  bool is_chosen() const { return nodes_.has_value(); }
+  const RankNodes& nodes() const { return *nodes_; }
+  /// Each of them is a pass over the data, for a part of the cells.
+  std::uint64_t passes() const { return passes_; }
+  cells::CellRange cells_of_pass(std::uint64_t number) const;
+  /// Units that have accumulators at the same time.
+  std::uint64_t slots() const { return slots_; }
+  /// The most cells of a sampled box.
+  std::uint64_t box_cells() const { return box_cells_; }
+  /// The bytes that a rank with this shard needs.
+  std::uint64_t bytes(Range shard) const;
+  /// The most sampled boxes, each of which has accumulators of all groups. Known before choose().
+  std::uint64_t max_samples() const;
+
+ private:
+  /// The device memory of a rank in bytes.
+  struct Use {
+    std::uint64_t fixed = 0;     ///< without accumulators
+    std::uint64_t per_unit = 0;  ///< for the accumulators and moments of a unit
+    std::uint64_t units = 0;     ///< of the shard
+
+    std::uint64_t with(std::uint64_t units_at_once) const;
+  };
+  Use use(Range shard) const;
+  Use largest_use(const stream::Shards& shards) const;
+  std::uint64_t states(std::uint64_t cells) const;
+  std::uint64_t exchange_bytes(std::uint64_t outputs) const;
+  std::uint64_t box_cells_in(std::uint64_t device_memory) const;
+  std::uint64_t units_at_once(const pipeline::BatchMemory& batches) const;
+  void choose_slots(const Use& use, const pipeline::BatchMemory& batches);
+
+  const CellPlan& plan_;
+  const Needs needs_;
+  std::optional<RankNodes> nodes_;
+  std::uint64_t passes_ = 1, slots_ = 1, box_cells_ = 1;
+};
 
 }  // namespace shardstream::workloads

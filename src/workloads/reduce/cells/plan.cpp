@@ -8,10 +8,8 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "kernels/cells/dense.hpp"
 #include "kernels/cells/row_units.hpp"
 #include "kernels/cells/tree.hpp"
-#include "kernels/cells/walk.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -346,7 +344,8 @@ CellPlan::Box CellPlan::largest_box(Range elements, std::uint64_t max_cells) con
 }
 
 void CellPlan::append(Range elements, std::uint64_t batch, std::uint64_t slot,
-                      std::uint64_t first_cell, CellTasks& tasks, CellTasks::Span& span) const {
+                      std::uint64_t first_cell, cells::TaskList& tasks,
+                      cells::TaskSpan& span) const {
   if (elements.count == 0) return;
   const auto blocks = array_.blocks(elements.first, elements.count);
   // Blocks of boxes with the same kept indices share cells. Joined files may have boxes of several
@@ -407,30 +406,13 @@ std::vector<CellPlan::Hull> CellPlan::divided(std::span<const AxisBlock> blocks)
 }
 
 void CellPlan::append_task(const Hull& hull, std::uint64_t slot, std::uint64_t first_cell,
-                           CellTasks& tasks, CellTasks::Span& span) const {
-  const unsigned axes = layout_.axes;
-  const std::uint64_t first_block = tasks.blocks.size() / cells::block_words(axes);
+                           cells::TaskList& tasks, cells::TaskSpan& span) const {
   for (const AxisBlock* block : hull.blocks) {
-    tasks.blocks.push_back(block->first_element);
-    tasks.blocks.insert(tasks.blocks.end(), block->first.begin(), block->first.end());
-    tasks.blocks.insert(tasks.blocks.end(), block->count.begin(), block->count.end());
+    tasks.append_block(block->first_element, {block->first, block->count});
   }
-  std::vector<std::uint64_t> counts(axes);
-  for (unsigned a = 0; a < axes; ++a) counts[a] = hull.high[a] - hull.low[a];
-  for (const std::uint64_t word :
-       {slot, first_cell, first_block, first_block + hull.blocks.size()}) {
-    tasks.tasks.push_back(word);
-  }
-  tasks.tasks.insert(tasks.tasks.end(), hull.low.begin(), hull.low.end());
-  tasks.tasks.insert(tasks.tasks.end(), counts.begin(), counts.end());
-  ++span.count;
-  const cells::Task task(tasks.tasks.data() + tasks.tasks.size() - cells::task_words(axes), axes);
-  tasks.dense.push_back(cells::dense_task(
-      layout_, task, tasks.blocks.data() + first_block * cells::block_words(axes)));
-  span.has_one_block = span.has_one_block && hull.blocks.size() == 1;
-  span.is_dense = span.is_dense && tasks.dense.back().matrices > 0;
-  span.max_rows = std::max(span.max_rows, tasks.dense.back().rows);
-  span.max_items = std::max(span.max_items, cells::item_count(layout_, counts.data()));
+  std::vector<std::uint64_t> counts(layout_.axes);
+  for (unsigned a = 0; a < layout_.axes; ++a) counts[a] = hull.high[a] - hull.low[a];
+  tasks.append_task(layout_, slot, first_cell, {hull.low, counts}, span);
 }
 
 std::uint64_t CellPlan::dot(const io::Extents& at, const io::Extents& steps) {

@@ -12,6 +12,7 @@
 #include "core/shard.hpp"
 #include "io/source/source.hpp"
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/task_list.hpp"
 
 namespace shardstream::workloads {
 
@@ -40,22 +41,6 @@ struct CellDimensions {
   /// The group of each index, or -1; empty if it is not known. Must outlive the plan.
   std::span<const std::int32_t> group_of = {};
   std::vector<std::size_t> weighted = {};  ///< ascending
-};
-
-/// Blocks and tasks of kernels::cells, in the order in which they are launched.
-struct CellTasks {
-  std::vector<std::uint64_t> blocks, tasks;  ///< as words
-  std::vector<cells::DenseTask> dense;       ///< each task
-
-  std::uint64_t count() const { return dense.size(); }
-
-  /// Some tasks: the number of the first one, how many, and the maximum of their items, and of the
-  /// rows of dense ones.
-  struct Span {
-    std::uint64_t first = 0, count = 0, max_items = 0, max_rows = 0;
-    bool has_one_block = true;  ///< each of them
-    bool is_dense = true;       ///< each of them
-  };
 };
 
 class CellPlan {
@@ -102,7 +87,7 @@ class CellPlan {
   /// on. `slot` is the number of the unit's accumulators, and `first_cell` that of their first
   /// cell.
   void append(Range elements, std::uint64_t batch, std::uint64_t slot, std::uint64_t first_cell,
-              CellTasks& tasks, CellTasks::Span& span) const;
+              cells::TaskList& tasks, cells::TaskSpan& span) const;
 
   /// One element: its cell, its index along the grouped dimension, the number of its value in the
   /// cell, and the position of its weight.
@@ -151,8 +136,8 @@ class CellPlan {
   bool boxes_are_alike(std::span<const io::ElementOrder::Block> blocks) const;
   std::vector<Hull> divided(std::span<const AxisBlock> blocks) const;
   Range first_axis_of(Range elements) const;
-  void append_task(const Hull& hull, std::uint64_t slot, std::uint64_t first_cell, CellTasks& tasks,
-                   CellTasks::Span& span) const;
+  void append_task(const Hull& hull, std::uint64_t slot, std::uint64_t first_cell,
+                   cells::TaskList& tasks, cells::TaskSpan& span) const;
   static std::uint64_t dot(const io::Extents& at, const io::Extents& steps);
 
   const ElementArray array_;

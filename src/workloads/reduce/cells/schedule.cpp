@@ -60,7 +60,8 @@ CellSchedule::CellSchedule(const CellPlan& plan, Range shard, cells::CellRange p
       units_(units_of(plan, shard)),
       pass_(pass),
       cells_(intersection(plan.cells_of(shard), pass)),
-      slots_(slots) {
+      slots_(slots),
+      tasks_(plan.layout().axes) {
   expect(unit_groups == UnitGroups::all || slots == 1, "units of several slots have all groups");
   cells::GroupRange before{0, 0};
   for (std::uint64_t u = units_.first; u < units_.end(); ++u) {
@@ -96,15 +97,14 @@ void CellSchedule::append(Range batch) {
 
 void CellSchedule::append_unit(std::uint64_t unit, Range part, std::uint64_t batch, Round& round) {
   const cells::CellRange own = unit_outputs_[unit - units_.first].cells;
-  const std::uint64_t tasks = round.tasks.count, words = tasks_.tasks.size();
+  const std::uint64_t tasks = round.tasks.count, before = tasks_.count();
   if (own.count > 0) plan_.append(part, batch, unit % slots_, own.first, tasks_, round.tasks);
   round.has_one_task_each = round.has_one_task_each && round.tasks.count == tasks + 1;
   // Tasks have no cells in common, so all cells have elements if the numbers are the same.
   const cells::Layout& layout = plan_.layout();
-  const std::uint64_t each = cells::task_words(layout.axes);
   std::uint64_t items = 0;
-  for (std::size_t end = words + each; end <= tasks_.tasks.size(); end += each) {
-    items += cells::item_count(layout, tasks_.tasks.data() + end - layout.axes);
+  for (std::uint64_t t = before; t < tasks_.count(); ++t) {
+    items += cells::item_count(layout, tasks_[t].extent.counts());
   }
   is_whole_ = is_whole_ && part == plan_.unit(unit) && pass_.count == plan_.cells() &&
               items == own.count * layout.lanes * layout.groups;
@@ -169,7 +169,7 @@ void CellSchedule::end_units(Range ended, Round& round) {
   }
   round.kept = static_cast<unsigned>(kept);
   round.stack.assign(before.begin() + static_cast<std::ptrdiff_t>(kept), before.end());
-  expect(stack_.size() <= cells::FoldArgs<float>::max_depth, "a shard has few whole subtrees");
+  expect(stack_.size() <= cells::NodeStack::max_depth, "a shard has few whole subtrees");
 }
 
 }  // namespace shardstream::workloads

@@ -7,6 +7,7 @@
 
 #include "core/shard.hpp"
 #include "kernels/cells/cells.hpp"
+#include "kernels/cells/task_list.hpp"
 #include "workloads/reduce/cells/plan.hpp"
 
 namespace shardstream::workloads {
@@ -32,10 +33,10 @@ enum class UnitGroups : std::uint8_t {
 class CellSchedule {
  public:
   struct Round {
-    CellTasks::Span tasks;
+    cells::TaskSpan tasks;
     cells::GroupRange groups = {};  ///< that the units have
     Range ended = {};               ///< units
-    /// For FoldArgs, if units have ended.
+    /// For NodeStack, if units have ended.
     unsigned kept = 0, depth = 0;
     std::vector<cells::FoldNode> stack = {};  ///< the nodes from `kept` to `depth`
     cells::OutputRange folded = {};
@@ -55,7 +56,7 @@ class CellSchedule {
   void append(Range batch);
 
   const std::vector<Round>& rounds(std::uint64_t batch) const { return batches_[batch]; }
-  const CellTasks& tasks() const { return tasks_; }
+  const cells::TaskList& tasks() const { return tasks_; }
   /// The cells of the shard that belong to the pass.
   cells::CellRange cells() const { return cells_; }
   /// The outputs of each unit of the shard, and the maximum numbers of cells and groups.
@@ -65,7 +66,7 @@ class CellSchedule {
   std::uint64_t first_unit() const { return units_.first; }
   std::uint64_t units() const { return units_.count; }
   /// Whether the tasks of each round have all elements of their units, in all cells, so that
-  /// AccumulateArgs::is_whole may be set.
+  /// launches may leave moments.
   bool is_whole() const { return is_whole_; }
   /// Whether every task has one block.
   bool has_one_block() const { return has_one_block_; }
@@ -86,7 +87,7 @@ class CellSchedule {
   cells::CellRange pass_, cells_;
   std::uint64_t slots_, max_unit_cells_ = 0, max_unit_groups_ = 0;
   std::vector<cells::OutputRange> unit_outputs_;
-  CellTasks tasks_;
+  cells::TaskList tasks_;
   std::vector<std::vector<Round>> batches_;
   std::vector<cells::FoldNode> stack_;
   std::vector<cells::Node> trees_;

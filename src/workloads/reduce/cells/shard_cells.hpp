@@ -47,7 +47,8 @@ class ShardCells {
         layout_(layout),
         choice_(of_lanes(choice)),
         schedule_(plan, context.shard, pass, slots, unit_groups_of(*context.runtime.device, slots)),
-        samples_(samples) {
+        samples_(samples),
+        sample_tasks_(layout.axes) {
     append_batches(plan);
     device::Device& device = *context.runtime.device;
     if (are_whole_) joined_lanes_ = joins_of(device, layout).lanes;
@@ -65,18 +66,20 @@ class ShardCells {
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
     const auto* const elements = reinterpret_cast<const T*>(batch.data);
     launches_->enqueue(compute, batch.number, elements);
-    const CellTasks::Span& sampled = sampled_[batch.number];
+    const cells::TaskSpan& sampled = sampled_[batch.number];
     if (sampled.count == 0) return;
-    auto args = tasks_of_samples_.args<T>(sampled, layout_);
-    args.elements = elements;
-    args.accumulators = sample_accumulators_;
-    args.unit_cells = samples_.max_cells;
-    args.unit_groups = {0, layout_.groups};
-    args.cells = schedule_.cells();
-    args.choice = choice_;
-    args.is_whole = are_whole_;
-    args.joined_lanes = joined_lanes_;
-    compute.launch(cells::Kernels<T>::accumulate(), args);
+    using Kind = cells::UnitStates::Kind;
+    compute.launch(cells::Kernels<T>::accumulate(),
+                   {.elements = elements,
+                    .tasks = tasks_of_samples_.of(sample_tasks_, sampled),
+                    .layout = layout_,
+                    .units = {.states = sample_accumulators_,
+                              .kind = are_whole_ ? Kind::moments : Kind::accumulators,
+                              .cells = samples_.max_cells,
+                              .groups = {0, layout_.groups},
+                              .joined_lanes = joined_lanes_},
+                    .cells = schedule_.cells(),
+                    .choice = choice_});
   }
 
   /// Enqueues the joins of the samples after the last batch.
@@ -111,7 +114,7 @@ class ShardCells {
     for (std::uint64_t b = 0; b < context_.feed.batches(); ++b) {
       const Range batch = context_.feed.batch(b);
       schedule_.append(batch);
-      CellTasks::Span& span = sampled_.emplace_back();
+      cells::TaskSpan& span = sampled_.emplace_back();
       span.first = sample_tasks_.count();
       for (std::size_t s = 0; s < samples_.boxes.size(); ++s) {
         const CellPlan::Box& box = samples_.boxes[s];
@@ -136,8 +139,8 @@ class ShardCells {
   const cells::Choice choice_;  // of lanes
   CellSchedule schedule_;
   const SampledBoxes& samples_;
-  CellTasks sample_tasks_;
-  std::vector<CellTasks::Span> sampled_;  // of each batch
+  cells::TaskList sample_tasks_;
+  std::vector<cells::TaskSpan> sampled_;  // of each batch
   /// Whether each sample is one block of one batch, with all its cells.
   bool are_whole_ = true;
   std::uint64_t joined_lanes_ = 1;
