@@ -28,7 +28,7 @@ class ItemAccumulators {
 
   /// So many that they stay in the first-level cache.
   static std::size_t max_for(Quantities quantities) {
-    return std::clamp<std::size_t>(std::bit_floor(1024 / words_of<T>(quantities)), 128, most);
+    return std::clamp<std::size_t>(std::bit_floor(1024 / moment_words<T>(quantities)), 128, most);
   }
   Quantities quantities() const { return quantities_; }
   Accumulator<T> get(std::size_t i) const { return get(quantities_, i); }

@@ -147,7 +147,7 @@ struct Moments : InWords<Moments<T>> {
 
 /// The 64-bit words of the moments of a cell, or of its accumulator.
 template <class T, class Q>
-constexpr unsigned words_of(Q quantities) {
+constexpr unsigned moment_words(Q quantities) {
   unsigned words = 0;
   Moments<T> m;
   Moments<T>::visit(quantities, m, [&](auto& number) {
@@ -157,7 +157,7 @@ constexpr unsigned words_of(Q quantities) {
 }
 /// The most words that quantities of type Q can have.
 template <class T, class Q>
-inline constexpr unsigned max_words = words_of<T>(Q::all());
+inline constexpr unsigned max_words = moment_words<T>(Q::all());
 
 /// The squares and powers of deviations from the mean of the values of both. They follow Chan,
 /// Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"

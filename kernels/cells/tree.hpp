@@ -181,9 +181,10 @@ constexpr void pack_output(const PackArgs<T>& args, Q quantities, std::uint64_t 
     m = Moments<T>::load(quantities, nodes.words + args.nodes.number_of(node, group, cell),
                          nodes.values);
   }
-  m.store(quantities,
-          args.packed + (rank * args.max_nodes + node) * words_of<T>(quantities) * args.tile + at,
-          args.tile);
+  m.store(
+      quantities,
+      args.packed + (rank * args.max_nodes + node) * moment_words<T>(quantities) * args.tile + at,
+      args.tile);
 }
 
 }  // namespace shardstream::cells

@@ -44,7 +44,7 @@ constexpr std::size_t size_of(ElementType type) {
 }
 
 /// The name in options and files, such as "f32".
-constexpr std::string_view name_of(ElementType type) {
+constexpr std::string_view word_of(ElementType type) {
   constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "i8", "u8", "u64"};
   return names[static_cast<std::size_t>(type)];
 }

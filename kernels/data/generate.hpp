@@ -17,7 +17,7 @@ enum class Generator : std::uint8_t {
   ramp  ///< i mod 2^24 (f32), 2^53 (f64), 2^31 (i32), 2^7 (i8), 2^8 (u8); i itself for i64 and u64
 };
 
-constexpr std::string_view name_of(Generator generator) {
+constexpr std::string_view word_of(Generator generator) {
   return generator == Generator::uniform ? "uniform" : "ramp";
 }
 

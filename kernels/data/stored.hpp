@@ -61,7 +61,7 @@ constexpr std::size_t size_of(StoredType type) {
   return sizes[static_cast<std::size_t>(type)];
 }
 
-constexpr std::string_view name_of(StoredType type) {
+constexpr std::string_view word_of(StoredType type) {
   constexpr std::string_view names[] = {"i8",  "u8",  "i16", "u16", "i32", "u32",
                                         "i64", "u64", "f32", "f64", "f16"};
   return names[static_cast<std::size_t>(type)];

@@ -60,7 +60,7 @@ std::optional<To> exactly(From number) {
 
 /// The bits of a value, in the low bytes of a word.
 template <class T>
-std::uint64_t word_of(T value) {
+std::uint64_t as_word(T value) {
   std::uint64_t word = 0;
   std::memcpy(&word, &value, sizeof value);
   return word;
@@ -109,7 +109,7 @@ std::optional<std::uint64_t> bits_of(const Number& number, StoredType type) {
     using Stored = typename decltype(id)::type;
     const auto value = std::visit([](auto n) { return exactly<Stored>(n); }, number);
     if (!value) return std::nullopt;
-    return word_of(*value);
+    return as_word(*value);
   });
 }
 
@@ -125,7 +125,7 @@ std::optional<std::uint64_t> missing_element(const MissingValues& missing, Store
   if (missing.count > 0) return missing.value[0];
   const auto neighbour = [type](std::uint64_t bits, int step) {
     return with_value(bits, type, [step](auto value) {
-      return word_of(static_cast<decltype(value)>(value + static_cast<decltype(value)>(step)));
+      return as_word(static_cast<decltype(value)>(value + static_cast<decltype(value)>(step)));
     });
   };
   if (missing.has_min) return neighbour(missing.min, -1);
@@ -140,7 +140,7 @@ std::string text_of(std::uint64_t bits, StoredType type) {
 std::string text_of(const Conversion& conversion) {
   const auto& [from, is_reversed, to, missing, unpacking, missing_element] = conversion;
   std::string text = is_reversed ? "big-endian " : "";
-  text.append(name_of(from)).append(" to ").append(name_of(to));
+  text.append(word_of(from)).append(" to ").append(word_of(to));
   if (unpacking.multiplies) text += operation('*', unpacking.scale, unpacking.product_is_f32);
   if (unpacking.adds) text += operation('+', unpacking.offset, unpacking.sum_is_f32);
   if (!missing.any()) return text;

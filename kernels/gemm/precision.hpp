@@ -221,7 +221,7 @@ static_assert(std::ranges::equal(all_precisions, precision_rows, {}, {},
                                  &PrecisionTraits::precision),
               "the rows have the order of the enumeration");
 
-constexpr std::string_view name_of(Precision precision) {
+constexpr std::string_view word_of(Precision precision) {
   return traits_of(precision).name;
 }
 

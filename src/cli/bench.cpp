@@ -33,9 +33,9 @@ OptionTable bench_table() {
 
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
-  const auto words_of = [&] { return table.parse_command_line(arguments, switches_of_bench); };
+  const auto parsed_line = [&] { return table.parse_command_line(arguments, switches_of_bench); };
   if (std::ranges::find(arguments, "--list") != arguments.end()) {
-    const CommandLine line = words_of();
+    const CommandLine line = parsed_line();
     if (!line.words.empty()) {
       throw UsageError(fmt::format("--list runs nothing: leave out {}", excerpt(line.words[0])));
     }
@@ -43,7 +43,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
     return static_cast<int>(ExitCode::done);
   }
   if (!arguments.empty() && arguments[0] == "help") {
-    const CommandLine line = words_of();
+    const CommandLine line = parsed_line();
     if (line.words.size() != 2) {
       throw UsageError(
           "bench help needs the name of one experiment, as in shardstream bench help stride: see "
@@ -56,7 +56,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
   experiments::BenchRequest request{.experiments = {}, .command_line = {}};
   return in_session(
       [&] {
-        const CommandLine line = words_of();
+        const CommandLine line = parsed_line();
         selected = experiments::select(line.words);
         request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),

@@ -112,7 +112,7 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
     file->publish();
     const std::uint64_t bytes = elements * size_of(source->type());
     const std::array<Metric, 4> metrics = {Metric{"elements", static_cast<std::int64_t>(elements)},
-                                           Metric{"type", std::string(name_of(source->type()))},
+                                           Metric{"type", std::string(word_of(source->type()))},
                                            Metric{"bytes", static_cast<std::int64_t>(bytes), "B"},
                                            Metric{"file", options.text("output.file")}};
     print_metrics(metrics, printing, "; the data set is complete");

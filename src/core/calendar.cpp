@@ -36,7 +36,7 @@ constexpr CalendarName names[] = {{"standard", Calendar::standard},
                                   {"366_day", Calendar::all_leap},
                                   {"360_day", Calendar::days_360}};
 
-std::string_view name_of(Calendar calendar) {
+std::string_view word_of(Calendar calendar) {
   return std::ranges::find(names, calendar, &CalendarName::calendar)->name;
 }
 
@@ -47,7 +47,7 @@ std::string lower_case(std::string_view text) {
 }
 
 /// The pieces between white space.
-std::vector<std::string_view> words_of(std::string_view text) {
+std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> words;
   for (const std::string_view word : split(text, ' ')) {
     if (!word.empty()) words.push_back(word);
@@ -271,7 +271,7 @@ UnitLength unit_named(std::string_view name, Calendar calendar, const std::strin
     throw UsageError(
         fmt::format("the unit '{}' has no fixed length in the calendar {}: convert the coordinates "
                     "to days",
-                    name, name_of(calendar)));
+                    name, word_of(calendar)));
   }
   throw UsageError(
       fmt::format("the unit {} of the units {} is unknown: convert the coordinates to one of {}",
@@ -295,11 +295,11 @@ Date expect_date(const Date& date, Calendar calendar, const std::string& units) 
     throw UsageError(
         fmt::format("the units {} begin in the year 0, which the calendar {} does not have: give "
                     "the coordinates another calendar, such as proleptic_gregorian",
-                    excerpt(units), name_of(calendar)));
+                    excerpt(units), word_of(calendar)));
   }
   throw UsageError(
       fmt::format("the calendar {} has no date {}-{:02}-{:02}, at which the units {} begin",
-                  name_of(calendar), date.year, date.month, date.day, excerpt(units)));
+                  word_of(calendar), date.year, date.month, date.day, excerpt(units)));
 }
 
 /// An instant whose microseconds may be any number.
@@ -338,7 +338,7 @@ TimeUnit::TimeUnit(const std::string& units, Calendar calendar)
     : units_(units), calendar_(calendar) {
   const std::string text = lower_case(trim(units));
   const std::string_view view = text;
-  is_absolute_ = join(words_of(view), " ") == "day as %y%m%d.%f";
+  is_absolute_ = join(split_words(view), " ") == "day as %y%m%d.%f";
   if (is_absolute_) {
     unit_ = day;
     return;
@@ -402,7 +402,7 @@ Instant TimeUnit::absolute(double value) const {
   if (!found || magnitude == max) {
     throw UsageError(
         fmt::format("{} is no date of the calendar {} in the units {}: check the coordinates",
-                    value, name_of(calendar_), excerpt(units_)));
+                    value, word_of(calendar_), excerpt(units_)));
   }
   return normalized(number_of(calendar_, *found),
                     std::llround((magnitude - whole) * static_cast<double>(day)));

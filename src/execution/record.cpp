@@ -69,7 +69,7 @@ std::vector<result::MetricSummary> summary_of(const workloads::Outcome& outcome,
                        .q3 = s.q3,
                        .max = s.max,
                        .unit = unit,
-                       .sampling = measure::name_of(outcome.samples.convergence),
+                       .sampling = measure::word_of(outcome.samples.convergence),
                        .autocorrelation = autocorrelation(samples)});
   };
   const std::vector<double> seconds = outcome.samples.seconds();
@@ -156,7 +156,7 @@ void describe_sampling(workloads::Outcome& outcome, const Summary& time) {
     outcome.metrics.push_back({"time_ci_lo", time.ci_lo, "s", "{:.6g}"});
     outcome.metrics.push_back({"time_ci_hi", time.ci_hi, "s", "{:.6g}"});
   }
-  outcome.metrics.push_back({"sampling", measure::name_of(outcome.samples.convergence)});
+  outcome.metrics.push_back({"sampling", measure::word_of(outcome.samples.convergence)});
 }
 
 }  // namespace

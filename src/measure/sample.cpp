@@ -55,7 +55,7 @@ Sampling sampling(const Options& options) {
   return policy;
 }
 
-const char* name_of(Convergence convergence) {
+const char* word_of(Convergence convergence) {
   constexpr const char* names[] = {"fixed", "converged", "unconverged"};
   return names[static_cast<std::size_t>(convergence)];
 }

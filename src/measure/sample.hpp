@@ -46,7 +46,7 @@ enum class Convergence : std::uint8_t {
   unconverged,  ///< max_time or max_repetitions came first
 };
 /// The value of the column `sampling` in /summary.
-const char* name_of(Convergence convergence);
+const char* word_of(Convergence convergence);
 
 /// The stopping rule: how sampling ends now, or nothing if another repetition is needed. `seconds`
 /// are the times of one or more repetitions, the first of which began `elapsed` seconds ago.

@@ -320,8 +320,8 @@ std::vector<Ceiling> source_ceilings(const ranks::Session& session, const io::So
 std::string read_conditions(const io::Source& source, bool convert) {
   const std::string& access = source.access();
   const io::Conversions& conversions = source.conversions();
-  const std::string type(conversions.empty() ? name_of(source.type())
-                                             : name_of(conversions.front().from));
+  const std::string type(conversions.empty() ? word_of(source.type())
+                                             : word_of(conversions.front().from));
   const bool has_details = access.starts_with("contiguous") || access.starts_with("generated");
   return fmt::format("{}, {}", convert && !conversions.empty() ? io::text_of(conversions) : type,
                      has_details ? access.substr(0, access.find(',')) : access);

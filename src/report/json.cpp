@@ -111,7 +111,7 @@ Json of_study(const StudyReport& study) {
     put_unknown(object, "serial");
   }
   put_configured(object, study);
-  object["law_fits"] = word_of_fit(study);
+  object["law_fits"] = word_of(study.fit_verdict());
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
   if (study.scalability) {

@@ -78,6 +78,8 @@ struct StudyReport {
   bool is_strong() const { return table.mode == study::Mode::strong; }
   /// The test of the fitted law; null without a law.
   const study::Fit* fit() const;
+  /// The result of this test; `untested` without a law.
+  study::FitVerdict fit_verdict() const;
   /// Whether the test rejects the fitted law.
   bool is_law_rejected() const;
   /// The number of launches in which a GPU was throttled, or whose repetitions did not converge.

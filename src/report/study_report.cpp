@@ -12,8 +12,12 @@ const study::Fit* StudyReport::fit() const {
   return amdahl ? &amdahl->law.fit : gustafson ? &gustafson->fit : nullptr;
 }
 
+study::FitVerdict StudyReport::fit_verdict() const {
+  return fit() == nullptr ? study::FitVerdict::untested : fit()->verdict;
+}
+
 bool StudyReport::is_law_rejected() const {
-  return fit() != nullptr && fit()->verdict == study::FitVerdict::does_not_fit;
+  return fit_verdict() == study::FitVerdict::does_not_fit;
 }
 
 std::size_t StudyReport::throttled() const {

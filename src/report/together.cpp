@@ -372,7 +372,7 @@ Table distinctions(const Report& report) {
                                static_cast<std::int64_t>(study.runs.size()),
                                counted(study.table.anchor, "rank"),
                                study.is_law_rejected() ? "-" : share,
-                               word_of_fit(study)};
+                               word_of(study.fit_verdict())};
     if (has_configured) {
       const auto& law = study.configured;
       cells.emplace_back(law ? fmt::format("{:.3g}", law->serial_share) : "-");

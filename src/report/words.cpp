@@ -152,8 +152,8 @@ std::string words_on_expected(const StudyReport& study) {
              *next.max_speedup);
 }
 
-const char* word_of_fit(const StudyReport& study) {
-  switch (study.fit() == nullptr ? study::FitVerdict::untested : study.fit()->verdict) {
+const char* word_of(study::FitVerdict verdict) {
+  switch (verdict) {
     case study::FitVerdict::fits:
       return "yes";
     case study::FitVerdict::does_not_fit:

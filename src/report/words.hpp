@@ -21,8 +21,8 @@ std::string words_on_configured(const StudyReport& study);
 /// without a law.
 std::string words_on_expected(const StudyReport& study);
 
-/// Whether the law fits: "yes", "no", "unclear" or "untested", which it is without a law.
-const char* word_of_fit(const StudyReport& study);
+/// Whether a law fits: "yes", "no", "unclear" or "untested".
+const char* word_of(study::FitVerdict verdict);
 
 /// "3 repetitions" or "6 to 22 repetitions": the numbers of timed repetitions of the launches of
 /// these sizes.

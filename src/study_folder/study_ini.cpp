@@ -15,7 +15,7 @@ namespace {
 /// The first line of study.ini, which proves that `scale` has written the file.
 constexpr std::string_view mark = "# A scaling study; shardstream scale has written this file.";
 
-std::optional<std::string> text_of(const std::filesystem::path& folder) {
+std::optional<std::string> read_ini(const std::filesystem::path& folder) {
   constexpr std::uint64_t max_bytes = std::uint64_t{1} << 20;
   return read_small_file(folder / ini_name, max_bytes);
 }
@@ -39,14 +39,14 @@ std::uint64_t number_of(std::string_view key, std::string_view text, std::uint64
 StoredOptions read_options(const std::filesystem::path& folder) {
   StoredOptions stored;
   options::for_each_ini_line(
-      text_of(folder).value_or(std::string()), (folder / ini_name).string(),
+      read_ini(folder).value_or(std::string()), (folder / ini_name).string(),
       [&](const options::IniLine& line) { stored.emplace(line.key, line.value); });
   return stored;
 }
 
 bool is_own_ini(const std::filesystem::path& folder) {
   constexpr std::size_t byte_order_mark = 3;  // bytes that an editor may have added before the mark
-  return text_of(folder).value_or(std::string()).find(mark) <= byte_order_mark;
+  return read_ini(folder).value_or(std::string()).find(mark) <= byte_order_mark;
 }
 
 std::string ini_text(const OptionList& chosen, const std::string& name) {

@@ -143,7 +143,7 @@ class Pass {
   }
 
   const CellPlan& plan() const { return plan_; }
-  unsigned words() const { return cells::words_of<T>(choice_.quantities); }
+  unsigned words() const { return cells::moment_words<T>(choice_.quantities); }
 
   /// The moments of all outputs, from batches of `batch` elements, in `passes` over ranges of
   /// cells.

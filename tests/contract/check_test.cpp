@@ -44,7 +44,7 @@ TEST_F(Check, AllBackendsUseTheSameSigns) {
                     {there.data(), precision, n, n, n, 1, sign_seed, first, y.data()});
     const auto got = test::from_device(*stream_, y);
     for (std::uint64_t i = 0; i < n; ++i) {
-      ASSERT_EQ(got[2 * i], -2 * sign_of(sign_seed, first + i)) << name_of(precision) << " " << i;
+      ASSERT_EQ(got[2 * i], -2 * sign_of(sign_seed, first + i)) << word_of(precision) << " " << i;
       ASSERT_EQ(got[2 * i + 1], 4);
     }
   }
@@ -63,7 +63,7 @@ TEST_F(Check, SumsOfIntegersAreExact) {
     }
     for (const Precision precision : all_precisions) {
       const Sides got = sides(s, a, b, precision);
-      EXPECT_EQ(test::from_device(*stream_, got.z), z) << name_of(precision) << " n " << s.n;
+      EXPECT_EQ(test::from_device(*stream_, got.z), z) << word_of(precision) << " n " << s.n;
       EXPECT_EQ(test::from_device(*stream_, got.row_squares), row_squares);
       EXPECT_EQ(test::from_device(*stream_, got.column_squares), column_squares);
     }
@@ -199,7 +199,7 @@ TEST_F(Check, SumsThatOverflowAreUncheckedAndCounted) {
     ASSERT_EQ(test::from_device(*stream_, all.z)[8 * s.tiles()], 0) << "the signs cancel";
     const auto found = verdicts(s, c, all, precision);
     for (const TileVerdict& tile : found) {
-      EXPECT_EQ(tile.failures, 0U) << name_of(precision);
+      EXPECT_EQ(tile.failures, 0U) << word_of(precision);
       EXPECT_EQ(tile.unchecked, 2U);
       EXPECT_EQ(tile.overflowed, 2U);
     }

@@ -31,7 +31,7 @@ std::uint64_t bits_of_number(std::int64_t number, StoredType type) {
 /// Stored values as words: all of them for types of up to 16 bits. For others many random ones, all
 /// powers of two, their neighbours, and small numbers; so zeros, infinities, NaNs and subnormal
 /// floats are among them.
-std::vector<std::uint64_t> words_of(StoredType type) {
+std::vector<std::uint64_t> value_words(StoredType type) {
   const std::size_t bits = 8 * size_of(type);
   std::vector<std::uint64_t> words;
   if (bits <= 16) {
@@ -207,7 +207,7 @@ TEST_F(Conversions, OfEveryTypeWithEveryRule) {
   for_all_conversions([&](const Conversion& how) {
     if (!always_fits(how)) return;
     // OfEveryValueOf16Bits has the other values of types of 16 bits.
-    expect_kernel(how, stored(how, words_of(how.from), 2053));
+    expect_kernel(how, stored(how, value_words(how.from), 2053));
     ++conversions;
   });
   EXPECT_GT(conversions, 1000U);
@@ -219,7 +219,7 @@ TEST_F(Conversions, OfEveryValueOf16Bits) {
     for (const ElementType to : all_element_types) {
       for (const Unpacking& unpacking : unpackings(from)) {
         const Conversion how{from, true, to, rules.back(), unpacking, 77};
-        if (always_fits(how)) expect_kernel(how, stored(how, words_of(from), 65536));
+        if (always_fits(how)) expect_kernel(how, stored(how, value_words(from), 65536));
       }
     }
   }
@@ -233,7 +233,7 @@ TEST_F(Conversions, OfAnyNumberOfElements) {
                            .to = ElementType::f32,
                            .missing = missing,
                            .unpacking = unpackings(from).back()};
-      expect_kernel(how, stored(how, words_of(from), count));
+      expect_kernel(how, stored(how, value_words(from), count));
     }
   }
 }
@@ -243,7 +243,7 @@ TEST_F(Conversions, AddUpTheirMissingValues) {
                        .to = ElementType::u8,
                        .missing = {.value = {7}, .count = 1},
                        .missing_element = 7};
-  const Bytes data = stored(how, words_of(how.from), 1000);
+  const Bytes data = stored(how, value_words(how.from), 1000);
   auto missing = test::on_device(*device_, *stream_, std::vector<std::uint64_t>{0});
   EXPECT_EQ(with_kernel(how, data, missing), data);
   EXPECT_EQ(with_kernel(how, data, missing), data);
@@ -258,7 +258,7 @@ TEST(HostConversion, GivesTheSameElementsAtAnyAddress) {
     const bool fits = always_fits(how);
     const bool is_float = how.to == ElementType::f32 || how.to == ElementType::f64;
     if (how.unpacking.any() && !is_float) return;  // fractions
-    const Bytes data = stored(how, fits ? words_of(how.from) : words, 1500);
+    const Bytes data = stored(how, fits ? value_words(how.from) : words, 1500);
     const Expected expected = expected_of(how, data);
     Bytes moved(data.size() + 1), elements(expected.elements.size() + 3);
     std::ranges::copy(data, moved.begin() + 1);

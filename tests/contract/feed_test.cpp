@@ -26,7 +26,7 @@ constexpr ElementSize i64{.stored = 8, .element = 8};
 constexpr std::array every_mode = {Mode::stream,         Mode::pageable, Mode::pinned,
                                    Mode::write_combined, Mode::mapped,   Mode::resident};
 
-std::string name_of(Mode mode) {
+std::string word_of(Mode mode) {
   constexpr const char* names[] = {"stream",         "pageable", "pinned",
                                    "write-combined", "mapped",   "resident"};
   return names[static_cast<int>(mode)];
@@ -86,7 +86,7 @@ TEST(Feed, BringsEveryElementInEveryModeAndSize) {
                       .readers = 2};
           if (mode == Mode::resident) sizes.batches = ceil_div(count, batch);
           expect_all_elements({5 * unit, count}, sizes,
-                              name_of(mode) + ", " + std::to_string(count) + " elements, batch " +
+                              word_of(mode) + ", " + std::to_string(count) + " elements, batch " +
                                   std::to_string(batch) + ", slot " + std::to_string(slot));
         }
       }
@@ -108,7 +108,7 @@ TEST(Feed, ElementsMayBeginAnywhereInTheirSlot) {
                   .readers = 2};
       if (mode == Mode::resident) sizes.batches = ceil_div(count, batch);
       expect_all_elements({5 * unit, count}, sizes,
-                          name_of(mode) + ", " + std::to_string(head) + " bytes ahead", head);
+                          word_of(mode) + ", " + std::to_string(head) + " bytes ahead", head);
     }
   }
 }
@@ -161,7 +161,7 @@ TEST(Feed, AReaderThatFailsEndsTheRunInEveryMode) {
           feed.run([](device::Stream&, const Batch&) {}, keep);
         },
         test::ReadFailed)
-        << name_of(mode);
+        << word_of(mode);
   }
 }
 

@@ -141,7 +141,7 @@ TEST_F(Narrow, SumsOfIntegersAreExact) {
       const Values x = small_integers(n * depth, static_cast<unsigned>(n));
       const CheckSums wanted = plain_sums(x, n);
       for (const Precision precision : all_precisions) {
-        const std::string what = std::string(name_of(precision)) + " n " + std::to_string(n) +
+        const std::string what = std::string(word_of(precision)) + " n " + std::to_string(n) +
                                  " depth " + std::to_string(depth);
         // A multiple of 16 bytes, but not of 32.
         const std::uint64_t offset = 16 / panel_element_bytes(precision, backend_);
@@ -357,7 +357,7 @@ struct NarrowMultiply : Narrow {
         for (std::size_t i = 0; i < part.size(); ++i) wanted[i] += part[i];
       }
       EXPECT_EQ(unfolded(sums, tile, precision, lane), wanted)
-          << name_of(precision) << " " << tile.n << " x " << tile.fold << ", lane " << lane << ", "
+          << word_of(precision) << " " << tile.n << " x " << tile.fold << ", lane " << lane << ", "
           << plan->algorithm();
     }
   }

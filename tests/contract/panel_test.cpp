@@ -178,7 +178,7 @@ struct PanelKernels : ::testing::Test {
           const double wanted = plainly_rounded(precision, x);
           const double found = element(got, r * ld + c, precision, backend_);
           ASSERT_TRUE(same(found, wanted))
-              << name_of(from) << " " << std::hexfloat << x << " to " << name_of(precision) << ": "
+              << word_of(from) << " " << std::hexfloat << x << " to " << word_of(precision) << ": "
               << found << " for " << wanted << ", " << rows << " x " << columns << ", ld " << ld
               << (transposed ? " transposed" : "") << " at " << r << ", " << c;
         }
@@ -263,7 +263,7 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
             const double wanted = valid ? plainly_rounded(precision, exact) : 0;
             const double found = element(got, r * one.ld + c, precision, backend_);
             ASSERT_TRUE(same(found, wanted))
-                << name_of(from) << " to " << name_of(precision) << ": " << found << " for "
+                << word_of(from) << " to " << word_of(precision) << ": " << found << " for "
                 << wanted << ", case " << &one - cases << " at " << r << ", " << c;
           }
           const auto* rest = got.data() + (r * one.ld + columns) * bytes;
@@ -294,7 +294,7 @@ TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
         for (std::uint64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(
               same(element(found, i, precision, backend_), element(wanted, i, precision, backend_)))
-              << name_of(from) << " to " << name_of(precision) << " " << where << ", " << i;
+              << word_of(from) << " to " << word_of(precision) << " " << where << ", " << i;
         }
       };
       Bytes separate(count * bytes);

@@ -210,7 +210,7 @@ TEST(TileFor, OtherProductsAreNotNarrow) {
   for (const Precision precision : all_precisions) {
     const bool has_lanes = precision != Precision::fp32x3 && precision != Precision::int8 &&
                            !multiplies_residues(precision);
-    EXPECT_EQ(is_folded(12, 100'000, precision), has_lanes) << name_of(precision);
+    EXPECT_EQ(is_folded(12, 100'000, precision), has_lanes) << word_of(precision);
   }
   EXPECT_FALSE(is_folded(12, 100'000, Precision::fp32, Backend::host));
   EXPECT_FALSE(is_folded(12, 100'000, Precision::fp32, Backend::cuda, false));
@@ -265,15 +265,15 @@ TEST(TileFor, RowsOfFloatsHaveALargerPitch) {
                                            {8064, 8192, 8080}}) {
     for (const Precision precision : all_precisions) {
       const bool floats = precision == Precision::fp32;
-      EXPECT_EQ(a_ld(precision, k, Backend::cuda), floats ? on_gpu : k) << k << name_of(precision);
-      EXPECT_EQ(a_ld(precision, k, Backend::host), floats ? backend : k) << k << name_of(precision);
+      EXPECT_EQ(a_ld(precision, k, Backend::cuda), floats ? on_gpu : k) << k << word_of(precision);
+      EXPECT_EQ(a_ld(precision, k, Backend::host), floats ? backend : k) << k << word_of(precision);
     }
   }
 }
 
 TEST(Precisions, HaveNamesAndSizes) {
   for (const Precision precision : all_precisions) {
-    EXPECT_EQ(precision_named(name_of(precision)), precision);
+    EXPECT_EQ(precision_named(word_of(precision)), precision);
   }
   EXPECT_EQ(precision_named("fp8"), std::nullopt);
   EXPECT_EQ(panel_element_bytes(Precision::bf16, Backend::cuda), 2U);

@@ -116,8 +116,8 @@ TEST_F(CheckTruncated, PassesTruncatedSumsOfOneSign) {
     for (const TileVerdict& each : verdicts(s, c, sides(s, a, b, precision), precision)) {
       worst = std::max(worst, each.worst);
     }
-    EXPECT_LT(worst, 0.6) << name_of(precision);
-    EXPECT_GT(worst, 0.1) << name_of(precision);
+    EXPECT_LT(worst, 0.6) << word_of(precision);
+    EXPECT_GT(worst, 0.1) << word_of(precision);
   }
 }
 

@@ -73,7 +73,7 @@ TEST_F(Variables, SumsOfIntegersAreExactInBothPanels) {
     for (float& x : data) x = static_cast<float>(random() % 100) - 50;
     for (const Precision precision : rounding) {
       const Got of_b = sums(data, precision, variables, depth, Side::b, 2);
-      ASSERT_EQ(sums(data, precision, variables, depth, Side::a, 2), of_b) << name_of(precision);
+      ASSERT_EQ(sums(data, precision, variables, depth, Side::a, 2), of_b) << word_of(precision);
       for (std::uint64_t v = 0; v < variables; ++v) {
         double sum = 0, squares = 0;
         for (std::uint64_t s = 0; s < depth; ++s) {
@@ -82,8 +82,8 @@ TEST_F(Variables, SumsOfIntegersAreExactInBothPanels) {
           squares += x * x;
         }
         ASSERT_EQ(of_b.sums[v], 2 * sum)
-            << name_of(precision) << " " << variables << " x " << depth;
-        ASSERT_EQ(of_b.squares[v], 2 * squares) << name_of(precision) << " at " << v;
+            << word_of(precision) << " " << variables << " x " << depth;
+        ASSERT_EQ(of_b.squares[v], 2 * squares) << word_of(precision) << " at " << v;
       }
     }
   }
@@ -98,7 +98,7 @@ TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   for (float& x : data) x = normal(random);
   for (const Precision precision : rounding) {
     const Got of_b = sums(data, precision, variables, depth, Side::b, 1);
-    EXPECT_EQ(sums(data, precision, variables, depth, Side::a, 1), of_b) << name_of(precision);
+    EXPECT_EQ(sums(data, precision, variables, depth, Side::a, 1), of_b) << word_of(precision);
     EXPECT_NE(sums(data, precision, variables, depth - 1, Side::b, 1), of_b);
   }
 }

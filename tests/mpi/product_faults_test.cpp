@@ -282,7 +282,7 @@ INSTANTIATE_TEST_SUITE_P(In, ProductFaults,
                          testing::Values(gemm::Precision::fp32, gemm::Precision::fp64,
                                          gemm::Precision::int8, gemm::Precision::fp32x3),
                          [](const auto& tested) {
-                           return std::string(gemm::name_of(tested.param));
+                           return std::string(gemm::word_of(tested.param));
                          });
 
 }  // namespace shardstream::workloads::product

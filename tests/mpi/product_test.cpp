@@ -174,7 +174,7 @@ std::vector<Case> cases() {
   const std::vector<std::string> unstored{"--output.store", "false"};
   std::vector<Case> all;
   for (const gemm::Precision precision : gemm::all_precisions) {
-    const std::vector<std::string> of{"--product.precision", std::string(name_of(precision)),
+    const std::vector<std::string> of{"--product.precision", std::string(word_of(precision)),
                                       "--output.store", "false"};
     all.push_back({"gemm", false, with(sizes, of)});
     all.push_back({"gram", true, with(samples, of)});
@@ -251,9 +251,9 @@ TEST(Product, NarrowProductsHaveTheSameBitsAndThePlannedMemoryInEveryDecompositi
       prepared.library = gemm::make_multiply_plan(prepared.operands.precision, tile, Backend::host);
       std::uint64_t all = 0;
       for (const std::uint64_t rank : session().gather(std::vector{prepared.run()})) all += rank;
-      EXPECT_EQ(checksum.value_or(all), all) << name_of(each) << ", centred: " << centers;
+      EXPECT_EQ(checksum.value_or(all), all) << word_of(each) << ", centred: " << centers;
       checksum = all;
-      EXPECT_LE(prepared.peak.device, prepared.plan.device_bytes) << name_of(each);
+      EXPECT_LE(prepared.peak.device, prepared.plan.device_bytes) << word_of(each);
     }
   }
 }
@@ -289,7 +289,7 @@ TEST(Product, APrecisionWhoseUnitsAGpuLacksIsAnError) {
   for (const Precision each : {Precision::fp64_int8, Precision::fp32_int8, Precision::int8}) {
     const std::string message = test::error_of([&] { check_units(each, 70); });
     EXPECT_TRUE(test::names(
-        message, std::string(name_of(each)), "7.5", "7.0",
+        message, std::string(word_of(each)), "7.5", "7.0",
         each == Precision::fp64_int8 ? "--product.precision fp64" : "--product.precision fp32"))
         << message;
     EXPECT_NO_THROW(check_units(each, 75));

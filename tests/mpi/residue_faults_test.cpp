@@ -73,7 +73,7 @@ TEST_P(ResidueFaults, ACorruptedGatherMakesRowsWrong) {
 INSTANTIATE_TEST_SUITE_P(In, ResidueFaults,
                          testing::Values(gemm::Precision::fp64_int8, gemm::Precision::fp32_int8),
                          [](const auto& tested) {
-                           std::string name(gemm::name_of(tested.param));
+                           std::string name(gemm::word_of(tested.param));
                            name[name.find('-')] = '_';
                            return name;
                          });

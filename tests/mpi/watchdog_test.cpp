@@ -17,7 +17,7 @@ using test::session;
 using namespace std::chrono_literals;
 
 /// The text written to a log so far.
-std::string text_of(std::FILE* file) {
+std::string contents_of(std::FILE* file) {
   std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
   std::rewind(file);
   const std::size_t got = std::fread(text.data(), 1, text.size(), file);
@@ -39,7 +39,7 @@ TEST(Watchdog, IsSilentWhileOneRankMoves) {
     }
     session().barrier();
   }
-  EXPECT_EQ(text_of(file), "");
+  EXPECT_EQ(contents_of(file), "");
   std::fclose(file);
 }
 
@@ -55,7 +55,7 @@ TEST(Watchdog, LetsRanksGoOneByOne) {
     }
     session().barrier();
   }
-  EXPECT_EQ(text_of(file), "");
+  EXPECT_EQ(contents_of(file), "");
   std::fclose(file);
 }
 

@@ -8,7 +8,7 @@ namespace shardstream::test {
 /// The conversion that leaves elements of a type as they are.
 inline Conversion unchanged(ElementType type) {
   for (const StoredType stored : all_stored_types) {
-    if (name_of(stored) == name_of(type)) return {.from = stored, .to = type};
+    if (word_of(stored) == word_of(type)) return {.from = stored, .to = type};
   }
   return {};
 }

@@ -279,7 +279,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
 
 /// The name of a precision; names of tests have no hyphens.
 inline std::string test_name(const ::testing::TestParamInfo<Precision>& tested) {
-  std::string name(name_of(tested.param));
+  std::string name(word_of(tested.param));
   std::ranges::replace(name, '-', '_');
   return name;
 }

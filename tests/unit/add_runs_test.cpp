@@ -23,7 +23,7 @@ struct NoPlace {
 };
 
 template <class T>
-std::vector<std::uint64_t> words_of(const Accumulator<T>& item, Quantities quantities) {
+std::vector<std::uint64_t> stored_words(const Accumulator<T>& item, Quantities quantities) {
   std::vector<std::uint64_t> words(max_words<T, Quantities>);
   item.store(quantities, words.data(), 1);
   return words;
@@ -51,7 +51,8 @@ void expect_same_numbers(const std::vector<T>& elements, std::size_t lanes, std:
         }
       }
     }
-    ASSERT_EQ(words_of(items.get(i), quantities), words_of(expected, quantities)) << "lane " << i;
+    ASSERT_EQ(stored_words(items.get(i), quantities), stored_words(expected, quantities))
+        << "lane " << i;
   }
 }
 

@@ -92,7 +92,7 @@ TEST_F(ContiguousSources, BothWaysGiveTheSameBytes) {
              {Range{0, 1}, Range{0, 1000}, Range{3, 1}, Range{511, 513}, Range{1000, 65'536},
               Range{all - 1, 1}, Range{all - 777, 777}, Range{0, all}}) {
           SCOPED_TRACE(testing::Message()
-                       << source.access() << ", " << name_of(type) << " at " << offset
+                       << source.access() << ", " << word_of(type) << " at " << offset
                        << ", elements " << elements.first << "+" << elements.count);
           expect_same_bytes(source, offset, elements);
         }

@@ -100,7 +100,7 @@ TEST(Generate, SeedsGiveUnrelatedSequences) {
 TEST(Generate, RampWrapsAtTheTypesExactRange) {
   const auto at = [](ElementType type, std::uint64_t index, auto expected) {
     EXPECT_EQ(generated<decltype(expected)>(Generator::ramp, type, index, 1)[0], expected)
-        << name_of(type) << " at " << index;
+        << word_of(type) << " at " << index;
   };
   at(ElementType::f32, 5, 5.0f);
   at(ElementType::f32, (1u << 24) - 1, 16777215.0f);

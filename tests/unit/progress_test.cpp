@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string text_of(std::FILE* file) {
+std::string contents_of(std::FILE* file) {
   std::string text;
   std::rewind(file);
   for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
@@ -53,7 +53,7 @@ TEST(Progress, ALineShowsShareAndTime) {
     progress.add(0.5, start + 1s);
     progress.add(0.5, start + 10s);
   }
-  EXPECT_EQ(text_of(file), "multiplying: 25 % after 10 s, 30 s left\n");
+  EXPECT_EQ(contents_of(file), "multiplying: 25 % after 10 s, 30 s left\n");
   std::fclose(file);
 }
 
@@ -68,7 +68,7 @@ TEST(Progress, StepsShareOneObject) {
     }
     progress.add(16, start + 24s);
   }
-  EXPECT_EQ(text_of(file),
+  EXPECT_EQ(contents_of(file),
             "streaming: 25 % after 5 s, 15 s left\nstreaming: 75 % after 24 s, 8 s left\n");
   std::fclose(file);
 }
@@ -82,7 +82,7 @@ TEST(Progress, ATotalMayBeUnknown) {
     progress.add(1, start + 4s);
     progress.add(1, start + 6s);
   }
-  EXPECT_EQ(text_of(file), "streaming: 6 s so far\n");
+  EXPECT_EQ(contents_of(file), "streaming: 6 s so far\n");
   std::fclose(file);
 }
 

@@ -83,7 +83,7 @@ inline void measure_large_in_core(const Timer& timer, Precision precision, std::
   fill_factor(timer, precision, n * n, 2, b.get());
   const double ms = measure_in_core(timer, precision, n, a.get(), b.get(), c.get(), 5000);
   std::printf("%s, n = %llu, in core: %.1f ms, %.1f Tflop/s\n",
-              std::string(name_of(precision)).c_str(), static_cast<unsigned long long>(n), ms,
+              std::string(word_of(precision)).c_str(), static_cast<unsigned long long>(n), ms,
               teraflops(n, n, n, ms));
   std::fflush(stdout);
 }

@@ -103,7 +103,7 @@ class Batch {
 
   void measure() {
     const double in_core = measure_in_core(timer_, precision_, n_, a_.get(), b_.get(), c_.get());
-    const std::string name(name_of(precision_));
+    const std::string name(word_of(precision_));
     std::printf("%s, n = %llu, batches of %llu tiles of %llu x %llu x %llu\n", name.c_str(),
                 ull(n_), ull(tiles_), ull(tile_.m), ull(tile_.n), ull(tile_.k));
     const double in_core_rate = teraflops(n_, n_, n_, in_core);
@@ -193,7 +193,7 @@ class Batch {
         throw std::logic_error("no panels of this type are measured");
       }
     });
-    const std::string stored(name_of(from));
+    const std::string stored(word_of(from));
     print("word_sum of both panels, " + stored, timer_.milliseconds([&] {
       timer_.launch(word_checksum_kernel(), {a, bytes, sum_.get()});
       timer_.launch(word_checksum_kernel(), {b, bytes, sum_.get()});

@@ -308,7 +308,7 @@ class GpuPlan final : public MultiplyPlan {
         .append(std::to_string(depth))
         .append(tile_.lanes > 1 ? " in " + std::to_string(tile_.lanes) + " lanes" : "")
         .append(" in ")
-        .append(name_of(precision_));
+        .append(word_of(precision_));
   }
 
   /// The library's proposals for a product that is `times` as large in each dimension.

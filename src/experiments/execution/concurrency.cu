@@ -113,7 +113,7 @@ enum class Way {
   per_thread  ///< own streams, with kernels in the per-thread default stream between
 };
 
-const char* name_of(Way way) {
+const char* word_of(Way way) {
   switch (way) {
     case Way::one_stream:
       return "one stream";
@@ -320,11 +320,11 @@ unsigned Concurrency::kernels_at_once(Way way, unsigned count) {
   }
   const std::vector<Span> spans = kernels.spans();
   for (unsigned i = 0; i < count; ++i) {
-    bench_.verify(spans[i].begin > 0 && spans[i].end >= spans[i].begin + length, name_of(way));
+    bench_.verify(spans[i].begin > 0 && spans[i].end >= spans[i].begin + length, word_of(way));
     const bool waits = i > 0 && !is_parallel(way);
-    bench_.verify(!waits || spans[i].begin + resolution >= spans[i - 1].end, name_of(way));
+    bench_.verify(!waits || spans[i].begin + resolution >= spans[i - 1].end, word_of(way));
   }
-  bench_.verify(kernels.calls() == (way == Way::callbacks ? count - 1 : 0), name_of(way));
+  bench_.verify(kernels.calls() == (way == Way::callbacks ? count - 1 : 0), word_of(way));
   return largest_overlap(spans);
 }
 
@@ -348,7 +348,7 @@ void Concurrency::measure(Way way, unsigned count) {
   const unsigned rounds = is_parallel(way) ? (count + limit_ - 1) / limit_ : count;
   const double ideal = static_cast<double>(rounds * usual_length) / 1e3 / count;
   rows_.add(
-      {name_of(way), std::int64_t{count}, found.launch, found.start, std::int64_t{found.at_once}},
+      {word_of(way), std::int64_t{count}, found.launch, found.start, std::int64_t{found.at_once}},
       found.time, ideal / found.time.value, remark(way, count));
 }
 

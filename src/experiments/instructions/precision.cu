@@ -136,7 +136,7 @@ class Types {
 
   /// Multiplies n x n matrices.
   void add_matrices(gemm::Precision precision, std::uint64_t n) {
-    const std::string type(gemm::name_of(precision));
+    const std::string type(gemm::word_of(precision));
     const MatrixProduct product(gpu_, precision, n);
     product.enqueue();
     const double error = product.error();

@@ -44,7 +44,7 @@ constexpr unsigned in_word = 4 / sizeof(T);  // elements of a word of 4 bytes
 
 /// A word of elements of type T; `element(i)` is the i-th one, from the low bits on.
 template <class T, class Element>
-__device__ std::uint32_t word_of(const Element& element) {
+__device__ std::uint32_t packed_word(const Element& element) {
   T elements[in_word<T>];
 #pragma unroll
   for (unsigned i = 0; i < in_word<T>; ++i) elements[i] = converted<T>(element(i));
@@ -104,11 +104,11 @@ struct Words : OnCores {
 
   template <class Elements>
   __device__ static A load_a(const Elements& from, unsigned k, unsigned lane) {
-    return word_of<T>([&](unsigned i) { return from.a(row(lane), k + i); });
+    return packed_word<T>([&](unsigned i) { return from.a(row(lane), k + i); });
   }
   template <class Elements>
   __device__ static B load_b(const Elements& from, unsigned k, unsigned lane) {
-    return word_of<T>([&](unsigned i) { return from.b(k + i, column(lane)); });
+    return packed_word<T>([&](unsigned i) { return from.b(k + i, column(lane)); });
   }
 };
 
@@ -171,7 +171,7 @@ struct FourBytes : Words<std::int8_t>, IntegerSums {
 struct TwoShorts : Words<std::int16_t>, IntegerSums {
   template <class Elements>
   __device__ static B load_b(const Elements& from, unsigned k, unsigned lane) {
-    return word_of<std::int8_t>([&](unsigned i) { return from.b(k + i % 2, column(lane)); });
+    return packed_word<std::int8_t>([&](unsigned i) { return from.b(k + i % 2, column(lane)); });
   }
   __device__ static void multiply_add(Sums& sum, std::uint32_t a, std::uint32_t b) {
     sum = __dp2a_lo(static_cast<int>(a), static_cast<int>(b), sum);
@@ -209,7 +209,7 @@ struct Tensor {
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned row = lane / 4 + i % 2 * 8, first = (lane % 4 + i / 2 * 4) * in_word<T>;
-      a.words[i] = word_of<T>([&](unsigned j) { return from.a(row, k + first + j); });
+      a.words[i] = packed_word<T>([&](unsigned j) { return from.a(row, k + first + j); });
     }
     return a;
   }
@@ -219,7 +219,7 @@ struct Tensor {
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i) {
       const unsigned first = (lane % 4 + i * 4) * in_word<T>;
-      b.words[i] = word_of<T>([&](unsigned j) { return from.b(k + first + j, lane / 4); });
+      b.words[i] = packed_word<T>([&](unsigned j) { return from.b(k + first + j, lane / 4); });
     }
     return b;
   }
@@ -245,7 +245,7 @@ struct TensorHalves : Tensor<__half, float> {
     std::uint32_t words[2];
   };
   __device__ static Sums start(float x) {
-    const std::uint32_t word = word_of<__half>([&](unsigned) { return x; });
+    const std::uint32_t word = packed_word<__half>([&](unsigned) { return x; });
     return {{word, word}};
   }
   __device__ static void multiply_add(Sums& sums, const A& a, const B& b) {

@@ -254,7 +254,7 @@ void Rooflines::add_library_of(gemm::Precision precision) {
   const ladders::ProductCheck check(p, ladders::BGiven::plainly, gpu_.stream());
   const ladders::LibraryProduct library(precision, p, ladders::BGiven::plainly, gpu_.stream());
   const auto enqueue = [&] { library.enqueue(p, gpu_.stream()); };
-  const std::string_view roof = report::arithmetic_of(gemm::name_of(precision));
+  const std::string_view roof = report::arithmetic_of(gemm::word_of(precision));
   c.clear(gpu_.stream());
   enqueue();
   gpu_.synchronize();

@@ -109,7 +109,7 @@ class TypedProduct {
                const DeviceArray<float>& c)
       : ladder_(ladder),
         gpu_(gpu),
-        type_(gemm::name_of(precision)),
+        type_(gemm::word_of(precision)),
         p_(p),
         c_(c),
         check_(p, BGiven::plainly, gpu.stream()),

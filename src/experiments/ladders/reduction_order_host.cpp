@@ -27,14 +27,14 @@ unsigned cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-std::string words_of(Quantities quantities) {
+std::string name_of(Quantities quantities) {
   if (quantities == squares) return "variance";
   return quantities == extremes ? "extremes" : "sum";
 }
 
 /// The label of a case. A figure has room for 18 characters.
 std::string label_of(const Order& order) {
-  const std::string what = words_of(order.quantities);
+  const std::string what = name_of(order.quantities);
   if (order.name == "program") return fmt::format("{} {}", order.type, what);
   if (order.name != "row") return order.name;
   const char letter = what == "sum" ? ' ' : what[0] == 'e' ? 'x' : 'v';
@@ -162,7 +162,7 @@ void Orders::add(const Order& order, const Timing& timing, double yardstick,
                  const std::string& remark) {
   const Measured& seconds = timing.seconds;
   const Measured time = seconds.times(1e3);
-  rows_.add({label_of(order), order.name, order.type, words_of(order.quantities),
+  rows_.add({label_of(order), order.name, order.type, name_of(order.quantities),
              static_cast<std::int64_t>(order.bytes / sizeof(float)),
              static_cast<std::int64_t>(order.lanes), static_cast<std::int64_t>(order.unit),
              static_cast<double>(order.bytes) / seconds.value / 1e9},
@@ -176,7 +176,7 @@ RowOf<T>::RowOf(std::uint64_t count, const cells::RowUnits& size, Quantities qua
       count_(count),
       unit_(size.unit),
       joined_(joined),
-      words_(cells::words_of<T>(quantities)) {
+      words_(cells::moment_words<T>(quantities)) {
   layout_.axes = 1;
   layout_.axis[0] = {.is_kept = false, .cell_step = 0, .value_step = 1, .weight_step = 0};
   layout_.lane_axis = 0;

@@ -103,7 +103,7 @@ __global__ void map_default(const float* from, float* to, unsigned long long cou
 enum class Way : std::uint64_t { precompiled, embedded_ptx, ptx, cubin, ptx_compiler };
 constexpr std::array way_names = {"precompiled", "PTX of the program", "NVRTC to PTX",
                                   "NVRTC to cubin", "NVRTC, PTX compiler"};
-const char* name_of(Way way) {
+const char* word_of(Way way) {
   return way_names.at(static_cast<std::size_t>(way));
 }
 bool uses_nvrtc(Way way) {
@@ -302,16 +302,16 @@ class Survey {
         formatted("{}: the driver cannot load it ({}). A driver that is older than the "
                   "compiler cannot compile its PTX, and a program may have none for this "
                   "GPU.",
-                  std::string(name_of(way)),
+                  std::string(word_of(way)),
                   std::string(cudaGetErrorName(static_cast<cudaError_t>(status)))));
   }
   /// The bits are the same in all ways, and the errors of known functions are small.
   void verify(Way way, const std::string& expression, const Result& result) {
     const std::uint64_t wanted = hashes_.emplace(key_of(expression), result.hash).first->second;
-    bench_.verify(result.hash == wanted, formatted("the kernel {}", std::string(name_of(way))));
+    bench_.verify(result.hash == wanted, formatted("the kernel {}", std::string(word_of(way))));
     const KnownFunction* const known = find_known(expression);
     bench_.verify(known == nullptr || static_cast<double>(result.error) / 1e3 <= known->max_error,
-                  formatted("the error of the kernel {}", std::string(name_of(way))));
+                  formatted("the error of the kernel {}", std::string(word_of(way))));
   }
   static std::string key_of(const std::string& expression) {
     return same_expression(expression, default_expression) ? std::string(default_expression)
@@ -357,7 +357,7 @@ void Survey::add(Way way, const std::string& expression, const std::string& cach
       median_of(results, {&Result::compile, &Result::load, &Result::launch}).times(1e-6);
   if (cache == "off") without_cache_ = total.value;
   const bool is_same = same_expression(expression, default_expression);
-  rows_.add({name_of(way), cache, milliseconds(&Result::compile), milliseconds(&Result::load),
+  rows_.add({word_of(way), cache, milliseconds(&Result::compile), milliseconds(&Result::load),
              milliseconds(&Result::launch), kernel / 1e3},
             total, is_same ? precompiled_ / kernel : none,
             remark(way, expression, cache, results, total.value));

@@ -220,16 +220,16 @@ class Kernels {
                       Arguments... arguments) {
     const auto launch = [&] {
       kernel<<<blocks_for(words_, threads), threads, 0, gpu_.stream()>>>(arguments...,
-                                                                         words_of(to_), words_);
+                                                                         as_float4(to_), words_);
       check_launch(name);
     };
     measure(name, cost, bench_.ceiling("device_copy"), launch, [&] { return has(p, q); });
   }
-  const float4* a() const { return words_of(a_); }
-  const float4* b() const { return words_of(b_); }
+  const float4* a() const { return as_float4(a_); }
+  const float4* b() const { return as_float4(b_); }
 
  private:
-  static float4* words_of(const DeviceArray<float>& array) {
+  static float4* as_float4(const DeviceArray<float>& array) {
     return reinterpret_cast<float4*>(array.data());
   }
   /// Whether each element of the result is p + q times its number.

@@ -164,7 +164,7 @@ std::optional<std::vector<std::uint64_t>> Reader::stored_values(const std::strin
   for (const Number& number : numbers) {
     const auto bits = bits_of(number, stored_);
     if (!bits) {
-      warn(attribute, fmt::format("{} is no value of {}", text_of(number), name_of(stored_)));
+      warn(attribute, fmt::format("{} is no value of {}", text_of(number), word_of(stored_)));
       return std::nullopt;
     }
     values.push_back(*bits);

@@ -28,7 +28,7 @@ bool is_lower(char c) {
 
 /// The words of a name, in lower case and without digits: "scale" and "factor" for SCALE_FACTOR,
 /// ScaleFactor and "scale factor".
-Words words_of(std::string_view name) {
+Words split_name(std::string_view name) {
   Words words;
   bool is_inside = false;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -161,7 +161,7 @@ bool changes_nothing(ValueMeaning meaning, const Content& content, Signedness st
 }  // namespace
 
 std::optional<ValueMeaning> value_meaning(std::string_view name) {
-  const Words words = words_of(name);
+  const Words words = split_name(name);
   if (words.empty() || descriptions.contains(words.back())) return std::nullopt;
   if (words == Words{"matlab", "empty"}) return ValueMeaning::no_values;
   if (has_any(words, {"unsigned"})) return ValueMeaning::signedness;

@@ -112,7 +112,7 @@ std::optional<std::string> Hdf5Data::Reader::convert(std::uint64_t count, std::b
   }
   if (auto complaint = conversion_.complaint()) return complaint;
   throw Error(fmt::format("cannot convert elements of {} to {} (HDF5: {}): copy or write it again",
-                          about_.name, name_of(about_.form.type), hdf5::Reasons().innermost()));
+                          about_.name, word_of(about_.form.type), hdf5::Reasons().innermost()));
 }
 
 Hdf5Data::Hdf5Data(hdf5::File file, hdf5::Dataset dataset, Description about)

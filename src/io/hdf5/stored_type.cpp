@@ -202,7 +202,7 @@ H5T_conv_ret_t CheckedConversion::judge(H5T_conv_except_t what, hid_t, hid_t, vo
 std::optional<std::string> CheckedConversion::complaint() const {
   if (!misfit_) return std::nullopt;
   return fmt::format("a value is too {} for {}",
-                     *misfit_ == H5T_CONV_EXCEPT_RANGE_HI ? "large" : "small", name_of(delivered_));
+                     *misfit_ == H5T_CONV_EXCEPT_RANGE_HI ? "large" : "small", word_of(delivered_));
 }
 
 std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name) {

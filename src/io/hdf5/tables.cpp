@@ -155,7 +155,7 @@ bool is_stored_as(hid_t stored, ColumnType type) {
   return false;
 }
 
-std::string_view name_of(ColumnType type) {
+std::string_view word_of(ColumnType type) {
   return type == ColumnType::integer ? "integers"
          : type == ColumnType::real  ? "floating-point numbers"
                                      : "texts of fixed length";
@@ -173,7 +173,7 @@ std::vector<Field> stored_fields(hid_t record, const std::string& name,
                       "cannot read a column's type");
     if (!is_stored_as(stored.get(), column.type)) {
       throw Error(fmt::format("the column {} of the table {} does not hold {}", column.name, name,
-                              name_of(column.type)));
+                              word_of(column.type)));
     }
     Field field{column.name, {}, {}, offset, 8};
     if (column.type == ColumnType::text) {

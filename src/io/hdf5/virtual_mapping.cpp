@@ -10,7 +10,7 @@ using hdf5::check;
 using Hdf5Extents = std::vector<hsize_t>;
 
 template <class Get>
-std::string text_of(const Get& get, const char* what) {
+std::string read_text(const Get& get, const char* what) {
   const auto length = static_cast<std::size_t>(check(get(nullptr, 0), what));
   std::string text(length + 1, '\0');
   check(get(text.data(), text.size()), what);
@@ -44,10 +44,10 @@ std::string SourceName::of_block(std::uint64_t block) const {
 
 Mapping::Mapping(hid_t creation, std::size_t i) {
   constexpr auto what = "cannot read the sources of a virtual data set";
-  file.text = text_of(
+  file.text = read_text(
       [&](char* text, std::size_t n) { return H5Pget_virtual_filename(creation, i, text, n); },
       what);
-  dataset.text = text_of(
+  dataset.text = read_text(
       [&](char* text, std::size_t n) { return H5Pget_virtual_dsetname(creation, i, text, n); },
       what);
   in_virtual = hdf5::Space(H5Pget_virtual_vspace(creation, i), what);

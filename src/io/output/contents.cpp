@@ -44,7 +44,7 @@ const Format* format_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string_view name_of(Contents contents) {
+std::string_view word_of(Contents contents) {
   switch (contents) {
     case Contents::result:
       return "a result of a run";
@@ -77,7 +77,7 @@ std::string promises_other_format(Contents contents, const std::filesystem::path
   other.replace_extension(is_page ? ".html" : ".h5");
   const std::string start =
       fmt::format("'{}' would not be {}, since {} is {}: name it {}", path.string(), format->name,
-                  name_of(contents), is_page ? "HTML" : "an HDF5 file", other.string());
+                  word_of(contents), is_page ? "HTML" : "an HDF5 file", other.string());
   if (is_page) {
     return format->from_report.empty() ? start
                                        : fmt::format("{}, or use {}", start, format->from_report);

@@ -14,7 +14,7 @@ namespace shardstream::io {
 enum class Contents { result, generated, trace, page, figure, table, extra_p };
 
 /// "a page of report", for messages.
-std::string_view name_of(Contents contents);
+std::string_view word_of(Contents contents);
 
 /// The reason why a file with these contents must not have the name `path`, whose extension
 /// promises another format, with the remedy; empty if there is none.

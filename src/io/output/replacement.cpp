@@ -62,7 +62,7 @@ std::optional<std::string> objection_to_replacing(const Destination& destination
   const auto mark = mark_of(destination.path);
   const bool own = mark && mark->contents == destination.contents;
   if (own && (destination.overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
-  const std::string_view kind = name_of(destination.contents);
+  const std::string_view kind = word_of(destination.contents);
   if (!own) {
     return fmt::format(
         "'{}' already exists and is not {}: choose another {} or pass --output.overwrite anything, "

@@ -16,7 +16,7 @@ class GeneratorSource final : public RowMajorSource {
         generator_(generator),
         type_(type),
         seed_(seed),
-        name_(name_of(generator)),
+        name_(word_of(generator)),
         access_(generator == Generator::uniform ? "generated, seed " + std::to_string(seed)
                                                 : "generated") {}
 

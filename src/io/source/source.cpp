@@ -56,7 +56,7 @@ constexpr OptionRow rows[] = {
 std::optional<ElementType> requested_type(const Options& options) {
   const std::string& text = options.text("input.type");
   for (const auto type : all_element_types) {
-    if (text == name_of(type)) return type;
+    if (text == word_of(type)) return type;
   }
   return std::nullopt;
 }
@@ -75,7 +75,7 @@ void reject_rows_of_generator(const Options& options, std::string_view key) {
 
 std::optional<Generator> generator_named(const std::string& data) {
   for (const auto generator : {Generator::uniform, Generator::ramp}) {
-    if (data == name_of(generator)) return generator;
+    if (data == word_of(generator)) return generator;
   }
   return std::nullopt;
 }
@@ -106,7 +106,7 @@ std::unique_ptr<Source> make_generator(Generator generator, ElementType type, co
   if (count == 0 || count > max) {
     throw UsageError(
         fmt::format("{}: {} elements of {} cannot be generated: choose 1 to {} of them", option,
-                    join(shape, "x"), name_of(type), max));
+                    join(shape, "x"), word_of(type), max));
   }
   return std::make_unique<GeneratorSource>(generator, type, shape, seed);
 }
@@ -116,7 +116,7 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
   if (read_way(options) == ReadWay::direct) {
     throw UsageError(fmt::format(
         "input.read: the generator {} has no file that could be read direct: leave it at auto",
-        name_of(generator)));
+        word_of(generator)));
   }
   const std::string& shape = options.text("input.shape");
   if (!shape.empty() && !options.is_default("input.count")) {
@@ -290,7 +290,7 @@ std::optional<double> cached_share(const Source& source, Range elements, std::ui
 
 std::string type_text(const Source& source) {
   const Conversions& conversions = source.conversions();
-  return conversions.empty() ? std::string(name_of(source.type())) : identity_of(conversions);
+  return conversions.empty() ? std::string(word_of(source.type())) : identity_of(conversions);
 }
 
 std::string shape_text(const Source& source) {

@@ -105,7 +105,7 @@ std::string filled(const std::string& text, const std::map<std::string, std::uin
 
 /// The words of a command: white space separates them, except inside '...' and "...". Nothing else
 /// has a special meaning, since no shell reads the command. Throws UsageError for an open quote.
-std::vector<std::string> words_of(std::string_view line) {
+std::vector<std::string> command_words(std::string_view line) {
   std::vector<std::string> words;
   bool is_open = false;  // the last word may still grow
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -198,7 +198,7 @@ std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
                                               {"nodes", ceil_div(ranks, on_node)},
                                               {"per-node", on_node},
                                               {"cpus", cpus_}});
-  return words_of(line);
+  return command_words(line);
 }
 
 void reject_many_copies() {

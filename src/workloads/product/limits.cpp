@@ -158,7 +158,7 @@ measure::Ceiling multiply(device::Device& device, const ranks::Session& session,
   };
   const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
                       static_cast<double>(tile.k);
-  return measure::measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session,
+  return measure::measured(fmt::format("multiply_{}", word_of(precision)), "Gflop/s", flop, session,
                            effort, work);
 }
 
@@ -231,7 +231,7 @@ std::string panel_read_conditions(const Operands& operands, const Options& optio
   for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
     kinds.insert(measure::read_conditions(matrix->source(), true));
   }
-  return fmt::format("{}, read as {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
+  return fmt::format("{}, read as {}{}{}", fmt::join(kinds, " and "), word_of(operands.precision),
                      pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
                      operands.uploads_as_stored() ? ", to be centred or scaled" : "");
 }
@@ -270,7 +270,7 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
 Rates rates_of(measure::Machine& machine, const Operands& operands, const Options& options,
                const Rates* measured) {
   const gemm::Precision precision = operands.precision;
-  const std::string multiply = fmt::format("multiply_{}", name_of(precision));
+  const std::string multiply = fmt::format("multiply_{}", word_of(precision));
   std::set<std::string> ceilings = {"link_up", "link_down", "device_copy", "all_gather", multiply};
   if (pipeline::is_staged(options)) {
     for (const char* const readers : {"panel_read", "panel_feed"}) {

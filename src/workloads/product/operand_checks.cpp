@@ -19,8 +19,8 @@ void check_integers(const Operands& operands) {
     throw UsageError(fmt::format(
         "product.precision {0} needs data of type {1}, and {2} is {3}: pass --product.precision "
         "{4}, or --input.type {1} if all values are integers from -128 to 127",
-        row.name, name_of(row.generated), matrix->name(), name_of(matrix->type()),
-        name_of(safe_precision(matrix->type()))));
+        row.name, word_of(row.generated), matrix->name(), word_of(matrix->type()),
+        word_of(safe_precision(matrix->type()))));
   }
   if (operands.k > row.max_terms) {
     throw UsageError(fmt::format(

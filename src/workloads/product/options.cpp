@@ -33,7 +33,7 @@ int exact_bits(gemm::Format format) {
 
 std::span<const OptionRow> option_rows() {
   static const std::string precisions =
-      "auto|" + join(gemm::all_precisions, "|", [](gemm::Precision each) { return name_of(each); });
+      "auto|" + join(gemm::all_precisions, "|", [](gemm::Precision each) { return word_of(each); });
   static const std::array rows = {
       OptionRow{
           "product.precision", OptionKind::choice, "auto", precisions,
@@ -93,7 +93,7 @@ unsigned moduli_of(const Options& options, gemm::Precision precision) {
     throw UsageError(
         fmt::format("product.planes is for fp64-int8 and fp32-int8, and product.precision is {}: "
                     "leave product.planes out, or pass --product.precision fp64-int8",
-                    name_of(precision)));
+                    word_of(precision)));
   }
   return static_cast<unsigned>(options.count("product.planes"));
 }
@@ -103,7 +103,7 @@ std::string note_on_rounding(const io::Matrix& matrix, const Operands& operands)
   const bool is_wide = type == ElementType::i64 || type == ElementType::u64;
   if (!is_wide || matrix.origin().files.empty() || operands.shifts()) return {};
   return fmt::format("{} has integers of 64 bits: products in {} round those beyond 2^{}",
-                     matrix.name(), name_of(operands.precision),
+                     matrix.name(), word_of(operands.precision),
                      exact_bits(gemm::traits_of(operands.precision).panel));
 }
 

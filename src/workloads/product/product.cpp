@@ -277,7 +277,7 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
   constexpr std::array choices = {Decomposition::automatic, Decomposition::rows,
                                   Decomposition::grid, Decomposition::split_k};
   const auto requested = std::ranges::find(choices, options.text("product.decomposition"),
-                                           [](Decomposition each) { return name_of(each); });
+                                           [](Decomposition each) { return word_of(each); });
   const gemm::Tile tile = operands.tile(backend);
   Problem problem{.m = operands.m,
                   .n = operands.n,
@@ -341,7 +341,7 @@ std::string idle_ranks(const Plan& plan) {
         "{} of {} ranks are idle ({} outside the box {}{}): start {}{}", ranks - inside, ranks,
         inside + 1 == ranks ? fmt::format("rank {} is", inside)
                             : fmt::format("ranks {} to {} are", inside, ranks - 1),
-        name_of(plan.shape.box), asked ? " of product.box" : ", the best for these sizes",
+        text_of(plan.shape.box), asked ? " of product.box" : ", the best for these sizes",
         counted(inside, "rank"), asked ? ", or leave --product.box out" : "");
   }
   const std::uint64_t busy = plan.shape.busy_ranks();
@@ -376,7 +376,7 @@ std::optional<FasterChoice> faster_precision(const Plan& plan, const Rates& rate
   try {
     const double seconds = make_plan(problem, scaled, 0).prediction.seconds;
     if (seconds > clearly * plan.prediction.seconds) return {};
-    return FasterChoice{"product.precision", std::string(name_of(other)), seconds};
+    return FasterChoice{"product.precision", std::string(word_of(other)), seconds};
   } catch (const UsageError&) {
     return {};  // the residues do not fit into the memory
   }
@@ -412,7 +412,7 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
   made.insert(
       made.end(),
       {{"input.seed", options.text("input.seed")},
-       {"product.precision", std::string(name_of(operands.precision))},
+       {"product.precision", std::string(word_of(operands.precision))},
        {"transposed A", yes(operands.transpose_a)},
        {"transposed B", yes(operands.transpose_b)},
        {"centred", yes(operands.center)},

@@ -60,10 +60,10 @@ std::string of_all(const Operands& operands, const Of& of) {
 void resolve(const Operands& operands, const Plan& plan, const pipeline::StagingSizes& staging,
              Outcome& outcome) {
   outcome.resolved = {
-      {"product.precision", std::string(name_of(operands.precision))},
-      {"product.decomposition", std::string(name_of(plan.decision.decomposition))},
-      {"product.box", name_of(plan.shape.box)},
-      {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
+      {"product.precision", std::string(word_of(operands.precision))},
+      {"product.decomposition", std::string(word_of(plan.decision.decomposition))},
+      {"product.box", text_of(plan.shape.box)},
+      {"input.type", of_all(operands, [](const auto& matrix) { return word_of(matrix.type()); })},
       {"input.read", of_all(operands,
                             [](const auto& matrix) {
                               return std::string_view(matrix.past_cache() ? "direct" : "cached");
@@ -79,7 +79,7 @@ void resolve(const Operands& operands, const Plan& plan, const pipeline::Staging
 void describe(const io::Matrix& matrix, const std::string& group, bool transposed,
               Outcome& outcome) {
   outcome.input.push_back({group, "name", matrix.name()});
-  outcome.input.push_back({group, "type", std::string(name_of(matrix.type()))});
+  outcome.input.push_back({group, "type", std::string(word_of(matrix.type()))});
   outcome.input.push_back(
       {group, "shape", std::vector{integer(matrix.rows()), integer(matrix.columns())}});
   outcome.input.push_back({group, "transposed", std::int64_t{transposed}});
@@ -151,9 +151,9 @@ void add_attributes(const Operands& operands, const Plan& plan, const RankRecord
                             {{"m", integer(operands.m)},
                              {"n", integer(operands.n)},
                              {"k", integer(operands.k)},
-                             {"precision", std::string(name_of(operands.precision))},
-                             {"decomposition", std::string(name_of(plan.decision.decomposition))},
-                             {"box", name_of(plan.shape.box)},
+                             {"precision", std::string(word_of(operands.precision))},
+                             {"decomposition", std::string(word_of(plan.decision.decomposition))},
+                             {"box", text_of(plan.shape.box)},
                              {"alpha", alpha_of(operands, ran)},
                              {"unchecked_rows", integer(agreed.unchecked)},
                              {"tile_m", integer(plan.problem().tile.m)},
@@ -243,9 +243,9 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
   number("m", operands.m);
   number("n", operands.n);
   number("k", operands.k);
-  outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
+  outcome.metrics.push_back({"precision", std::string(word_of(operands.precision))});
   if (const unsigned planes = plan.problem().tile.moduli; planes > 0) number("planes", planes);
-  outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decision.decomposition))});
+  outcome.metrics.push_back({"decomposition", std::string(word_of(plan.decision.decomposition))});
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
   if (operands.pairwise()) report_counts(operands, agreed, table, outcome);

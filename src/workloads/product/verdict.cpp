@@ -45,7 +45,7 @@ std::string unchecked_reason(const Operands& operands, const std::optional<NotFi
       "A or B has values there that are NaN, infinite{}, or that have squares or products too "
       "small or too large for {}{}{}",
       largest.empty() ? "" : fmt::format(" or beyond {}'s {}", row.name, largest),
-      name_of(row.accumulator),
+      word_of(row.accumulator),
       operands.symmetric ? ""
                          : "; to find the first NaN of a data set, run shardstream run reduce "
                            "--reduce.missing error",

@@ -117,7 +117,7 @@ std::vector<std::string> plan_of(const io::Source& source, const std::string& sh
   const bool is_plain = shape == std::to_string(elements);
   std::vector<std::string> plan = {
       fmt::format("data: {}, {}{} elements of {}, {}", source.name(), is_plain ? "" : shape + ", ",
-                  elements, name_of(source.type()), format_size(elements * size.of.stored))};
+                  elements, word_of(source.type()), format_size(elements * size.of.stored))};
   if (!source.conversions().empty()) {
     plan.push_back("conversion: " + io::text_of(source.conversions()));
   }

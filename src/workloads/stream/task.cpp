@@ -50,7 +50,7 @@ void describe(const ranks::Session& session, const io::Source& source, const pip
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
   };
-  const std::string type(name_of(source.type()));
+  const std::string type(word_of(source.type()));
   for (const auto& [name, value] :
        std::initializer_list<std::pair<const char*, io::AttributeValue>>{
            {"name", source.name()},

@@ -46,12 +46,12 @@ void choose_elements(const DatasetRequest& request, DatasetPlan& plan) {
     throw UsageError(fmt::format(
         "{} has missing values, which become NaN here, and {} has none: choose input.type = f64 or "
         "f32, or take values as they are stored with input.conventions = none",
-        plan.about.name, name_of(conversion.to)));
+        plan.about.name, word_of(conversion.to)));
   }
   if (!always_fits(conversion)) {
     throw UsageError(fmt::format(
         "{} has missing values, for which {} has no room: choose input.type = {}", plan.about.name,
-        name_of(conversion.to), name_of(element_type(conversion, false))));
+        word_of(conversion.to), word_of(element_type(conversion, false))));
   }
   set_missing_element(conversion, missing_element(conversion.missing, conversion.from).value());
 }
@@ -158,7 +158,7 @@ std::string access_of(const DatasetPlan& plan) {
     text += plan.filters->skips_all(0) ? ", parallel pread" : ", parallel decoding";
   }
   if (about.form.by_library) {
-    text += fmt::format(", {} to {} by {}", about.stored_as, name_of(about.form.type),
+    text += fmt::format(", {} to {} by {}", about.stored_as, word_of(about.form.type),
                         about.format->name);
   }
   return text;

@@ -160,15 +160,15 @@ void DatasetSource::fail_to_convert(const std::string& what, const std::byte* st
   const auto remedy =
       !misfit_.remedy.empty()
           ? misfit_.remedy
-          : fmt::format("choose input.type = {}", name_of(needs_f64 ? ElementType::f64 : natural));
+          : fmt::format("choose input.type = {}", word_of(needs_f64 ? ElementType::f64 : natural));
   throw Error(fmt::format("{} of {} ({}) is {}{}, which {} cannot hold: {}", what, name_,
                           misfit_.stored_as, text_of_stored(conversion_, stored),
                           conversion_.unpacking.any() ? " before it is unpacked" : "",
-                          name_of(conversion_.to), remedy));
+                          word_of(conversion_.to), remedy));
 }
 
 bool is_identity(const Conversion& conversion) {
-  return name_of(conversion.from) == name_of(conversion.to) && !conversion.is_reversed &&
+  return word_of(conversion.from) == word_of(conversion.to) && !conversion.is_reversed &&
          !conversion.missing.any() && !conversion.unpacking.any();
 }
 

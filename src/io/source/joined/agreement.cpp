@@ -85,8 +85,8 @@ void expect_joinable(const DatasetPlan& first, const DatasetPlan& other) {
               "correct the attributes, or add --input.conventions none to take values as they are "
               "stored");
   const Conversion &one = first.conversion, &two = other.conversion;
-  expect_same(first, other, "types of elements", std::string(name_of(one.to)),
-              std::string(name_of(two.to)), "choose input.type = f64");
+  expect_same(first, other, "types of elements", std::string(word_of(one.to)),
+              std::string(word_of(two.to)), "choose input.type = f64");
 }
 
 void agree_on_missing_element(std::span<DatasetPlan> plans) {
@@ -104,7 +104,7 @@ void agree_on_missing_element(std::span<DatasetPlan> plans) {
   throw UsageError(fmt::format(
       "the files have different missing values, and no {} is missing in all of them ({} is not in "
       "{}), so none can stand for all missing values: choose input.type = f64",
-      name_of(conversion.to), text_of(usual, conversion.from), without(usual, plans)->about.name));
+      word_of(conversion.to), text_of(usual, conversion.from), without(usual, plans)->about.name));
 }
 
 }  // namespace shardstream::io

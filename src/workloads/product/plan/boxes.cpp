@@ -80,13 +80,13 @@ Place place_of(const Problem& problem, const Box& box) {
                                                : Decomposition::rows;
   const auto reject = [&](const std::string& why) {
     throw UsageError(
-        fmt::format("--product.box {} {}: pass another one, or leave it out", name_of(box), why));
+        fmt::format("--product.box {} {}: pass another one, or leave it out", text_of(box), why));
   };
   if (box.columns > 1) reject_grid_of_symmetric(problem);
   if (problem.requested.decomposition != Decomposition::automatic &&
       problem.requested.decomposition != kind) {
-    reject(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
-                       name_of(problem.requested.decomposition)));
+    reject(fmt::format("is {}, and --product.decomposition is {}", word_of(kind),
+                       word_of(problem.requested.decomposition)));
   }
   if (box.ranks() > problem.ranks.count) {
     reject(fmt::format("needs {} ranks, and there are {}", box.ranks(), problem.ranks.count));

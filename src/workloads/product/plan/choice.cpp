@@ -197,14 +197,14 @@ void shorten(std::vector<Alternative>& considered, const Possible& winner) {
         "a rank needs {} of memory for a tile of {} x {} in {} with its panels, and {} for itself "
         "and its slots, but it may use {} for tiles: give each rank {}B of memory (raise the "
         "memory limit of the job, or start fewer ranks per host)",
-        format_size(need), problem.tile.m, problem.tile.n, name_of(problem.precision),
+        format_size(need), problem.tile.m, problem.tile.n, word_of(problem.precision),
         format_size(ranks.host_bytes), format_size(ranks.device_memory),
         std::max(saturating_sum({need, ranks.host_bytes}), with_tenth)));
   }
   throw UsageError(fmt::format(
       "a rank needs {} of device memory for a tile of {} x {} in {} with its panels, and may use "
       "{}: pass --pipeline.gpu-memory {}B or more",
-      format_size(need), problem.tile.m, problem.tile.n, name_of(problem.precision),
+      format_size(need), problem.tile.m, problem.tile.n, word_of(problem.precision),
       format_size(problem.ranks.device_memory), need));
 }
 

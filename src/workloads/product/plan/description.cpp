@@ -168,7 +168,7 @@ std::vector<std::string> describe(const Plan& plan) {
   const Problem& problem = plan.problem();
   std::vector<std::string> lines{
       fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}{}", problem.m, problem.n,
-                  name_of(problem.precision), plan.shape.tile_rows, plan.shape.tile_columns,
+                  word_of(problem.precision), plan.shape.tile_rows, plan.shape.tile_columns,
                   problem.tile.m, problem.tile.n,
                   problem.symmetric ? ", one of each mirrored pair is computed" : ""),
       of_k(plan), of_decomposition(plan)};

@@ -16,7 +16,7 @@ namespace shardstream::workloads::product {
 enum class Decomposition : std::uint8_t { automatic, rows, grid, split_k };
 
 /// "auto", "rows", "grid", "split-k": the values of product.decomposition.
-std::string_view name_of(Decomposition decomposition);
+std::string_view word_of(Decomposition decomposition);
 
 /// The form in which an operand is uploaded.
 struct UploadedOperand {
@@ -44,7 +44,7 @@ struct Box {
 };
 
 /// The value of product.box: "2x1x4".
-std::string name_of(const Box& box);
+std::string text_of(const Box& box);
 /// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
 std::string words_of(Decomposition decomposition, const Box& box);
 

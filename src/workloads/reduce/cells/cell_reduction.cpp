@@ -146,7 +146,7 @@ class CellReduction final : public stream::Computation {
         plan_(request.is_row ? row_of(source) : array_of(source),
               dimensions_of(request, groups_, weights_), request.unit),
         choice_(choice_of<T>(missing_, source, rules_.quantities)),
-        memory_(plan_, {.words = cells::words_of<T>(choice_.quantities),
+        memory_(plan_, {.words = cells::moment_words<T>(choice_.quantities),
                         .lists = bytes_of_lists(groups_, weights_),
                         .is_row = request.is_row}) {
     reject_operations();
@@ -231,7 +231,7 @@ class CellReduction final : public stream::Computation {
 
   void add_result(stream::Digest& digest) const override {
     download();
-    const unsigned words = cells::words_of<T>(choice_.quantities);
+    const unsigned words = cells::moment_words<T>(choice_.quantities);
     for (std::uint64_t p = 0; p < memory_.passes(); ++p) {
       const std::uint64_t count = count_outputs(p);
       const cells::States& roots = moments_->roots(p);
@@ -373,9 +373,9 @@ class CellReduction final : public stream::Computation {
     if (last_.is_downloaded) return;
     last_.is_downloaded = true;
     moments_->set_roots(last_.number, last_.roots, count_outputs(last_.number),
-                        cells::words_of<T>(choice_.quantities));
+                        cells::moment_words<T>(choice_.quantities));
     moments_->set_samples(last_.number, shard_->samples(),
-                          cells::words_of<T>(of_lanes(choice_).quantities));
+                          cells::moment_words<T>(of_lanes(choice_).quantities));
   }
 
   CellInputs inputs() {

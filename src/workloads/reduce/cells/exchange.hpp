@@ -25,7 +25,7 @@ class CellExchange {
       : runtime_(runtime),
         nodes_(nodes),
         quantities_(choice.quantities),
-        words_(cells::words_of<T>(choice.quantities)),
+        words_(cells::moment_words<T>(choice.quantities)),
         pass_(pass),
         groups_(plan.layout().groups),
         ranks_(static_cast<std::uint64_t>(runtime.session.size())) {

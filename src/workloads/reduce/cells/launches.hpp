@@ -100,9 +100,9 @@ class CellLaunches {
     writes_cells_ = schedule.is_whole() && !joins_lanes() && makes_each_cell_once();
     tasks_ = {device, stream, schedule.tasks()};
     upload_items(device, stream);
-    const unsigned words = cells::words_of<T>(quantities_);
+    const unsigned words = cells::moment_words<T>(quantities_);
     const std::uint64_t unit = slots * schedule.max_unit_groups() * schedule.max_unit_cells();
-    accumulators_ = {device, cells::words_of<T>(choice_.quantities),
+    accumulators_ = {device, cells::moment_words<T>(choice_.quantities),
                      writes_cells_ ? 0 : unit * unit_parts()};
     unit_moments_ = {device, words, joins_lanes() ? unit : 0};
     nodes_ = {device, words, depth * layout.groups * schedule.cells().count};

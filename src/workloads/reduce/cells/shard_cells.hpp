@@ -128,7 +128,7 @@ class ShardCells {
   }
 
   void allocate_samples(device::Device& device) {
-    const unsigned words = cells::words_of<T>(choice_.quantities);
+    const unsigned words = cells::moment_words<T>(choice_.quantities);
     const std::uint64_t sample = samples_.boxes.size() * layout_.groups * samples_.max_cells;
     sample_accumulators_ = {device, words, sample * layout_.lanes / joined_lanes_};
     sample_moments_ = {device, words, sample};
