@@ -255,16 +255,16 @@ class UnorderedSums {
   /// The sign bit is changed, so that the upper halves of signed integers are added as those of
   /// unsigned ones.
   static constexpr std::uint64_t changed = std::uint64_t{std::is_signed_v<T>} << 63;
-  using Part = std::conditional_t<sizeof(T) == 1, std::int32_t, std::int64_t>;
+  using PartialSum = std::conditional_t<sizeof(T) == 1, std::int32_t, std::int64_t>;
 
   [[gnu::always_inline]] void add_sums(const RunBlock<T>& block, std::size_t begin) {
 #pragma GCC ivdep
     for (std::size_t i = 0; i < RunBlock<T>::lanes; ++i) {
-      Part sum = sum_[begin + i];
+      PartialSum sum = sum_[begin + i];
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < row_run; ++r) {
         if constexpr (is_halved) {
-          sum += static_cast<Part>(block.element[r][i] & 0xffffffff);
+          sum += static_cast<PartialSum>(block.element[r][i] & 0xffffffff);
         } else {
           sum += block.element[r][i];
         }
@@ -274,10 +274,11 @@ class UnorderedSums {
     if constexpr (!is_halved) return;
 #pragma GCC ivdep
     for (std::size_t i = 0; i < RunBlock<T>::lanes; ++i) {
-      Part sum = upper_[begin + i];
+      PartialSum sum = upper_[begin + i];
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < row_run; ++r) {
-        sum += static_cast<Part>((static_cast<std::uint64_t>(block.element[r][i]) ^ changed) >> 32);
+        sum += static_cast<PartialSum>(
+            (static_cast<std::uint64_t>(block.element[r][i]) ^ changed) >> 32);
       }
       upper_[begin + i] = sum;
     }
@@ -285,7 +286,7 @@ class UnorderedSums {
   [[gnu::always_inline]] void add_squares(const RunBlock<T>& block, std::size_t begin) {
 #pragma GCC ivdep
     for (std::size_t i = 0; i < RunBlock<T>::lanes; ++i) {
-      Part sum = squares_[begin + i];
+      PartialSum sum = squares_[begin + i];
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < row_run; ++r) sum += block.element[r][i] * block.element[r][i];
       squares_[begin + i] = sum;
@@ -320,9 +321,9 @@ class UnorderedSums {
         });
   }
 
-  alignas(64) std::array<Part, std::integral<T> ? most : 1> sum_;  // lower halves, if halved
-  alignas(64) std::array<Part, is_halved ? most : 1> upper_;
-  alignas(64) std::array<Part, sizeof(T) == 1 ? most : 1> squares_;
+  alignas(64) std::array<PartialSum, std::integral<T> ? most : 1> sum_;  // lower halves, if halved
+  alignas(64) std::array<PartialSum, is_halved ? most : 1> upper_;
+  alignas(64) std::array<PartialSum, sizeof(T) == 1 ? most : 1> squares_;
   alignas(64) std::array<Widened<T>, most> min_, max_;
 };
 

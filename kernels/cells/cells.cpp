@@ -140,7 +140,7 @@ class Tile {
       use(begin, end, number_ + lane * args_.units.cells + begin - lane * row_.width);
     }
   }
-  Neighbours<T> at(const Place& place) const {
+  Neighbours<T> at(const ElementPosition& place) const {
     const Axis& last = args_.layout.axis[args_.layout.axes - 1];
     return {args_.elements + place.element, static_cast<std::int64_t>(place.value),
             args_.layout.weights + place.weight, static_cast<std::int64_t>(last.value_step),
@@ -188,7 +188,7 @@ class Tile {
     const std::uint64_t first_item = (item_.lane * width + column_) * row_.each;
     const auto first = [&](std::uint64_t r) { return r * row + first_item; };
     const auto element = [&](std::uint64_t number) {
-      Place place = walk.at(number / width);
+      ElementPosition place = walk.at(number / width);
       place.element += number % width - column_;
       return at(place);
     };

@@ -103,7 +103,7 @@ class WarpRows {
 template <class T, class Sums>
 __device__ void add_row(const WarpRows<T>& rows, const RowPart& part, const Column& column,
                         std::uint64_t from, Sums& sums) {
-  Place place = column.at(from + part.begin);
+  ElementPosition place = column.at(from + part.begin);
   const auto add = [&](unsigned i) {
     sums.add(rows[i], place);
     place.value += column.inner_step.value;

@@ -128,7 +128,7 @@ inline constexpr std::uint64_t max_joined_lanes = 256, max_host_joined_lanes = 1
                                max_joined_units = 8;
 
 /// A part of a cell that has an accumulator, or moments in its place.
-struct Part {
+struct CellPart {
   std::uint64_t unit;       ///< the number of the unit's accumulators
   std::uint64_t unit_cell;  ///< the number of the unit's first cell
   std::uint64_t group, lane, cell;
@@ -138,7 +138,7 @@ struct Part {
 /// lane) * cells + cell - first cell of the unit, with lanes and their number divided by
 /// joined_lanes. Outputs have the number group * cells of the launch + cell.
 template <class T>
-constexpr std::uint64_t number_of(const AccumulateArgs<T>& args, const Part& part) {
+constexpr std::uint64_t number_of(const AccumulateArgs<T>& args, const CellPart& part) {
   const UnitStates& units = args.units;
   if (units.kind == UnitStates::Kind::outputs) {
     return part.group * args.cells.count + part.cell - args.cells.first;

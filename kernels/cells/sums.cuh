@@ -17,7 +17,7 @@ inline constexpr unsigned flight = sizeof(T) == 8 ? 8 : 16;
 /// The number of a value in its cell, and its weight, which is read only if it is used.
 struct ValueAt {
   const double* weights;
-  Place place;
+  ElementPosition place;
   __device__ std::int64_t number() const { return static_cast<std::int64_t>(place.value); }
   __device__ double weight() const { return __ldg(weights + place.weight); }
 };
@@ -54,7 +54,7 @@ class ThreadAccumulator {
   }
   __device__ Moments<T> moments() const { return sums_.moments(quantities()); }
 
-  __device__ void add(T x, const Place& place) {
+  __device__ void add(T x, const ElementPosition& place) {
     if (!counts(x)) return;
     sums_.begin(quantities(), x, Skips ? counted(x) : 1);
     add_counted(x, place);
@@ -90,7 +90,7 @@ class ThreadAccumulator {
   __device__ bool counts(T x) const {
     return !Skips || !is_skipped(x, args_->choice.skip, marker_);
   }
-  __device__ void add_counted(T x, const Place& place) {
+  __device__ void add_counted(T x, const ElementPosition& place) {
     sums_.add_each(quantities(), [&](const auto& add) { add(x, at(place)); });
   }
   /// One quantity after another, so that there are few branches.
@@ -113,7 +113,7 @@ class ThreadAccumulator {
   __device__ Q quantities() const {
     return Q(args_->choice.quantities);
   }
-  __device__ ValueAt at(const Place& place) const {
+  __device__ ValueAt at(const ElementPosition& place) const {
     return {args_->layout.weights, place};
   }
 
@@ -125,8 +125,8 @@ class ThreadAccumulator {
 
 /// Adds the elements at `place` and `count` - 1 further steps, in order.
 template <class T, class Sums>
-__device__ void add_strided(const T* elements, Place place, const Place& step, std::uint64_t count,
-                            Sums& sums) {
+__device__ void add_strided(const T* elements, ElementPosition place, const ElementPosition& step,
+                            std::uint64_t count, Sums& sums) {
   const T* x = elements + place.element;
   for (; count >= flight<T>; count -= flight<T>) {
     T value[flight<T>];
@@ -172,7 +172,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
     const std::uint64_t first = from < column.inner_first ? column.inner_first : from;
     const std::uint64_t last = end - from < row_run ? end : from + row_run;
     for (std::uint64_t i = first; i < last; ++i) {
-      const Place at = column.at(i);
+      const ElementPosition at = column.at(i);
       sums.add(__ldg(elements + at.element), at);
     }
   };
@@ -180,7 +180,7 @@ __device__ void add_runs(const T* elements, const Column& column, const Layout& 
   if (whole > 0 && runs.first * row_run < column.inner_first) add_part(runs[r++]);
   if (whole > r && runs[whole - 1] * row_run + row_run > end) --whole;
   const T* x = elements + column.place.element + (runs[r] * row_run - column.inner_first);
-  Place place = column.at(runs[r] * row_run);
+  ElementPosition place = column.at(runs[r] * row_run);
   const std::uint64_t step = runs.step * row_run;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(x) % alignof(RunWord<T>) == 0;
   for (; r < whole; r += runs_at_once) {
@@ -230,8 +230,9 @@ __device__ void add_column(const T* elements, const Column& column, const Steps&
                            Sums& sums) {
   if (steps.list != nullptr) return add_listed(elements, column, steps, sums);
   if (steps.count == 0) return;
-  const Place step{steps.step * column.inner_step.element, steps.step * column.inner_step.value,
-                   steps.step * column.inner_step.weight};
+  const ElementPosition step{steps.step * column.inner_step.element,
+                             steps.step * column.inner_step.value,
+                             steps.step * column.inner_step.weight};
   add_strided(elements, column.at(steps.first), step, steps.count, sums);
 }
 

@@ -97,10 +97,10 @@ constexpr Steps steps_of(const Layout& layout, unsigned axis, const AnyItem& ite
 
 /// A sum of an index and its steps: the position of an element in the batch, its number within the
 /// cell, and its weight's position.
-struct Place {
+struct ElementPosition {
   std::uint64_t element = 0, value = 0, weight = 0;
 
-  constexpr Place plus(const Place& step, std::uint64_t index) const {
+  constexpr ElementPosition plus(const ElementPosition& step, std::uint64_t index) const {
     return {element + index * step.element, value + index * step.value,
             weight + index * step.weight};
   }
@@ -108,12 +108,12 @@ struct Place {
 
 /// Elements of a block along one reduced axis.
 struct Column {
-  Place place;                                     ///< of index 0; its element: of inner_first
+  ElementPosition place;                           ///< of index 0; its element: of inner_first
   std::uint64_t inner_first = 0, inner_count = 0;  ///< of the block
-  Place inner_step;
+  ElementPosition inner_step;
 
   /// The place of an index.
-  constexpr Place at(std::uint64_t index) const {
+  constexpr ElementPosition at(std::uint64_t index) const {
     return {place.element + (index - inner_first) * inner_step.element,
             place.value + index * inner_step.value, place.weight + index * inner_step.weight};
   }
@@ -210,7 +210,7 @@ class Walk : public Column {
  private:
   struct Outer {
     Steps steps;
-    Place step;
+    ElementPosition step;
     std::uint64_t first, at;
   };
   constexpr void add(const Outer& outer) {

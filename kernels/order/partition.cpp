@@ -30,9 +30,9 @@ std::atomic_ref<std::uint64_t> shared(std::uint64_t& counter) {
 
 /// One part at work. It counts by itself, and moves collected keys in groups.
 template <class T>
-class Part {
+class PartitionWorker {
  public:
-  explicit Part(const PartitionArgs<T>& args)
+  explicit PartitionWorker(const PartitionArgs<T>& args)
       : args_(args), steps_(search_steps(args.intervals)), own_(copies * args.intervals) {}
 
   void add(const T* x, std::size_t count) {
@@ -90,7 +90,7 @@ class Part {
 template <class T>
 void partition_host(const PartitionArgs<T>& args, unsigned number, unsigned parts) {
   const Rows mine = rows_of(args.count, number, parts);
-  Part<T> part(args);
+  PartitionWorker<T> part(args);
   for (std::uint64_t i = mine.begin; i < mine.end; i += group) {
     part.add(args.elements + i, std::min<std::uint64_t>(group, mine.end - i));
   }

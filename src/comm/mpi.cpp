@@ -24,20 +24,20 @@ MPI_Datatype mpi_type(SumType type) {
 }
 
 /// Owns the MPI communicator of some of the ranks.
-class Part {
+class SplitCommunicator {
  public:
   /// Collective over all ranks of `whole`.
-  Part(MPI_Comm whole, int color, int key) {
+  SplitCommunicator(MPI_Comm whole, int color, int key) {
     check_mpi(MPI_Comm_split(whole, color, key, &comm_), "MPI_Comm_split");
     check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   /// Collective. After an error the other ranks may not get here, so that MPI_Finalize frees it.
-  ~Part() {
+  ~SplitCommunicator() {
     if (std::uncaught_exceptions() > 0) return;
     if (MPI_Comm_free(&comm_) != MPI_SUCCESS) warn_plainly("MPI_Comm_free failed");
   }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
+  SplitCommunicator(const SplitCommunicator&) = delete;
+  SplitCommunicator& operator=(const SplitCommunicator&) = delete;
 
   MPI_Comm comm() const { return comm_; }
 
@@ -49,7 +49,7 @@ class MpiCommunicator final : public Communicator {
  public:
   /// A communicator of `part`, or of all ranks if it is null.
   MpiCommunicator(device::Device& device, const ranks::Session& session, std::size_t piece,
-                  std::unique_ptr<Part> part)
+                  std::unique_ptr<SplitCommunicator> part)
       : device_(device),
         session_(session),
         heartbeat_(session.heartbeat()),
@@ -93,10 +93,10 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     expect(size() == session_.size(), "only the communicator of all ranks is split");
-    std::unique_ptr<Part> own;
+    std::unique_ptr<SplitCommunicator> own;
     {
       const auto waiting = heartbeat_.waiting();
-      own = std::make_unique<Part>(comm_, color, key);
+      own = std::make_unique<SplitCommunicator>(comm_, color, key);
     }
     std::unique_ptr<Communicator> part;
     session_.collectively([&] {
@@ -110,15 +110,15 @@ class MpiCommunicator final : public Communicator {
     if (ranks_ == 1 && send == receive) return;
     staged(
         stream, bytes, piece_,
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           stream.download(slot.own.data(), at(send, piece.first), piece.bytes);
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           check_mpi(MPI_Allgather(slot.own.data(), piece.count(), MPI_BYTE, slot.all.data(),
                                   piece.count(), MPI_BYTE, comm_),
                     "MPI_Allgather");
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           upload_parts(stream, receive, slot.all.data(), bytes, piece);
         });
   }
@@ -129,15 +129,15 @@ class MpiCommunicator final : public Communicator {
     const std::size_t half = piece_ / 2;
     staged(
         stream, bytes, half,
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           download_parts(stream, slot.all.data(), send, bytes, piece);
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           check_mpi(MPI_Alltoall(slot.all.data(), piece.count(), MPI_BYTE,
                                  slot.all.data() + ranks_ * half, piece.count(), MPI_BYTE, comm_),
                     "MPI_Alltoall");
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           upload_parts(stream, receive, slot.all.data() + ranks_ * half, bytes, piece);
         });
   }
@@ -148,16 +148,16 @@ class MpiCommunicator final : public Communicator {
     const std::size_t bytes = count * size_of(type);
     staged(
         stream, bytes, piece_,
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           download_parts(stream, slot.all.data(), send, bytes, piece);
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           check_mpi(
               MPI_Reduce_scatter_block(slot.all.data(), slot.own.data(), piece.count(size_of(type)),
                                        mpi_type(type), MPI_SUM, comm_),
               "MPI_Reduce_scatter_block");
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           stream.upload(at(receive, piece.first), slot.own.data(), piece.bytes);
         });
   }
@@ -167,15 +167,15 @@ class MpiCommunicator final : public Communicator {
     if (ranks_ == 1 && send == receive) return;
     staged(
         stream, count * size_of(type), piece_,
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           stream.download(slot.own.data(), at(send, piece.first), piece.bytes);
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           check_mpi(MPI_Allreduce(MPI_IN_PLACE, slot.own.data(), piece.count(size_of(type)),
                                   mpi_type(type), MPI_SUM, comm_),
                     "MPI_Allreduce");
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           stream.upload(at(receive, piece.first), slot.own.data(), piece.bytes);
         });
   }
@@ -184,14 +184,14 @@ class MpiCommunicator final : public Communicator {
     if (ranks_ == 1) return;
     staged(
         stream, bytes, piece_,
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           if (rank_ != root) return;
           stream.download(slot.own.data(), at(data, piece.first), piece.bytes);
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           check_mpi(MPI_Bcast(slot.own.data(), piece.count(), MPI_BYTE, root, comm_), "MPI_Bcast");
         },
-        [&](Slot& slot, Piece piece) {
+        [&](Slot& slot, StagedPiece piece) {
           if (rank_ == root) return;
           stream.upload(at(data, piece.first), slot.own.data(), piece.bytes);
         });
@@ -202,7 +202,7 @@ class MpiCommunicator final : public Communicator {
 
  private:
   /// A part of the bytes that each rank sends or receives.
-  struct Piece {
+  struct StagedPiece {
     std::size_t first, bytes;
     int count(std::size_t size = 1) const { return static_cast<int>(bytes / size); }
   };
@@ -223,13 +223,13 @@ class MpiCommunicator final : public Communicator {
 
   /// Copies one piece of each rank's part to or from a dense buffer. Each part has `bytes` bytes.
   void download_parts(device::Stream& stream, std::byte* to, const void* from, std::size_t bytes,
-                      Piece piece) const {
+                      StagedPiece piece) const {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       stream.download(to + rank * piece.bytes, at(from, rank * bytes + piece.first), piece.bytes);
     }
   }
   void upload_parts(device::Stream& stream, void* to, const std::byte* from, std::size_t bytes,
-                    Piece piece) const {
+                    StagedPiece piece) const {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       stream.upload(at(to, rank * bytes + piece.first), from + rank * piece.bytes, piece.bytes);
     }
@@ -245,7 +245,7 @@ class MpiCommunicator final : public Communicator {
     const std::size_t pieces = bytes / max + (bytes % max > 0 ? 1 : 0);
     if (pieces == 0) return;
     const auto piece = [&](std::size_t i) {
-      return Piece{i * max, std::min(max, bytes - i * max)};
+      return StagedPiece{i * max, std::min(max, bytes - i * max)};
     };
     const auto begin = [&](std::size_t i) {
       Slot& slot = slots_[i % 2];
@@ -269,7 +269,7 @@ class MpiCommunicator final : public Communicator {
   device::Device& device_;
   const ranks::Session& session_;
   ranks::Heartbeat& heartbeat_;
-  std::unique_ptr<Part> part_;
+  std::unique_ptr<SplitCommunicator> part_;
   MPI_Comm comm_;
   std::size_t piece_, ranks_ = 1;
   int rank_ = 0;

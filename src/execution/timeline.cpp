@@ -10,16 +10,16 @@ namespace {
 
 /// The track and phase of each span, from the rows of rank_phase, which are ordered by rank and
 /// track.
-class Places {
+class TrackPhases {
  public:
-  struct Place {
+  struct TrackPhase {
     int rank;
     std::uint32_t number;  ///< of the track, in its rank
     const std::string& track;
     const std::string& phase;
   };
 
-  explicit Places(const std::vector<result::RankPhase>& rank_phase) {
+  explicit TrackPhases(const std::vector<result::RankPhase>& rank_phase) {
     for (const result::RankPhase& phase : rank_phase) {
       const int rank = static_cast<int>(phase.rank);
       std::uint32_t number = 0;
@@ -31,13 +31,13 @@ class Places {
     }
   }
 
-  const std::vector<Place>& all() const { return places_; }
-  const Place& of(const measure::Timeline::Span& span) const {
+  const std::vector<TrackPhase>& all() const { return places_; }
+  const TrackPhase& of(const measure::Timeline::Span& span) const {
     return places_.at(first_.at(span.rank) + span.phase);
   }
 
  private:
-  std::vector<Place> places_;
+  std::vector<TrackPhase> places_;
   std::vector<std::size_t> first_;  // row of each rank
 };
 
@@ -45,7 +45,7 @@ class Places {
 
 void write_spans(io::ResultFile& file, const measure::Timeline& timeline,
                  const std::vector<result::RankPhase>& rank_phase) {
-  const Places places(rank_phase);
+  const TrackPhases places(rank_phase);
   const auto span_of = [&](const measure::Timeline::Span& span) {
     const auto& place = places.of(span);
     return result::Span{.rank = place.rank,
@@ -61,12 +61,12 @@ void write_spans(io::ResultFile& file, const measure::Timeline& timeline,
 void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
                  const std::vector<result::RankPhase>& rank_phase,
                  const std::vector<std::string>& processes, const std::string& study) {
-  const Places places(rank_phase);
+  const TrackPhases places(rank_phase);
   trace.begin(timeline.alignment_error, study);
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     trace.process(static_cast<int>(rank), processes[rank]);
   }
-  const Places::Place* before = nullptr;
+  const TrackPhases::TrackPhase* before = nullptr;
   for (const auto& place : places.all()) {
     const bool known = before && before->rank == place.rank && before->number == place.number;
     if (!known) trace.thread(place.rank, place.number, place.track);

@@ -197,8 +197,8 @@ void Feed::stage(const ReaderPhase& reader_phase, const Read& read,
   job.piece = [this](std::uint64_t number) {
     const Range elements = piece(number);
     const std::uint64_t in_batch = number / pieces_per_batch();
-    return Piece{in_batch, (elements.first - batch(in_batch).first) * moved_,
-                 elements.count * moved_};
+    return UploadPiece{in_batch, (elements.first - batch(in_batch).first) * moved_,
+                       elements.count * moved_};
   };
   job.reader_phase = reader_phase;
   job.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
@@ -211,7 +211,7 @@ void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
   UploadRing::Job job;
   job.batches = job.pieces = batches();
   job.piece = [this](std::uint64_t number) {
-    return Piece{number, 0, batch(number).count * moved_};
+    return UploadPiece{number, 0, batch(number).count * moved_};
   };
   job.read = [this](std::uint64_t number, std::byte*) { return loaded_data(batch(number)); };
   job.on_batch = on_batch;

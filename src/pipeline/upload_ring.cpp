@@ -82,7 +82,7 @@ void UploadRing::start_readers() {
   staging_->start(
       job_->pieces,
       [this](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
-        const Piece piece = job_->piece(number);
+        const UploadPiece piece = job_->piece(number);
         expect(piece.bytes <= sizes_.slot_bytes, "a piece fits into a slot");
         const auto span = reader.phase(job_->reader_phase.name, job_->reader_phase.kind,
                                        piece.bytes, static_cast<std::int64_t>(piece.batch));
@@ -98,7 +98,7 @@ void UploadRing::start_readers() {
 /// its old contents are enqueued.
 void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                               measure::HostTrack& reader, const std::stop_token& stop) {
-  const Piece piece = job_->piece(number);
+  const UploadPiece piece = job_->piece(number);
   const auto in_batch = static_cast<std::int64_t>(piece.batch);
   std::unique_lock lock(mutex_, std::defer_lock);
   {
@@ -161,7 +161,7 @@ void UploadRing::upload_next() {
   const std::uint64_t first = next_piece_;
   open_next();
   for (std::uint64_t number = first; number < next_piece_; ++number) {
-    const Piece piece = job_->piece(number);
+    const UploadPiece piece = job_->piece(number);
     upload(piece, job_->read(number, nullptr));
     count_upload(piece);
   }
@@ -181,7 +181,7 @@ void UploadRing::open_next() {
   BatchBuffer& here = buffer(number);
   here.bytes = 0;
   for (; next_piece_ < job_->pieces; ++next_piece_) {
-    const Piece piece = job_->piece(next_piece_);
+    const UploadPiece piece = job_->piece(next_piece_);
     if (piece.batch > number) break;
     expect(piece.batch == number, "pieces come in the order of their batches");
     expect(piece.rows > 0 && piece.bytes % piece.rows == 0, "a piece has equal rows");
@@ -198,7 +198,7 @@ void UploadRing::open_next() {
   uploading_ = number;
 }
 
-void UploadRing::upload(const Piece& piece, const std::byte* data) {
+void UploadRing::upload(const UploadPiece& piece, const std::byte* data) {
   std::byte* const to = buffer(piece.batch).memory.data() + piece.offset;
   if (piece.rows == 1) {
     upload_->upload(to, data, piece.bytes);
@@ -208,7 +208,7 @@ void UploadRing::upload(const Piece& piece, const std::byte* data) {
 }
 
 /// Counts a piece whose upload is enqueued. Returns true if it was the last one of its batch.
-bool UploadRing::count_upload(const Piece& piece) {
+bool UploadRing::count_upload(const UploadPiece& piece) {
   BatchBuffer& here = buffer(piece.batch);
   here.missing -= piece.bytes;
   if (here.missing > 0) return false;

@@ -77,7 +77,7 @@ class Staging {
 
 /// The size and the destination of one upload: `bytes` > 0 bytes go to `offset` bytes after the
 /// start of a batch. They are divided into `rows` equal rows with a pitch of `pitch` bytes.
-struct Piece {
+struct UploadPiece {
   std::uint64_t batch;
   std::size_t offset, bytes;
   std::size_t rows = 1, pitch = 0;
@@ -124,7 +124,7 @@ class UploadRing {
     std::uint64_t pieces = 0;
     /// Returns piece `number`. Pieces are in the order of their batches; a batch may have none.
     /// Must be cheap and thread-safe.
-    std::function<Piece(std::uint64_t number)> piece;
+    std::function<UploadPiece(std::uint64_t number)> piece;
     ReaderPhase reader_phase = reads;
     /// Reads a piece into `slot` and returns the address at which the bytes to upload begin. It may
     /// use the whole slot. Called by several readers at a time. Without readers, the thread of
@@ -193,8 +193,8 @@ class UploadRing {
   void upload_next();
   bool next_is_empty() const;
   void open_next();
-  void upload(const Piece& piece, const std::byte* data);
-  bool count_upload(const Piece& piece);
+  void upload(const UploadPiece& piece, const std::byte* data);
+  bool count_upload(const UploadPiece& piece);
   void record_filled(std::uint64_t batch);
   void arrive_batch(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);

@@ -110,7 +110,7 @@ bool take_gpus(Situations ranks, const PlacementRequest& request) {
 void choose_gpus(Situations ranks, const Ranks& host, const PlacementRequest& request,
                  Placement& plan) {
   std::map<std::string, Ranks> takers;
-  const auto place_of = [&](int rank) -> Place& {
+  const auto place_of = [&](int rank) -> RankPlacement& {
     return plan.places[static_cast<std::size_t>(rank)];
   };
   const auto uuid_of = [&](int rank) {
@@ -248,7 +248,7 @@ void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group,
       mask.empty() ? static_cast<std::size_t>(of(ranks, group[0]).host_cpus) : mask.size();
   for (const auto& [cpus, sharers] : sets) {
     for (std::size_t i = 0; i < sharers.size(); ++i) {
-      Place& place = plan.places[static_cast<std::size_t>(sharers[i])];
+      RankPlacement& place = plan.places[static_cast<std::size_t>(sharers[i])];
       place.cpus = mask;
       place.threads = static_cast<unsigned>(std::max<std::size_t>(1, all / group.size()));
       if (parts) {

@@ -40,7 +40,7 @@ struct PlacementRequest {
 };
 
 /// The place of one rank.
-struct Place {
+struct RankPlacement {
   int gpu = -1;  ///< index among the GPUs that this rank sees; -1: host backend
   /// All ranks on this GPU, this rank included; none on the host backend.
   std::vector<int> sharers;
@@ -52,13 +52,14 @@ struct Place {
 };
 
 struct Placement {
-  std::vector<Place> places;          ///< in rank order
+  std::vector<RankPlacement> places;  ///< in rank order
   std::vector<std::string> warnings;  ///< one sentence each, to be printed by one rank
   std::vector<std::string> notes;
 
   /// Whether two ranks anywhere use the same GPU.
   bool shares_gpu() const {
-    return std::ranges::any_of(places, [](const Place& place) { return place.sharers.size() > 1; });
+    return std::ranges::any_of(places,
+                               [](const RankPlacement& place) { return place.sharers.size() > 1; });
   }
 };
 

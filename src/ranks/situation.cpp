@@ -98,7 +98,7 @@ Placement take_places(const Session& session, const Situation& mine,
     for (const auto& warning : plan.warnings) log.warn(warning);
     for (const auto& note : plan.notes) log.info(note);
   }
-  const Place& place = plan.places[static_cast<std::size_t>(session.rank())];
+  const RankPlacement& place = plan.places[static_cast<std::size_t>(session.rank())];
   if (place.memory_node >= 0) prefer_memory_of(place.memory_node, log);
   const Cpus& cpus = place.cpus;
   if (!request.bind || cpus.size() >= mine.cpus.size()) return plan;

@@ -80,7 +80,7 @@ ranks::Situation observe_hardware(const ranks::Session& session, const std::stri
 
 /// This rank's equal part of its GPU's free memory in bytes. The free memory is the minimum that
 /// any rank on this GPU has found, since each rank that opens the GPU uses some. Collective.
-std::uint64_t part_of_free_memory(const ranks::Session& session, const ranks::Place& place,
+std::uint64_t part_of_free_memory(const ranks::Session& session, const ranks::RankPlacement& place,
                                   std::uint64_t free) {
   const auto found = session.gather(std::vector{free});
   for (const int rank : place.sharers) {
@@ -180,7 +180,7 @@ void Runtime::open() {
                                         .first_gpu = options.count("device.first")};
   const ranks::Placement plan =
       ranks::take_places(session, observe_hardware(session, wanted), request, log);
-  const ranks::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
+  const ranks::RankPlacement& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // starts while CUDA creates its context
   session.collectively([&] {
     if (place.gpu >= 0) {

@@ -243,11 +243,11 @@ class TopologyMerger {
   std::vector<result::Peer> peers;
 
  private:
-  using Place = std::pair<std::string, std::string>;  // host, and PCI address or uuid
+  using GpuKey = std::pair<std::string, std::string>;  // host, and PCI address or uuid
 
   void add_gpu(const SeenGpu& seen, GpuSource origin) {
     const bool bound = origin == GpuSource::bound;
-    const Place place{seen.host, seen.pci};
+    const GpuKey place{seen.host, seen.pci};
     // MIG devices of one GPU have the same address, but different UUIDs.
     if (bound ? !uuids_.insert({seen.host, seen.uuid}).second : numbers_.contains(place)) return;
     result::Gpu gpu = seen;
@@ -263,9 +263,9 @@ class TopologyMerger {
     gpus.push_back(std::move(gpu));
   }
 
-  std::map<Place, std::int64_t> ranks_on_;
-  std::set<Place> uuids_;
-  std::map<Place, std::int64_t> numbers_;
+  std::map<GpuKey, std::int64_t> ranks_on_;
+  std::set<GpuKey> uuids_;
+  std::map<GpuKey, std::int64_t> numbers_;
   std::set<std::pair<std::int64_t, std::int64_t>> listed_;
 };
 

@@ -70,14 +70,14 @@ class Order final : public io::Source {
   void read(std::uint64_t, std::uint64_t, std::byte*) const override {}
 
  private:
-  struct Part {
+  struct PartOrder {
     io::ElementOrder order;
     std::uint64_t row;
   };
   std::string name_ = "order";
   std::vector<io::SourceDimension> dimensions_;
   io::Extents box_;
-  std::vector<Part> parts_;
+  std::vector<PartOrder> parts_;
 };
 
 struct Problem {

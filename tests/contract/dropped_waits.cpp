@@ -145,8 +145,8 @@ bool arrives(device::Device& device, test::Plan& plan) {
   job.batches = batches;
   job.pieces = batches * pieces_a_batch;
   job.piece = [](std::uint64_t number) {
-    return pipeline::Piece{number / pieces_a_batch, number % pieces_a_batch * slot_bytes,
-                           slot_bytes};
+    return pipeline::UploadPiece{number / pieces_a_batch, number % pieces_a_batch * slot_bytes,
+                                 slot_bytes};
   };
   job.read = [](std::uint64_t number, std::byte* to) {
     auto* values = reinterpret_cast<std::int64_t*>(to);
@@ -187,7 +187,7 @@ bool overlaps(device::Device& device, test::Plan& plan) {
   pipeline::UploadRing ring(device, recorder, {slot_bytes, 3, 1, slot_bytes, 2});
   pipeline::UploadRing::Job job;
   job.batches = job.pieces = batches;
-  job.piece = [](std::uint64_t number) { return pipeline::Piece{number, 0, slot_bytes}; };
+  job.piece = [](std::uint64_t number) { return pipeline::UploadPiece{number, 0, slot_bytes}; };
   job.read = [](std::uint64_t number, std::byte* to) {
     auto* values = reinterpret_cast<std::int64_t*>(to);
     for (std::uint64_t i = 0; i < slot; ++i) {

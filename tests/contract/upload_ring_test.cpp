@@ -33,7 +33,7 @@ std::byte value(std::uint64_t batch, std::size_t offset) {
 struct Layout {
   std::string name;
   std::uint64_t batches;
-  std::vector<Piece> pieces;
+  std::vector<UploadPiece> pieces;
 };
 
 /// Consecutive pieces with these sizes in turn, up to `bytes` bytes of each batch.
@@ -81,7 +81,7 @@ UploadRing::Job job_on(const Layout& layout, const Buffer<std::byte>& source) {
   job.pieces = layout.pieces.size();
   job.piece = [&](std::uint64_t number) { return layout.pieces[number]; };
   job.read = [&](std::uint64_t number, std::byte* slot) -> const std::byte* {
-    const Piece& piece = layout.pieces[number];
+    const UploadPiece& piece = layout.pieces[number];
     const std::byte* const from = source.data() + piece.batch * batch_bytes + piece.offset;
     if (slot == nullptr) return from;
     std::memcpy(slot, from, piece.bytes);
@@ -101,7 +101,7 @@ Buffer<std::byte> source_for(device::Device& device, std::uint64_t batches) {
 /// Checks that every piece of `source` and each of its rows has arrived at its position.
 void expect_all_there(const Layout& layout, const Buffer<std::byte>& source,
                       const Buffer<std::byte>& seen, const std::string& what) {
-  for (const Piece& piece : layout.pieces) {
+  for (const UploadPiece& piece : layout.pieces) {
     const std::size_t at = piece.batch * batch_bytes + piece.offset;
     const std::size_t row = piece.bytes / piece.rows;
     for (std::size_t i = 0; i < piece.rows; ++i) {
@@ -413,11 +413,11 @@ TEST(UploadRing, AnErrorAnywhereEndsTheRun) {
 TEST(UploadRing, RejectsImpossiblePieces) {
   const auto device = test::make_backend();
   const auto source = source_for(*device, 3);
-  for (const std::vector<Piece>& pieces :
-       std::vector<std::vector<Piece>>{{{0, batch_bytes - 8, 9}},          // ends after the batch
-                                       {{0, 0, 0}},                        // empty
-                                       {{0, 0, 8}, {1, 0, 8}, {0, 8, 8}},  // of an earlier batch
-                                       {{0, 0, 8}, {3, 0, 8}}}) {  // of a batch that does not exist
+  for (const std::vector<UploadPiece>& pieces : std::vector<std::vector<UploadPiece>>{
+           {{0, batch_bytes - 8, 9}},          // ends after the batch
+           {{0, 0, 0}},                        // empty
+           {{0, 0, 8}, {1, 0, 8}, {0, 8, 8}},  // of an earlier batch
+           {{0, 0, 8}, {3, 0, 8}}}) {          // of a batch that does not exist
     const Layout layout{"", 3, pieces};
     for (const unsigned readers : {0U, 1U}) {
       measure::Recorder recorder;

@@ -70,7 +70,7 @@ class Journals final : public Target {
     if (!checkpoint) return;
     const workloads::product::CheckpointReader reader(*checkpoint, 16, 8);
     std::vector<std::byte> row(1024);
-    for (const io::Checkpoint::Piece& piece : checkpoint->pieces) {
+    for (const io::Checkpoint::RunPiece& piece : checkpoint->pieces) {
       workloads::product::tile_of(piece);
       for (const std::size_t matrix : {0, 1}) {
         reader.read(piece.run, matrix, {0, 1}, {0, 8}, row.data(), 64);

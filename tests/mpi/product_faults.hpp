@@ -228,7 +228,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
       all.push_back({of, tile, all.empty() ? 0 : all.back().end(), rows, row_bytes});
     };
     for (const TileIndex tile : owned(plan)) {
-      const Place place = place_of(tile);
+      const TileRanges place = place_of(tile);
       if (has_mirror(tile)) add(Of::mirror, tile, place.columns.count, row);
       add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 5 * sizeof(std::uint64_t));
       for (int i = 0; i < 2 && operands_.scale && tile.row == tile.column; ++i) {
@@ -241,15 +241,15 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
   }
 
   /// A tile as C's rows and columns.
-  struct Place {
+  struct TileRanges {
     Range rows, columns;
   };
-  Place place_of(TileIndex tile) const {
+  TileRanges place_of(TileIndex tile) const {
     return {elements_of({tile.row, 1}, problem_.tile.m, problem_.m),
             elements_of({tile.column, 1}, problem_.tile.n, problem_.n)};
   }
   static std::uint64_t last_of(Range range) { return range.first + range.count - 1; }
-  static std::string columns_of(const Place& place) {
+  static std::string columns_of(const TileRanges& place) {
     return fmt::format("columns {} to {}", place.columns.first, last_of(place.columns));
   }
   /// How many rows of C a failure counts as wrong.
@@ -258,7 +258,8 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
     const std::regex count("(\\d+) rows? of C\\b");
     return std::regex_search(failure, match, count) ? std::stoull(match[1]) : 0;
   }
-  static void expect_wrong_row(const std::string& failure, const Place& place, std::uint64_t row) {
+  static void expect_wrong_row(const std::string& failure, const TileRanges& place,
+                               std::uint64_t row) {
     EXPECT_EQ(wrong_rows(failure), 1U) << failure;
     EXPECT_TRUE(names(failure, columns_of(place), fmt::format("row {}", row)));
   }

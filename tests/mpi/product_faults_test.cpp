@@ -143,7 +143,7 @@ void ProductFaults::expect_error_to_be_caught() {
     ASSERT_GT(caught, 0);
   }
   for (const std::size_t tile : {std::size_t{0}, tiles.size() - 1}) {
-    const Place all = place_of(tiles[tile]);
+    const TileRanges all = place_of(tiles[tile]);
     const bool first = tile == 0;
     const std::uint64_t row = first ? all.rows.first : last_of(all.rows);
     const auto changed_by = [&](double amount) {
@@ -179,7 +179,7 @@ TEST_P(ProductFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   const auto diagonal =
       std::ranges::find_if(tiles, [](const TileIndex& tile) { return tile.row == tile.column; });
   ASSERT_NE(diagonal, tiles.end());
-  const Place all = place_of(*diagonal);
+  const TileRanges all = place_of(*diagonal);
   const auto number = static_cast<std::uint64_t>(diagonal - tiles.begin());
   const double caught = detection_threshold(where);
   ASSERT_LT(caught, 0.01);
@@ -212,10 +212,10 @@ TEST_P(ProductFaults, ACorruptedDownloadNamesItsRows) {
     const int where = last_with_tiles_;
     for (const Download& one : downloads(plan_of(where))) {
       if (one.of != Download::Of::tile && one.of != Download::Of::mirror) continue;
-      const Place place = place_of(one.tile);
+      const TileRanges place = place_of(one.tile);
       const auto [rows, columns] = one.of == Download::Of::tile
                                        ? place
-                                       : Place{.rows = place.columns, .columns = place.rows};
+                                       : TileRanges{.rows = place.columns, .columns = place.rows};
       const std::uint64_t end =
           one.start + (rows.count - 1) * one.row_bytes + columns.count * c_element_;
       for (const std::uint64_t byte : {one.start, end - 1}) {

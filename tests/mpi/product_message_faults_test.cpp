@@ -24,7 +24,7 @@ void ProductFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_bloc
   ASSERT_GT(given.count, 0U);
   const std::uint64_t row = last_of(given);
   const std::uint64_t panel_row = giver_row * plan.b_part(block).rows.count + given.count - 1;
-  const Place hit = place_of({super_tile.rows.first, super_tile.columns.end() - 1});
+  const TileRanges hit = place_of({super_tile.rows.first, super_tile.columns.end() - 1});
   const std::uint64_t column = last_of(hit.columns);
   const std::uint64_t panel_column = column - super_tile.columns.first * problem_.tile.n;
 
@@ -114,7 +114,7 @@ TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
     return Faults{.gather = Faults::Message{
                       2 * block + 1, {(of_row + index) * sizeof(double) + bit / 8, bit % 8}}};
   };
-  const Place hit = place_of(owned(plan_of(where)).front());
+  const TileRanges hit = place_of(owned(plan_of(where)).front());
   const std::string failure = failure_with(fault(0, 63), where);
   EXPECT_TRUE(names(failure, columns_of(hit)));
   EXPECT_GE(wrong_rows(failure), 1U) << failure;
@@ -138,7 +138,7 @@ void ProductFaults::expect_exchanged_to_be_checked(int where) {
   const Box& box = plan.shape.box;
   const std::uint64_t giver = (plan.part.layer + box.depth - 1) % box.depth;
   const TreeNode node = plan_of(static_cast<int>(giver * box.layer())).part.nodes[0];
-  const Place hit = place_of(owned(plan).front());
+  const TileRanges hit = place_of(owned(plan).front());
   const std::uint64_t row = last_of(hit.rows), column = last_of(hit.columns);
   const std::uint64_t tile_row = row - hit.rows.first, tile_column = column - hit.columns.first;
   ASSERT_LT(tile_row, plan.shape.exchange_rows);
@@ -186,7 +186,7 @@ TEST_P(ProductFaults, ACorruptedExchangeMakesARowWrong) {
     const Plan plan = plan_of(where);
     const TileIndex tile = owned(plan).front();
     const SuperTile super_tile = plan.super_tile(0);
-    const Place hit = place_of(tile);
+    const TileRanges hit = place_of(tile);
     const std::uint64_t giver = (plan.part.layer + 1) % plan.shape.box.depth;
     const std::uint64_t check = plan.buffers.check.gathered_z / plan.shape.box.depth;
     const std::uint64_t row = (tile.row - super_tile.rows.first) * problem_.tile.m;

@@ -43,7 +43,7 @@ TEST_P(ResidueFaults, AWrongResidueMakesRowsWrong) {
   const SuperTile super_tile = plan_of(where).super_tile(0);
   const std::uint64_t rows = super_tile.rows.count * problem_.tile.m,
                       columns = super_tile.columns.count * problem_.tile.n, k = problem_.tile.k;
-  const Place first = place_of({super_tile.rows.first, super_tile.columns.first});
+  const TileRanges first = place_of({super_tile.rows.first, super_tile.columns.first});
   for (std::uint64_t block = 0; block < plan_.shape.blocks; ++block) {
     const auto failure_of_residue = [&](bool of_a, std::uint64_t byte, unsigned bit) {
       return failure_with({.residues = Faults::Message{2 * block + (of_a ? 1 : 0), {byte, bit}}},

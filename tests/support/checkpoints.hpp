@@ -130,7 +130,7 @@ class Checkpoints : public testing::Test {
   }
 
   /// The first element of the whole result in the part file that contains `piece`.
-  static float first_element(const Checkpoint& checkpoint, const Checkpoint::Piece& piece) {
+  static float first_element(const Checkpoint& checkpoint, const Checkpoint::RunPiece& piece) {
     const Checkpoint::Run& run = checkpoint.runs.at(piece.run);
     float first = 0;
     std::ifstream file(run.part, std::ios::binary);

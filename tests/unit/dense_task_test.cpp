@@ -45,14 +45,14 @@ DenseTask dense_of(const Box& box, const Layout& layout) {
   return dense_task(layout, Task(task.data(), layout.axes), Block(block.data(), layout.axes));
 }
 
-struct Place {
+struct CellLane {
   std::uint64_t cell, lane;
-  bool operator==(const Place&) const = default;
+  bool operator==(const CellLane&) const = default;
 };
 
 /// That of element i of the block, in the order of memory.
-Place expected(const Box& box, const Layout& layout, std::uint64_t i) {
-  Place place{0, 0};
+CellLane expected(const Box& box, const Layout& layout, std::uint64_t i) {
+  CellLane place{0, 0};
   for (unsigned a = layout.axes; a-- > 0;) {
     const std::uint64_t index = box.first[a] + i % box.counts[a];
     i /= box.counts[a];
@@ -63,7 +63,7 @@ Place expected(const Box& box, const Layout& layout, std::uint64_t i) {
 }
 
 /// The same, as DenseTask says it.
-Place found(const DenseTask& task, bool has_rows, std::uint64_t i) {
+CellLane found(const DenseTask& task, bool has_rows, std::uint64_t i) {
   const std::uint64_t matrix = i / task.matrix_elements, at = i % task.matrix_elements;
   const std::uint64_t column = at / vector_elements % task.columns;
   const std::uint64_t vector = (task.first_column + column) % task.columns;

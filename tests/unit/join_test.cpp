@@ -204,13 +204,13 @@ TEST_F(Joined, DirectReadsOfOnePartStayInTheSlotOfAll) {
 // ---------------------------------------------------------------- open parts
 
 /// A part without elements. Counts those that are open.
-class Part final : public DatasetSource {
+class EmptyPart final : public DatasetSource {
  public:
-  explicit Part(std::atomic<int>& open)
+  explicit EmptyPart(std::atomic<int>& open)
       : DatasetSource("part", {}, unnamed_dimensions({1}), {1}, {"f32"}), open_(open) {
     ++open_;
   }
-  ~Part() override { --open_; }
+  ~EmptyPart() override { --open_; }
   std::uint64_t stored_bytes() const override { return 0; }
 
  private:
@@ -224,7 +224,7 @@ TEST(PartPool, KeepsTheLastPartsOpen) {
   PartPool pool(std::vector<OpeningCost>(10, {2, 100}), {7, 1000},
                 std::make_shared<DecodingMemory>(), [&](std::size_t) {
                   ++opened;
-                  return std::make_unique<Part>(open);
+                  return std::make_unique<EmptyPart>(open);
                 });
   for (std::size_t part = 0; part < 10; ++part) pool.get(part);
   EXPECT_EQ(open, 3);
@@ -244,7 +244,7 @@ TEST(PartPool, WaitsForRoomWhileOtherThreadsUseParts) {
   PartPool pool(std::vector<OpeningCost>(9, {1, 50}), {100, 100},
                 std::make_shared<DecodingMemory>(), [&](std::size_t part) {
                   if (part == 8) throw Error("it cannot be opened");
-                  auto made = std::make_unique<Part>(open);
+                  auto made = std::make_unique<EmptyPart>(open);
                   if (open > most) most = open.load();
                   return made;
                 });
@@ -269,7 +269,7 @@ TEST(PartPool, WaitsForRoomWhileOtherThreadsUseParts) {
 TEST(PartPool, OpensAPartThatAloneExceedsTheLimits) {
   std::atomic<int> open = 0;
   PartPool pool({{1, 1000}, {1, 10}}, {100, 100}, std::make_shared<DecodingMemory>(),
-                [&](std::size_t) { return std::make_unique<Part>(open); });
+                [&](std::size_t) { return std::make_unique<EmptyPart>(open); });
   for (const std::size_t part : {1, 0, 1}) pool.get(part);
   EXPECT_EQ(open, 1);
 }
@@ -278,7 +278,7 @@ TEST(PartPool, ClosesPartsWhoseDecodedChunksTakeTheRoom) {
   std::atomic<int> open = 0;
   const auto memory = std::make_shared<DecodingMemory>(1000);
   PartPool pool(std::vector<OpeningCost>(4, {1, 1}), {100, 100}, memory,
-                [&](std::size_t) { return std::make_unique<Part>(open); });
+                [&](std::size_t) { return std::make_unique<EmptyPart>(open); });
   for (std::size_t part = 0; part < 3; ++part) pool.get(part);
   EXPECT_EQ(open, 3);
   memory->add(1001);
@@ -293,7 +293,7 @@ TEST(PartPool, ThreadsShareAPart) {
                 [&](std::size_t part) {
                   if (opened++ == 0) throw Error("the first attempt fails");
                   EXPECT_LT(part, 4U);
-                  return std::make_unique<Part>(open);
+                  return std::make_unique<EmptyPart>(open);
                 });
   EXPECT_THROW(pool.get(0), Error);
   std::vector<std::thread> threads;

@@ -64,14 +64,14 @@ std::vector<Situation> joined(std::vector<Situation> a, const std::vector<Situat
 
 std::vector<int> ordinals(const Placement& plan) {
   std::vector<int> gpus;
-  for (const Place& p : plan.places) gpus.push_back(p.gpu);
+  for (const RankPlacement& p : plan.places) gpus.push_back(p.gpu);
   return gpus;
 }
 
 /// Every rank's CPUs as a list.
 std::vector<std::string> lists(const Placement& plan) {
   std::vector<std::string> cpus;
-  for (const Place& p : plan.places) cpus.push_back(list_of(p.cpus));
+  for (const RankPlacement& p : plan.places) cpus.push_back(list_of(p.cpus));
   return cpus;
 }
 
@@ -357,7 +357,7 @@ TEST(Placement, MemoryIsNearTheGpuIfItsNodeIsKnown) {
   ranks[1].gpus[1].numa_node = -1;
   const auto nodes = [&](const PlacementRequest& request) {
     Cpus found;
-    for (const Place& p : place(ranks, request).places) found.push_back(p.memory_node);
+    for (const RankPlacement& p : place(ranks, request).places) found.push_back(p.memory_node);
     return found;
   };
   EXPECT_EQ(nodes({}), (Cpus{0, -1, 1, 1}));
@@ -405,7 +405,7 @@ TEST(Placement, TheFirstGpuCanBeChosen) {
   const auto gpus_taken = [](int ranks, std::size_t first) {
     const Placement plan = place(like("a", ranks, 4), {.first_gpu = first});
     std::vector<int> taken;
-    for (const Place& each : plan.places) taken.push_back(each.gpu);
+    for (const RankPlacement& each : plan.places) taken.push_back(each.gpu);
     return taken;
   };
   EXPECT_EQ(gpus_taken(1, 2), (std::vector{2}));

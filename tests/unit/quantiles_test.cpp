@@ -59,7 +59,7 @@ struct Case {
   std::string_view method;
   std::uint64_t count;
   double q;
-  Place place;
+  QuantilePosition place;
 };
 
 TEST(QuantileMethods, HaveThePlacesOfHyndmanAndFan) {
@@ -101,7 +101,7 @@ TEST(QuantileMethods, StayWithinTheElements) {
     for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{7},
                                       (std::uint64_t{1} << 53) + 1, (std::uint64_t{1} << 62) - 1}) {
       for (const double q : {0.0, 1e-300, 0.1, 0.5, 0.999999999999, 1 - 0x1p-53, 1.0}) {
-        const Place place = place_of(method, count, q);
+        const QuantilePosition place = place_of(method, count, q);
         EXPECT_LE(place.lower, place.upper);
         EXPECT_LT(place.upper, count) << method << " of " << count << " at " << q;
         EXPECT_GE(place.weight, 0);

@@ -44,11 +44,11 @@ Grid grid_of(std::uint64_t rows, std::uint64_t columns, unsigned width) {
   const auto packs_a_row = static_cast<unsigned>(packs);
   return {rows, columns, 1, threads / packs_a_row, packs_a_row};
 }
-struct Place {
+struct PackPosition {
   std::uint64_t row, column;
   bool inside;
 };
-__device__ Place place_in(const Grid& grid, unsigned width) {
+__device__ PackPosition place_in(const Grid& grid, unsigned width) {
   if (grid.rows_a_block > 1) {
     const unsigned row = threadIdx.x / grid.packs_a_row, pack = threadIdx.x % grid.packs_a_row;
     const std::uint64_t r = std::uint64_t{blockIdx.x} * grid.rows_a_block + row;
@@ -149,7 +149,7 @@ struct Valid {
 /// Sets the elements of `to` to the converted valid elements, or to zero. A thread makes one pack.
 template <unsigned Width, class T, class To, class Make>
 __global__ void __launch_bounds__(threads) convert(Valid<T> from, To to, Grid grid, Make make) {
-  const Place at = place_in(grid, Width);
+  const PackPosition at = place_in(grid, Width);
   if (!at.inside) return;
   const auto in = from.template load<Width>(at.row, at.column);
   Pack<typename To::Element, Width> out{};
@@ -248,7 +248,7 @@ void pad_as(const PadArgs& args, CudaStream stream) {
 
 template <class T, unsigned Width>
 __global__ void __launch_bounds__(threads) finish_elements(FinishArgs args, Grid grid) {
-  const Place at = place_in(grid, Width);
+  const PackPosition at = place_in(grid, Width);
   if (!at.inside) return;
   using Four = Pack<T, Width>;
   const std::uint64_t dense = at.row * grid.columns + at.column;

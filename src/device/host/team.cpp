@@ -40,7 +40,7 @@ void Team::end() noexcept {
   for (auto& thread : threads_) thread.join();
 }
 
-void Team::run(const Part& part) {
+void Team::run(const PartFunction& part) {
   std::lock_guard turn(turn_);
   {
     std::lock_guard lock(mutex_);
@@ -66,7 +66,7 @@ void Team::work() {
     start_.wait(lock, [&] { return stop_ || round_ != seen; });
     if (stop_) return;
     seen = round_;
-    const Part* const part = part_;
+    const PartFunction* const part = part_;
     if (part == nullptr) continue;
     ++busy_;
     lock.unlock();
@@ -76,12 +76,12 @@ void Team::work() {
   }
 }
 
-void Team::call_parts(const Part& part) {
+void Team::call_parts(const PartFunction& part) {
   const unsigned all = parts();
   for (unsigned number = next_++; number < all; number = next_++) call(part, number);
 }
 
-void Team::call(const Part& part, unsigned number) {
+void Team::call(const PartFunction& part, unsigned number) {
   try {
     part(number, parts());
   } catch (...) {

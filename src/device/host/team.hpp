@@ -29,12 +29,12 @@ class Team {
   void run(const std::function<void(unsigned part, unsigned parts)>& part);
 
  private:
-  using Part = std::function<void(unsigned, unsigned)>;
+  using PartFunction = std::function<void(unsigned, unsigned)>;
 
   void work();
   void end() noexcept;
-  void call_parts(const Part& part);
-  void call(const Part& part, unsigned number);
+  void call_parts(const PartFunction& part);
+  void call(const PartFunction& part, unsigned number);
   unsigned parts() const { return threads_.empty() ? 1 : parts_a_thread * size(); }
 
   static constexpr unsigned parts_a_thread = 4;
@@ -42,7 +42,7 @@ class Team {
   std::mutex turn_;   // held by the stream whose kernel runs
   std::mutex mutex_;  // guards everything below
   std::condition_variable start_, done_;
-  const Part* part_ = nullptr;  // the current kernel; null between kernels
+  const PartFunction* part_ = nullptr;  // the current kernel; null between kernels
   std::exception_ptr error_;
   bool stop_ = false;
   // round_ and busy_ change under the lock; spinning threads read them without it.

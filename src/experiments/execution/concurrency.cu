@@ -103,7 +103,7 @@ void synchronize_device() {
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-enum class Way {
+enum class LaunchWay {
   one_stream,
   own_streams,
   chain,      ///< a graph
@@ -113,46 +113,47 @@ enum class Way {
   per_thread  ///< own streams, with kernels in the per-thread default stream between
 };
 
-const char* word_of(Way way) {
+const char* word_of(LaunchWay way) {
   switch (way) {
-    case Way::one_stream:
+    case LaunchWay::one_stream:
       return "one stream";
-    case Way::own_streams:
+    case LaunchWay::own_streams:
       return "own streams";
-    case Way::chain:
+    case LaunchWay::chain:
       return "graph: chain";
-    case Way::branches:
+    case LaunchWay::branches:
       return "graph: branches";
-    case Way::callbacks:
+    case LaunchWay::callbacks:
       return "one stream, callbacks between";
-    case Way::legacy:
+    case LaunchWay::legacy:
       return "own streams, legacy default between";
-    case Way::per_thread:
+    case LaunchWay::per_thread:
       return "own streams, per-thread default between";
   }
   return "";
 }
 
-bool is_graph(Way way) {
-  return way == Way::chain || way == Way::branches;
+bool is_graph(LaunchWay way) {
+  return way == LaunchWay::chain || way == LaunchWay::branches;
 }
 /// Whether the kernels need not wait for each other.
-bool is_parallel(Way way) {
-  return way == Way::own_streams || way == Way::branches || way == Way::per_thread;
+bool is_parallel(LaunchWay way) {
+  return way == LaunchWay::own_streams || way == LaunchWay::branches ||
+         way == LaunchWay::per_thread;
 }
-bool has_own_streams(Way way) {
-  return is_parallel(way) || way == Way::legacy;
+bool has_own_streams(LaunchWay way) {
+  return is_parallel(way) || way == LaunchWay::legacy;
 }
 /// Whether other kernels run in a default stream. The own streams are then blocking ones, which
 /// wait for the legacy default stream, and it for them.
-bool uses_default_stream(Way way) {
-  return way == Way::legacy || way == Way::per_thread;
+bool uses_default_stream(LaunchWay way) {
+  return way == LaunchWay::legacy || way == LaunchWay::per_thread;
 }
 
 /// A number of kernels that are launched in one of the ways.
 class Kernels {
  public:
-  Kernels(Gpu& gpu, Way way, unsigned count, std::uint64_t nanoseconds)
+  Kernels(Gpu& gpu, LaunchWay way, unsigned count, std::uint64_t nanoseconds)
       : gpu_(gpu),
         way_(way),
         count_(count),
@@ -232,16 +233,16 @@ class Kernels {
   }
   /// Launches the work between two kernels.
   void launch_between() {
-    if (way_ == Way::callbacks) {
+    if (way_ == LaunchWay::callbacks) {
       check(cudaLaunchHostFunc(gpu_.stream(), count_call, &calls_), "cudaLaunchHostFunc");
     }
     if (!uses_default_stream(way_)) return;
-    do_nothing<<<1, 1, 0, way_ == Way::legacy ? cudaStreamLegacy : cudaStreamPerThread>>>();
+    do_nothing<<<1, 1, 0, way_ == LaunchWay::legacy ? cudaStreamLegacy : cudaStreamPerThread>>>();
     check_launch("do_nothing");
   }
 
   Gpu& gpu_;
-  Way way_;
+  LaunchWay way_;
   unsigned count_;
   std::uint64_t nanoseconds_;
   SideStreams own_;
@@ -271,21 +272,21 @@ class Concurrency {
  public:
   Concurrency(Bench& bench, Gpu& gpu);
 
-  void measure(Way way, unsigned count);
+  void measure(LaunchWay way, unsigned count);
   void measure_priority(device::Priority priority, const char* name);
   Table table() &&;
 
  private:
-  unsigned kernels_at_once(Way way, unsigned count);
+  unsigned kernels_at_once(LaunchWay way, unsigned count);
   std::string words_on_overlap(unsigned at_once, unsigned count) const;
-  std::string remark(Way way, unsigned count) const;
+  std::string remark(LaunchWay way, unsigned count) const;
 
   Bench& bench_;
   Gpu& gpu_;
   Gate gate_;
   unsigned limit_;     ///< of kernels at the same time, by the documentation
   unsigned most_ = 0;  ///< kernels that ran at the same time
-  std::map<std::pair<Way, unsigned>, Found> found_;
+  std::map<std::pair<LaunchWay, unsigned>, Found> found_;
   Measurements rows_;
 };
 
@@ -302,11 +303,11 @@ Concurrency::Concurrency(Bench& bench, Gpu& gpu)
             {"time", ColumnType::real, "us"}) {
   // Loads the kernels. The driver may wait for the device to do so: behind a closed gate, until it
   // gives up.
-  Kernels(gpu, Way::legacy, 2, usual_length).launch();
+  Kernels(gpu, LaunchWay::legacy, 2, usual_length).launch();
 }
 
 /// Checks that each kernel has run for its time, and in its order if it waits for the one before.
-unsigned Concurrency::kernels_at_once(Way way, unsigned count) {
+unsigned Concurrency::kernels_at_once(LaunchWay way, unsigned count) {
   const std::uint64_t length =
       is_parallel(way) ? std::max(usual_length, count * time_to_start) : usual_length;
   Kernels kernels(gpu_, way, count, length);
@@ -324,11 +325,11 @@ unsigned Concurrency::kernels_at_once(Way way, unsigned count) {
     const bool waits = i > 0 && !is_parallel(way);
     bench_.verify(!waits || spans[i].begin + resolution >= spans[i - 1].end, word_of(way));
   }
-  bench_.verify(kernels.calls() == (way == Way::callbacks ? count - 1 : 0), word_of(way));
+  bench_.verify(kernels.calls() == (way == LaunchWay::callbacks ? count - 1 : 0), word_of(way));
   return largest_overlap(spans);
 }
 
-void Concurrency::measure(Way way, unsigned count) {
+void Concurrency::measure(LaunchWay way, unsigned count) {
   Found& found = found_[{way, count}];
   found.at_once = kernels_at_once(way, count);
   most_ = std::max(most_, found.at_once);
@@ -359,20 +360,20 @@ std::string Concurrency::words_on_overlap(unsigned at_once, unsigned count) cons
   return formatted("{} at once; this GPU holds {}", at_once, std::min(count, limit_));
 }
 
-std::string Concurrency::remark(Way way, unsigned count) const {
+std::string Concurrency::remark(LaunchWay way, unsigned count) const {
   const Found& found = found_.at({way, count});
   const std::string overlap = words_on_overlap(found.at_once, count);
-  if (way == Way::one_stream) {
+  if (way == LaunchWay::one_stream) {
     return overlap + formatted(": {:.1f} us more than the kernel itself",
                                found.time.value - usual_length / 1e3);
   }
-  const Found& one = found_.at({Way::one_stream, count});
-  if (way == Way::callbacks) {
+  const Found& one = found_.at({LaunchWay::one_stream, count});
+  if (way == LaunchWay::callbacks) {
     return overlap + formatted(": a callback takes {:.1f} us",
                                (found.time.value - one.time.value) * count / (count - 1));
   }
   if (!is_graph(way)) return overlap;
-  const Found& plain = way == Way::chain ? one : found_.at({Way::own_streams, count});
+  const Found& plain = way == LaunchWay::chain ? one : found_.at({LaunchWay::own_streams, count});
   const double saved = (plain.launch - found.launch) * count;  // us for all kernels
   if (saved <= 0) return overlap + "; no faster to launch than without a graph";
   return overlap + formatted(
@@ -433,9 +434,10 @@ Table concurrency(Bench& bench) {
   Concurrency measured(bench, gpu);
   const std::uint64_t most = bench.options().count("concurrency.most");
   const std::vector<std::uint64_t> counts = sizes_up_to(1, most, bench.is_quick() ? 16 : 4);
-  for (const Way way : {Way::one_stream, Way::own_streams, Way::chain, Way::branches,
-                        Way::callbacks, Way::legacy, Way::per_thread}) {
-    const bool has_between = way == Way::callbacks || uses_default_stream(way);
+  for (const LaunchWay way :
+       {LaunchWay::one_stream, LaunchWay::own_streams, LaunchWay::chain, LaunchWay::branches,
+        LaunchWay::callbacks, LaunchWay::legacy, LaunchWay::per_thread}) {
+    const bool has_between = way == LaunchWay::callbacks || uses_default_stream(way);
     for (const std::uint64_t count : counts) {
       if (has_between && (count == 1 || count > max_between)) continue;
       measured.measure(way, static_cast<unsigned>(count));

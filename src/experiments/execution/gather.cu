@@ -219,11 +219,11 @@ struct Traffic {
   double moved() const { return memory::sector * (in_memory + other_sectors); }
 };
 
-enum class Way { gather, scatter };
+enum class IndexedAccess { gather, scatter };
 enum class Level { l2, memory };  ///< in which the region lies
 
 /// Counts the sectors of whole warps. A store moves the sectors that it fills in part twice.
-Traffic traffic_of(const std::vector<unsigned>& indices, Way way, Level level) {
+Traffic traffic_of(const std::vector<unsigned>& indices, IndexedAccess way, Level level) {
   constexpr std::uint64_t word = sizeof(unsigned);
   const auto warps = static_cast<double>(indices.size() / warp);
   Traffic sum;
@@ -241,11 +241,11 @@ Traffic traffic_of(const std::vector<unsigned>& indices, Way way, Level level) {
     sum.lanes += static_cast<double>(in_region.size());
     sum.sectors += static_cast<double>(region.sectors);
     if (level == Level::memory) {
-      sum.in_memory +=
-          static_cast<double>(region.sectors + (way == Way::scatter ? region.partial : 0));
+      sum.in_memory += static_cast<double>(region.sectors +
+                                           (way == IndexedAccess::scatter ? region.partial : 0));
     }
     sum.other_sectors += static_cast<double>(of_indices.sectors + other.sectors +
-                                             (way == Way::gather ? other.partial : 0));
+                                             (way == IndexedAccess::gather ? other.partial : 0));
     std::ranges::sort(in_region);
     sum.different_words +=
         static_cast<double>(std::ranges::unique(in_region).begin() - in_region.begin());
@@ -285,9 +285,9 @@ class Cases {
         wrong_(1) {}
 
   /// Adds all patterns in a region of `words` words.
-  void add(Way way, std::uint64_t words, Level level) {
+  void add(IndexedAccess way, std::uint64_t words, Level level) {
     const std::string access =
-        formatted("{} {}", std::string(way == Way::gather ? "gather from" : "scatter to"),
+        formatted("{} {}", std::string(way == IndexedAccess::gather ? "gather from" : "scatter to"),
                   std::string(level == Level::l2 ? "L2 cache" : "memory"));
     double rate_in_order = 0;
     Traffic in_order;
@@ -314,7 +314,7 @@ class Cases {
 
  private:
   /// Writes the indices of `pattern`, and counts the sectors of the first warps.
-  Traffic prepare(const Pattern& pattern, std::uint64_t words, Way way, Level level,
+  Traffic prepare(const Pattern& pattern, std::uint64_t words, IndexedAccess way, Level level,
                   const std::string& access) {
     write_indices<<<blocks_for(indices_.size(), threads), threads, 0, gpu_.stream()>>>(
         pattern.lanes, words, indices_.data(), indices_.size());
@@ -327,18 +327,18 @@ class Cases {
     return traffic;
   }
 
-  void verify(Way way, std::uint64_t words, const std::string& name) {
+  void verify(IndexedAccess way, std::uint64_t words, const std::string& name) {
     const unsigned blocks = blocks_for(indices_.size(), threads);
     const cudaStream_t stream = gpu_.stream();
-    const DeviceArray<unsigned>& source = way == Way::gather ? region_ : other_;
-    const DeviceArray<unsigned>& target = way == Way::gather ? other_ : region_;
-    write_multiples<<<blocks, threads, 0, stream>>>(way == Way::gather ? gathered_factor : 1,
-                                                    source.data(), source.size());
+    const DeviceArray<unsigned>& source = way == IndexedAccess::gather ? region_ : other_;
+    const DeviceArray<unsigned>& target = way == IndexedAccess::gather ? other_ : region_;
+    write_multiples<<<blocks, threads, 0, stream>>>(
+        way == IndexedAccess::gather ? gathered_factor : 1, source.data(), source.size());
     check_launch("write_multiples");
     check(cudaMemsetAsync(target.data(), 0xff, target.bytes(), stream), "cudaMemsetAsync");
     wrong_.clear(stream);
     launch(way);
-    if (way == Way::gather) {
+    if (way == IndexedAccess::gather) {
       count_wrong_gathered<<<blocks, threads, 0, stream>>>(other_.data(), indices_.data(),
                                                            indices_.size(), wrong_.data());
     } else {
@@ -349,9 +349,9 @@ class Cases {
     bench_.verify(wrong_.read()[0] == 0, name);
   }
 
-  void launch(Way way) {
+  void launch(IndexedAccess way) {
     const unsigned blocks = blocks_for(indices_.size(), flight * threads);
-    if (way == Way::gather) {
+    if (way == IndexedAccess::gather) {
       gather_words<<<blocks, threads, 0, gpu_.stream()>>>(region_.data(), indices_.data(),
                                                           other_.data());
     } else {
@@ -387,7 +387,7 @@ Table gather(Bench& bench) {
                      {"moved", ColumnType::real, "GB/s"}},
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Cases cases(bench, gpu, rows, bytes / sizeof(unsigned));
-  for (const Way way : {Way::gather, Way::scatter}) {
+  for (const IndexedAccess way : {IndexedAccess::gather, IndexedAccess::scatter}) {
     cases.add(way, cached / sizeof(unsigned), Level::l2);
     cases.add(way, bytes / sizeof(unsigned), Level::memory);
   }

@@ -231,21 +231,21 @@ std::string answer_of(std::optional<Worker>& worker, const std::string& command)
 // The rest of this file runs in the experiment's own process.
 
 /// Helpers on the GPU of this rank. Without MPS, their driver finds no control daemon.
-HelperProgram helper_program(const Bench& bench, Way way) {
+HelperProgram helper_program(const Bench& bench, SharingWay way) {
   std::vector<std::string> changes = {"CUDA_VISIBLE_DEVICES=" + bench.device().info().uuid};
-  if (way == Way::without_mps) changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY=/dev/null");
+  if (way == SharingWay::without_mps) changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY=/dev/null");
   return this_program(about_sharing.name, environ, changes);
 }
 
 /// The processes of one way to share the GPU.
 class Processes {
  public:
-  Processes(Bench& bench, Way way, std::size_t count, std::uint64_t bytes)
+  Processes(Bench& bench, SharingWay way, std::size_t count, std::uint64_t bytes)
       : bench_(bench),
         bytes_(static_cast<double>(bytes)),
         period_(bench.is_quick() ? 30 : 100),
         helpers_(helper_program(bench, way), count, bench.heartbeat()) {
-    const std::uint64_t wanted = way == Way::with_mps ? 1 : 0;
+    const std::uint64_t wanted = way == SharingWay::with_mps ? 1 : 0;
     for (const auto& answer : ask(count, "start", bytes)) {
       if (answer.at(0) == wanted || answer[0] == 2) continue;
       throw Error(
@@ -351,7 +351,7 @@ std::string remark(const TurnTaking& turns, std::size_t count, double relative) 
   return rate + formatted(": the kernels of {} processes run at the same time", turns.at_once);
 }
 
-void measure(Bench& bench, Way way, std::size_t max_count, std::uint64_t bytes,
+void measure(Bench& bench, SharingWay way, std::size_t max_count, std::uint64_t bytes,
              Measurements& rows) {
   Processes processes(bench, way, max_count, bytes);
   const Work work = {.operations = static_cast<double>(bytes / sizeof(unsigned)),
@@ -363,11 +363,11 @@ void measure(Bench& bench, Way way, std::size_t max_count, std::uint64_t bytes,
     if (count == 1) alone = rate.value;
     const double call = processes.call(count);
     const TurnTaking turns = turns_of(processes.watch(count));
-    rows.add({way == Way::with_mps ? "MPS" : "own contexts", static_cast<std::int64_t>(count), call,
-              std::int64_t{turns.at_once}, turns.length / 1e6, median(slowest)},
-             rate, rate.value / bench.ceiling("device_read"),
-             remark(turns, count, rate.value / alone), work,
-             std::numeric_limits<double>::quiet_NaN());
+    rows.add(
+        {way == SharingWay::with_mps ? "MPS" : "own contexts", static_cast<std::int64_t>(count),
+         call, std::int64_t{turns.at_once}, turns.length / 1e6, median(slowest)},
+        rate, rate.value / bench.ceiling("device_read"), remark(turns, count, rate.value / alone),
+        work, std::numeric_limits<double>::quiet_NaN());
   }
 }
 
@@ -391,7 +391,7 @@ Table sharing(Bench& bench) {
                      {"turn", ColumnType::real, "ms"},
                      {"slowest", ColumnType::real, "GB/s"}},
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
-  for (const Way way : ways_to_share(facts)) measure(bench, way, max_count, bytes, rows);
+  for (const SharingWay way : ways_to_share(facts)) measure(bench, way, max_count, bytes, rows);
   if (!facts.has_mps) {
     bench.note(
         "MPS is not in use here, so only processes with their own contexts were measured. The "

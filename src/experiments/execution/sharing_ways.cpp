@@ -4,7 +4,7 @@
 
 namespace shardstream::experiments::execution {
 
-std::vector<Way> ways_to_share(const SharingFacts& facts) {
+std::vector<SharingWay> ways_to_share(const SharingFacts& facts) {
   if (facts.mode == ComputeMode::prohibited) {
     throw NotAvailable(
         "the compute mode of the GPU prohibits its use: an administrator can change it (nvidia-smi "
@@ -17,9 +17,9 @@ std::vector<Way> ways_to_share(const SharingFacts& facts) {
         "use the GPU: an administrator can change the mode (nvidia-smi -c DEFAULT) or start MPS "
         "(nvidia-cuda-mps-control -d)");
   }
-  if (facts.mode == ComputeMode::exclusive) return {Way::with_mps};
-  if (facts.has_mps) return {Way::without_mps, Way::with_mps};
-  return {Way::without_mps};
+  if (facts.mode == ComputeMode::exclusive) return {SharingWay::with_mps};
+  if (facts.has_mps) return {SharingWay::without_mps, SharingWay::with_mps};
+  return {SharingWay::without_mps};
 }
 
 bool has_control_pipe(const char* directory) {

@@ -19,13 +19,13 @@ struct SharingFacts {
   bool has_mps = false;  ///< whether new processes become clients of MPS
 };
 
-enum class Way {
+enum class SharingWay {
   without_mps,  ///< each process has its own context on the GPU
   with_mps      ///< a server makes the kernels of all processes run in one context
 };
 
 /// The ways that the facts allow. Throws NotAvailable if there is none.
-std::vector<Way> ways_to_share(const SharingFacts& facts);
+std::vector<SharingWay> ways_to_share(const SharingFacts& facts);
 
 /// Whether a control daemon of MPS has its pipe in `directory`, the value of
 /// CUDA_MPS_PIPE_DIRECTORY (null: not set; then it is /tmp/nvidia-mps). A daemon that was killed

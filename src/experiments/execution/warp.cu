@@ -352,7 +352,7 @@ std::vector<unsigned> expected(Reference operation) {
 // ------------------------------------------------------------------------------ the experiment
 
 /// A way to do an operation.
-struct Way {
+struct NamedKernel {
   const char* name;
   void (*kernel)(unsigned* values);
 };
@@ -363,17 +363,17 @@ struct Task {
   Reference reference;
   double additions;  ///< or other operations of two values, of a warp
   void (*through_shared)(unsigned* values);
-  std::vector<Way> ways;
+  std::vector<NamedKernel> ways;
 };
 
 template <unsigned Width>
-std::vector<Way> in_groups_of() {
+std::vector<NamedKernel> in_groups_of() {
   return {{"shuffles xor", repeat<XorSum<Width>>}, {"tile", repeat<TileSum<Width>>}};
 }
 
 std::vector<Task> tasks(bool has_redux) {
-  std::vector<Way> of_warp = {{"shuffles down", repeat<DownSum>},
-                              {"shuffles xor", repeat<XorSum<32>>}};
+  std::vector<NamedKernel> of_warp = {{"shuffles down", repeat<DownSum>},
+                                      {"shuffles xor", repeat<XorSum<32>>}};
   if (has_redux) of_warp.push_back({"redux", repeat<ReduxSum>});
   return {
       {"sum of 32", sums<32>, 31, repeat<SharedSum<32>>, of_warp},
@@ -396,7 +396,7 @@ std::vector<Task> tasks(bool has_redux) {
 void add(Bench& bench, Gpu& gpu, Measurements& rows, const Task& task) {
   const std::vector<unsigned> right = expected(task.reference);
   const DeviceArray<unsigned> values(right.size());
-  std::vector<Way> ways = task.ways;
+  std::vector<NamedKernel> ways = task.ways;
   ways.insert(ways.begin(), {"shared", task.through_shared});
   for (const unsigned warps : {1U, max_warps}) {
     double through_shared = 0;  // ns

@@ -82,14 +82,14 @@ constexpr unsigned counter_of(std::uint64_t i, unsigned addresses) {
 
 // ------------------------------------------------------------------------------------- counters
 
-enum class Way { plain, system, aggregated };
+enum class AtomicKind { plain, system, aggregated };
 
 /// Adds one to counter `a`. All lanes of the warp take part.
-template <Way How, class T>
+template <AtomicKind How, class T>
 __device__ void add_one(T* counters, unsigned a) {
-  if constexpr (How == Way::system) {
+  if constexpr (How == AtomicKind::system) {
     atomicAdd_system(&counters[a], T{1});
-  } else if constexpr (How == Way::aggregated) {
+  } else if constexpr (How == AtomicKind::aggregated) {
     const unsigned peers = __match_any_sync(all_lanes, a);
     const auto first = static_cast<unsigned>(__ffs(static_cast<int>(peers)) - 1);
     if (threadIdx.x % warp == first) atomicAdd(&counters[a], static_cast<T>(__popc(peers)));
@@ -99,7 +99,7 @@ __device__ void add_one(T* counters, unsigned a) {
 }
 
 /// `operations` is a multiple of 32, so that whole warps leave the loop.
-template <Way How, class T>
+template <AtomicKind How, class T>
 __global__ void __launch_bounds__(threads)
     count(T* counters, std::uint64_t operations, unsigned addresses) {
   for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
@@ -183,8 +183,8 @@ __global__ void __launch_bounds__(threads)
     for (const unsigned bytes : {word.x, word.y, word.z, word.w}) {
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k) {
-        add_one<Where == Bins::aggregated ? Way::aggregated : Way::plain>(mine,
-                                                                          bytes >> (8 * k) & 0xffU);
+        add_one<Where == Bins::aggregated ? AtomicKind::aggregated : AtomicKind::plain>(
+            mine, bytes >> (8 * k) & 0xffU);
       }
     }
   }
@@ -325,11 +325,11 @@ void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t 
           },
           [&] { return are_equal(words.read(0, addresses), expected); });
     };
-    add("global", count_of, counters, count<Way::plain, unsigned>);
-    add("floats", count_of, floats, count<Way::plain, float>);
-    add("system scope", count_of, counters, count<Way::system, unsigned>);
+    add("global", count_of, counters, count<AtomicKind::plain, unsigned>);
+    add("floats", count_of, floats, count<AtomicKind::plain, float>);
+    add("system scope", count_of, counters, count<AtomicKind::system, unsigned>);
     add("aggregated", count_of / warp * different_in_warp(addresses), counters,
-        count<Way::aggregated, unsigned>);
+        count<AtomicKind::aggregated, unsigned>);
     if (addresses <= max_in_shared) {
       add("shared", static_cast<double>(addresses) * blocks, counters, count_in_shared,
           addresses * sizeof(unsigned));
@@ -346,7 +346,7 @@ void add_mapped(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t fa
     ways.add(
         "mapped", addresses, static_cast<double>(operations), 8 * static_cast<double>(operations),
         [&] {
-          count<Way::system, unsigned><<<blocks_of(gpu), threads, 0, gpu.stream()>>>(
+          count<AtomicKind::system, unsigned><<<blocks_of(gpu), threads, 0, gpu.stream()>>>(
               counters.data(), operations, static_cast<unsigned>(addresses));
           check_launch("count in mapped memory");
         },

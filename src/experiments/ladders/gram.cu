@@ -55,7 +55,7 @@ constexpr unsigned edge = 32;  // of a block and of its tiles; the length of a w
 
 /// Thread (x, y) computes one element. In the second factor, neighbouring lanes read words that lie
 /// a row of A apart.
-constexpr Place plain_place = kernel_below();
+constexpr SourceLine plain_place = kernel_below();
 __global__ void __launch_bounds__(edge* edge) square_plainly(const Product<float> p) {
   const unsigned row = blockIdx.y * edge + threadIdx.y, column = blockIdx.x * edge + threadIdx.x;
   const float* const left = p.a + std::uint64_t{row} * p.k;
@@ -90,7 +90,7 @@ __device__ float sum_through(Tiles<Padding>& tiles, const Product<float>& p) {
   return sum;
 }
 
-constexpr Place tiles_place = kernel_below(2);
+constexpr SourceLine tiles_place = kernel_below(2);
 template <unsigned Padding>
 __global__ void __launch_bounds__(edge* edge) square_through_tiles(const Product<float> p) {
   __shared__ Tiles<Padding> tiles;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(edge* edge) square_through_tiles(const Product
 
 /// Blocks above the diagonal do nothing. The others also store their tile as its mirror image,
 /// which they transpose in shared memory, so that both stores fill whole lines.
-constexpr Place symmetric_place = kernel_below();
+constexpr SourceLine symmetric_place = kernel_below();
 __global__ void __launch_bounds__(edge* edge) square_symmetrically(const Product<float> p) {
   if (blockIdx.x > blockIdx.y) return;
   __shared__ Tiles<1> tiles;
@@ -128,9 +128,9 @@ constexpr std::array kernels = {
                          edge, edge, launch<square_through_tiles<0>>},
     ProductKernel<float>{"padded", tiles_place, "one word of padding in each row of a tile", edge,
                          edge, edge, edge, edge, launch<square_through_tiles<1>>},
-    ProductKernel<float>{"symmetry", symmetric_place,
-                         "only tiles on and below the diagonal, stored twice", edge, edge, edge,
-                         edge, edge, launch<square_symmetrically>, "fp32", Part::lower_tiles},
+    ProductKernel<float>{
+        "symmetry", symmetric_place, "only tiles on and below the diagonal, stored twice", edge,
+        edge, edge, edge, edge, launch<square_symmetrically>, "fp32", ComputedPart::lower_tiles},
 };
 
 /// A and C of a product with the transpose, and their check.

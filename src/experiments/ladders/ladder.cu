@@ -9,7 +9,7 @@ namespace shardstream::experiments::ladders {
 namespace {
 
 /// "reduction.cu:120", or "-" if the kernel is not in this catalogue.
-std::string text_of(const Place& place) {
+std::string text_of(const SourceLine& place) {
   if (place.file == nullptr) return "-";
   return formatted("{}:{}", std::filesystem::path(place.file).filename().string(), place.line);
 }

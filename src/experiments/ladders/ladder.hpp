@@ -25,21 +25,21 @@ inline std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
 #if SHARDSTREAM_HAS_CUDA
 
 /// The place of a kernel in its source file.
-struct Place {
+struct SourceLine {
   const char* file = nullptr;  ///< nullptr: the kernel is not in this catalogue
   int line = 0;
 };
 
 /// The place of the kernel that begins `lines` below the call.
-constexpr Place kernel_below(int lines = 1, const char* file = __builtin_FILE(),
-                             int line = __builtin_LINE()) {
+constexpr SourceLine kernel_below(int lines = 1, const char* file = __builtin_FILE(),
+                                  int line = __builtin_LINE()) {
   return {file, line + lines};
 }
 
 /// One step of a ladder.
 struct Rung {
   std::string name;
-  Place place;
+  SourceLine place;
   std::string remark;  ///< the change since the previous rung
   Work work;           ///< of one call
 };

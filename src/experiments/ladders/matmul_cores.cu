@@ -16,7 +16,7 @@ constexpr unsigned warp = 32;  // also the edge of a block, and k
 /// Thread (x, y) computes one element. The lanes of a warp read the same element of A at a time,
 /// and neighbouring elements of B: every access is coalesced. But each element of A and B is loaded
 /// again and again.
-constexpr Place plain_place = kernel_below();
+constexpr SourceLine plain_place = kernel_below();
 __global__ void __launch_bounds__(warp* warp) multiply_plainly(const Product<float> p) {
   const unsigned row = blockIdx.y * warp + threadIdx.y, column = blockIdx.x * warp + threadIdx.x;
   float sum = 0;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(warp* warp) multiply_plainly(const Product<flo
 
 /// A's tile is loaded once. A warp computes one row of C, so it reads only the row of the tile that
 /// it has written itself: no other warp has to wait, and __syncwarp() is enough.
-constexpr Place a_tile_place = kernel_below();
+constexpr SourceLine a_tile_place = kernel_below();
 __global__ void __launch_bounds__(warp* warp) multiply_with_a_tile(const Product<float> p) {
   __shared__ float a[warp][warp];
   const unsigned row = blockIdx.y * warp + threadIdx.y, column = blockIdx.x * warp + threadIdx.x;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(warp* warp) multiply_with_a_tile(const Product
 }
 
 /// B's tile is loaded once, too. All warps read all of its rows, so the block has to wait.
-constexpr Place both_tiles_place = kernel_below();
+constexpr SourceLine both_tiles_place = kernel_below();
 __global__ void __launch_bounds__(warp* warp) multiply_with_both_tiles(const Product<float> p) {
   __shared__ float a[warp][warp], b[warp][warp];
   const unsigned row = blockIdx.y * warp + threadIdx.y, column = blockIdx.x * warp + threadIdx.x;
@@ -62,7 +62,7 @@ __device__ void put(const Product<float>& p, unsigned row, unsigned column, floa
 }
 
 /// As multiply_plainly, but for any k.
-constexpr Place without_place = kernel_below(2);
+constexpr SourceLine without_place = kernel_below(2);
 template <unsigned Edge>
 __global__ void __launch_bounds__(Edge* Edge) multiply_without_tiles(const Product<float> p) {
   const unsigned row = blockIdx.y * Edge + threadIdx.y, column = blockIdx.x * Edge + threadIdx.x;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Edge* Edge) multiply_without_tiles(const Produ
 }
 
 /// The block loads a tile of A and one of B at a time. Each element is used Edge times.
-constexpr Place tiles_place = kernel_below(2);
+constexpr SourceLine tiles_place = kernel_below(2);
 template <unsigned Edge>
 __global__ void __launch_bounds__(Edge* Edge) multiply_in_tiles(const Product<float> p) {
   __shared__ float a[Edge][Edge], b[Edge][Edge];
@@ -105,7 +105,7 @@ constexpr unsigned quads_of_row = depth / 4;  // words of 16 bytes in a row of A
 /// Thread (x, y) computes the elements at rows y, y + 16, ... and columns x, x + 16, ... It loads 8
 /// elements of A and 8 of B from shared memory for 64 multiply-adds; one output needed two for one.
 /// A's rows are padded by a word, so that rows begin in different banks.
-constexpr Place outputs_place = kernel_below();
+constexpr SourceLine outputs_place = kernel_below();
 __global__ void __launch_bounds__(threads, 2) multiply_8x8(const Product<float> p) {
   __shared__ float a[edge][depth + 1], b[depth][edge];
   const unsigned x = threadIdx.x % side, y = threadIdx.x / side;
@@ -217,7 +217,7 @@ __device__ void load_tiles(const Product<float>& p, unsigned first, Tiles& tiles
 }
 
 /// All loads and stores move 16 bytes, so a thread needs a quarter as many instructions for them.
-constexpr Place wide_place = kernel_below();
+constexpr SourceLine wide_place = kernel_below();
 __global__ void __launch_bounds__(threads, 2) multiply_in_wide_words(const Product<float> p) {
   __shared__ Tiles tiles;
   const unsigned x = threadIdx.x % side, y = threadIdx.x / side;
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(threads, 2) multiply_in_wide_words(const Produ
 }
 
 /// The next tiles are copied, without registers between, while the block computes with these.
-constexpr Place double_place = kernel_below();
+constexpr SourceLine double_place = kernel_below();
 __global__ void __launch_bounds__(threads, 2) multiply_double_buffered(const Product<float> p) {
   __shared__ Tiles tiles[2];
   const unsigned x = threadIdx.x % side, y = threadIdx.x / side;

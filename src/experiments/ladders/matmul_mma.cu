@@ -102,7 +102,7 @@ __device__ void put_pair(const Product<T>& p, unsigned row, unsigned column, flo
   *pair = {fmaf(p.alpha, left, p.beta * c.x), fmaf(p.alpha, right, p.beta * c.y)};
 }
 
-constexpr Place mma_place = kernel_below(2);
+constexpr SourceLine mma_place = kernel_below(2);
 template <class T>
 __global__ void __launch_bounds__(threads, 2) multiply_by_mma(const Product<T> p) {
   constexpr unsigned depth = Tiles<T>::depth;

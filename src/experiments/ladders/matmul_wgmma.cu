@@ -127,7 +127,7 @@ __device__ void store(const Product<bf16>& p, const float (&sums)[Count], unsign
 
 /// Two warpgroups multiply. As soon as both have finished a stage, one thread begins the copies of
 /// the step that takes its place.
-constexpr Place bulk_place = kernel_below(2);
+constexpr SourceLine bulk_place = kernel_below(2);
 template <unsigned Columns, unsigned Stages>
 __global__ void __launch_bounds__(2 * warpgroup, Columns == 128 ? 2 : 1)
     multiply_in_bulk(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
@@ -229,7 +229,7 @@ __device__ void consume(WideRing& ring, const Product<bf16>& p, const Order& ord
 /// barriers of the ring. The producer needs few registers and gives the rest to the consumers. A
 /// block takes every gridDim.x-th tile: while the consumers store a tile, the producer already
 /// fills the ring for the next one.
-constexpr Place specialised_place = kernel_below();
+constexpr SourceLine specialised_place = kernel_below();
 __global__ void __launch_bounds__((1 + consumers) * warpgroup, 1)
     multiply_specialised(const __grid_constant__ CUtensorMap a,
                          const __grid_constant__ CUtensorMap b, const Product<bf16> p,

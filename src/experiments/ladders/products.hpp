@@ -44,27 +44,27 @@ constexpr double useful_bytes_of(const Product<T>& p) {
 
 /// The part of C that a kernel computes: a symmetric C is known if the tiles on and below its
 /// diagonal are.
-enum class Part : std::uint8_t { all, lower_tiles };
+enum class ComputedPart : std::uint8_t { all, lower_tiles };
 
 /// A kernel that computes products: a rung of a ladder.
 template <class T>
 struct ProductKernel {
   const char* name;
-  Place place;
+  SourceLine place;
   const char* change;       ///< since the previous rung
   unsigned m, n, k;         ///< the edges of a product must be multiples of these
   unsigned a_uses, b_uses;  ///< number of outputs for which an element is loaded once
   /// Enqueues the product. Throws Error if that fails.
   void (*launch)(const Product<T>& product, cudaStream_t stream);
   const char* arithmetic = "fp32";  ///< as Work::arithmetic
-  Part part = Part::all;
+  ComputedPart part = ComputedPart::all;
 };
 
 /// The share of the tiles of C that the kernel computes. Tiles of a symmetric C are squares.
 template <class T>
 double computed_share(const ProductKernel<T>& kernel, const Product<T>& p) {
   const double tiles = 1.0 * p.m / kernel.a_uses;  // in a row and in a column
-  return kernel.part == Part::all ? 1 : (tiles + 1) / (2 * tiles);
+  return kernel.part == ComputedPart::all ? 1 : (tiles + 1) / (2 * tiles);
 }
 
 /// The operations of a product, and the bytes that the kernel loads and stores.

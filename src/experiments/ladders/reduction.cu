@@ -114,7 +114,7 @@ constexpr unsigned flight = 8;  // loads, from the rung `unrolled` on
 /// Every element receives the sum of itself and the element `stride` behind it. With strides of 1,
 /// 2, 4, ... the first element becomes the sum of all. Two arrays take turns as `from` and `to`, so
 /// that no thread reads an element that another one changes.
-constexpr Place everywhere_place = kernel_below();
+constexpr SourceLine everywhere_place = kernel_below();
 __global__ void add_everywhere(const float* from, float* to, std::uint64_t count,
                                std::uint64_t stride) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -123,7 +123,7 @@ __global__ void add_everywhere(const float* from, float* to, std::uint64_t count
 }
 
 /// Only the first element of each pair: the others do not contribute to the first element of all.
-constexpr Place pairs_place = kernel_below();
+constexpr SourceLine pairs_place = kernel_below();
 __global__ void add_pairs(const float* from, float* to, std::uint64_t count, std::uint64_t stride) {
   const std::uint64_t i = (blockIdx.x * std::uint64_t{threads} + threadIdx.x) * 2 * stride;
   if (i >= count) return;
@@ -134,7 +134,7 @@ __global__ void add_pairs(const float* from, float* to, std::uint64_t count, std
 
 /// A block adds its elements in one launch, with a barrier before each level. Every level reads and
 /// writes `scratch`.
-constexpr Place barriers_place = kernel_below();
+constexpr SourceLine barriers_place = kernel_below();
 __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratch, float* sums) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   scratch[i] = i < count ? x[i] : 0;
@@ -180,7 +180,7 @@ __device__ void add_in_shared(float* words) {
   __syncthreads();
 }
 
-constexpr Place shared_place = kernel_below(2);
+constexpr SourceLine shared_place = kernel_below(2);
 template <Tree Kind>
 __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
@@ -195,7 +195,7 @@ __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float
 // With a minimum of few blocks in their launch bounds, these kernels have the registers for all
 // loads in flight. Otherwise the compiler would begin to add before it has issued them all.
 
-constexpr Place flight_place = kernel_below(2);
+constexpr SourceLine flight_place = kernel_below(2);
 template <unsigned Flight>
 __global__ void __launch_bounds__(threads, 1)
     sum_in_flight(const float* x, std::uint64_t count, float*, float* sums) {
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(threads, 1)
 }
 
 /// The same tree. The compiler knows the number of its levels and unrolls them.
-constexpr Place unrolled_place = kernel_below();
+constexpr SourceLine unrolled_place = kernel_below();
 __global__ void __launch_bounds__(threads, 1)
     sum_unrolled(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(threads, 1)
 }
 
 /// Warps add in registers, by cooperative groups, and one warp adds their sums.
-constexpr Place groups_place = kernel_below();
+constexpr SourceLine groups_place = kernel_below();
 __global__ void __launch_bounds__(threads, 1)
     sum_by_groups(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float of_warps[threads / warp];
@@ -258,7 +258,7 @@ __device__ float sum_of_block(float sum) {
   return sum;
 }
 
-constexpr Place shuffle_place = kernel_below();
+constexpr SourceLine shuffle_place = kernel_below();
 __global__ void __launch_bounds__(threads, 1)
     sum_by_shuffles(const float* x, std::uint64_t count, float*, float* sums) {
   const float sum = sum_of_block(sum_of_thread<flight>(x, count));
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(threads, 1)
 
 // ----------------------------------------------------- the sums of all blocks, in one launch
 
-constexpr Place block_atomic_place = kernel_below();
+constexpr SourceLine block_atomic_place = kernel_below();
 __global__ void __launch_bounds__(threads, 1)
     sum_by_block_atomics(const float* x, std::uint64_t count, float* sum) {
   const float mine = sum_of_block(sum_of_thread<flight>(x, count));
@@ -283,7 +283,7 @@ __device__ float sum_of_sums(const float* sums) {
 }
 
 /// All blocks wait for each other, so they must run at the same time: a cooperative launch.
-constexpr Place grid_sync_place = kernel_below();
+constexpr SourceLine grid_sync_place = kernel_below();
 __global__ void __launch_bounds__(threads, 1)
     sum_with_grid_sync(const float* x, std::uint64_t count, float* sums, float* sum) {
   const float mine = sum_of_block(sum_of_thread<flight>(x, count));
@@ -314,7 +314,7 @@ __device__ void let_last_block_add(float mine, float* sums, unsigned* finished, 
 }
 
 /// T is float, or float4 for loads of 16 bytes; thread_sum.cuh has the orders of the loads.
-constexpr Place last_block_place = kernel_below(2);
+constexpr SourceLine last_block_place = kernel_below(2);
 template <class T, Loads Order>
 __global__ void __launch_bounds__(threads, 1)
     sum_by_last_block(const T* x, std::uint64_t words, float* sums, unsigned* finished,
@@ -326,8 +326,8 @@ __global__ void __launch_bounds__(threads, 1)
 // ------------------------------------------------------------------------------ the experiment
 
 void climb_launches(Sums& sums, const Data& data) {
-  const auto strides = [&](const char* name, Place place, const char* sentence, AddStride kernel,
-                           Adds adds) {
+  const auto strides = [&](const char* name, SourceLine place, const char* sentence,
+                           AddStride kernel, Adds adds) {
     const DeviceArray<float>* result = nullptr;
     sums.climb(
         {name, place, sentence, work_of_strides(data.count, adds)},
@@ -341,7 +341,7 @@ void climb_launches(Sums& sums, const Data& data) {
 }
 
 void climb_trees(Sums& sums, const Data& data) {
-  const auto tree = [&](const char* name, Place place, const char* sentence, BlockSums kernel,
+  const auto tree = [&](const char* name, SourceLine place, const char* sentence, BlockSums kernel,
                         bool is_in_global = false) {
     sums.climb({name, place, sentence, work_of_blocks(data.count, is_in_global)},
                [&data, kernel] { add_blocks(data, kernel); });
@@ -359,7 +359,8 @@ void climb_trees(Sums& sums, const Data& data) {
 }
 
 void climb_strided(Sums& sums, const Data& data) {
-  const auto strided = [&](const char* name, Place place, const char* sentence, BlockSums kernel) {
+  const auto strided = [&](const char* name, SourceLine place, const char* sentence,
+                           BlockSums kernel) {
     const unsigned blocks = data.resident_blocks(kernel);
     sums.climb({name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks)},
                [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });

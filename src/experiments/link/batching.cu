@@ -70,7 +70,7 @@ __global__ void gather(const float* from, unsigned words, const unsigned* places
   for (unsigned i = threadIdx.x; i < words; i += threads) item[i] = from[places[blockIdx.x] + i];
 }
 
-enum class Way { up, down };
+enum class CopyDirection { up, down };
 enum class Method { each, with_pitch, packed, unpacked };
 
 const char* word_of(Method method) {
@@ -109,7 +109,7 @@ class Items {
 
   std::size_t bytes(unsigned count) const { return std::size_t{count} * words_ * sizeof(float); }
 
-  void copy(Way way, Method method, unsigned count) const {
+  void copy(CopyDirection way, Method method, unsigned count) const {
     switch (method) {
       case Method::each:
         return copy_each(way, count);
@@ -117,13 +117,14 @@ class Items {
         return copy_with_pitch(way, count);
       case Method::packed:
       case Method::unpacked:
-        return way == Way::up ? pack_and_upload(method, count) : pack_and_download(method, count);
+        return way == CopyDirection::up ? pack_and_upload(method, count)
+                                        : pack_and_download(method, count);
     }
   }
 
   /// Writes numbers to the places of the first `count` items of the sender. All other words of
   /// these items and their gaps become zero, on both sides.
-  void prepare(Way way, unsigned count) const {
+  void prepare(CopyDirection way, unsigned count) const {
     const std::size_t words = std::size_t{count} * words_;
     std::fill_n(host_.as<float>(), 2 * words, 0.0F);
     std::fill_n(packed_.as<float>(), words, 0.0F);
@@ -132,8 +133,8 @@ class Items {
     }
     packed_on_device_.clear(gpu_.stream());
     device_.clear(gpu_.stream());
-    if (way == Way::down) {
-      transfer(Way::up, device_.data(), host_.as<float>(), 2 * bytes(count));
+    if (way == CopyDirection::down) {
+      transfer(CopyDirection::up, device_.data(), host_.as<float>(), 2 * bytes(count));
       gpu_.synchronize();
       std::fill_n(host_.as<float>(), 2 * words, 0.0F);
     }
@@ -142,28 +143,28 @@ class Items {
 
   /// Whether the receiver has `count` items, in their places and with zeros between them, or
   /// packed.
-  bool are_right(Way way, Method method, unsigned count) const {
+  bool are_right(CopyDirection way, Method method, unsigned count) const {
     gpu_.synchronize();
     const std::uint64_t size = std::uint64_t{count} * words_;
     if (method == Method::packed) {
-      return way == Way::up ? device_has_numbers(packed_on_device_.data(), size, 0)
-                            : has_numbers(packed_.as<float>(), size, 0);
+      return way == CopyDirection::up ? device_has_numbers(packed_on_device_.data(), size, 0)
+                                      : has_numbers(packed_.as<float>(), size, 0);
     }
-    if (way == Way::down) return are_in_places(host_.as<float>(), count);
+    if (way == CopyDirection::down) return are_in_places(host_.as<float>(), count);
     return are_in_places(device_.read(0, 2 * size).data(), count);
   }
 
  private:
-  void copy_each(Way way, unsigned count) const {
+  void copy_each(CopyDirection way, unsigned count) const {
     for (unsigned i = 0; i < count; ++i) {
       transfer(way, device_.data() + places_[i], host_.as<float>() + places_[i], bytes(1));
     }
   }
 
   /// Possible because the distance between items (the pitch) is constant.
-  void copy_with_pitch(Way way, unsigned count) const {
+  void copy_with_pitch(CopyDirection way, unsigned count) const {
     const std::size_t pitch = 2 * bytes(1);
-    const bool up = way == Way::up;
+    const bool up = way == CopyDirection::up;
     check(cudaMemcpy2DAsync(up ? device_.data() : host_.as<float>(), pitch,
                             up ? host_.as<float>() : device_.data(), pitch, bytes(1), count,
                             up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, gpu_.stream()),
@@ -175,7 +176,7 @@ class Items {
     for (unsigned i = 0; i < count; ++i) {
       std::memcpy(packed_item(i), host_.as<float>() + places_[i], bytes(1));
     }
-    transfer(Way::up, packed_on_device_.data(), packed_.as<float>(), bytes(count));
+    transfer(CopyDirection::up, packed_on_device_.data(), packed_.as<float>(), bytes(count));
     if (method == Method::packed) return;
     scatter<<<count, threads, 0, gpu_.stream()>>>(packed_on_device_.data(), words_,
                                                   places_on_device_.data(), device_.data());
@@ -187,7 +188,7 @@ class Items {
     gather<<<count, threads, 0, gpu_.stream()>>>(device_.data(), words_, places_on_device_.data(),
                                                  packed_on_device_.data());
     check_launch("gather");
-    transfer(Way::down, packed_on_device_.data(), packed_.as<float>(), bytes(count));
+    transfer(CopyDirection::down, packed_on_device_.data(), packed_.as<float>(), bytes(count));
     if (method == Method::packed) return;
     gpu_.synchronize();
     for (unsigned i = 0; i < count; ++i) {
@@ -197,8 +198,8 @@ class Items {
 
   float* packed_item(unsigned i) const { return packed_.as<float>() + std::size_t{i} * words_; }
 
-  void transfer(Way way, float* on_device, float* on_host, std::size_t size) const {
-    if (way == Way::up) {
+  void transfer(CopyDirection way, float* on_device, float* on_host, std::size_t size) const {
+    if (way == CopyDirection::up) {
       check(cudaMemcpyAsync(on_device, on_host, size, cudaMemcpyHostToDevice, gpu_.stream()),
             "cudaMemcpyAsync");
     } else {
@@ -227,7 +228,8 @@ class Items {
 };
 
 /// Adds a row for each method.
-void add(Bench& bench, Gpu& gpu, const Items& items, Way way, unsigned count, Measurements& rows) {
+void add(Bench& bench, Gpu& gpu, const Items& items, CopyDirection way, unsigned count,
+         Measurements& rows) {
   double each = 0;  // seconds of the first method
   for (const Method method : {Method::each, Method::with_pitch, Method::packed, Method::unpacked}) {
     const auto copy = [&] { items.copy(way, method, count); };
@@ -238,9 +240,9 @@ void add(Bench& bench, Gpu& gpu, const Items& items, Way way, unsigned count, Me
     if (method == Method::each) each = seconds.value;
     const double rate = static_cast<double>(items.bytes(count)) / seconds.value / 1e9;
     const double gain = each / seconds.value;
-    rows.add({way == Way::up ? "up" : "down", word_of(method), std::int64_t{count}},
+    rows.add({way == CopyDirection::up ? "up" : "down", word_of(method), std::int64_t{count}},
              seconds.times(1e6 / count),
-             rate / bench.ceiling(way == Way::up ? "link_up" : "link_down"),
+             rate / bench.ceiling(way == CopyDirection::up ? "link_up" : "link_down"),
              gain > 1.1   ? "faster than a copy for each item"
              : gain < 0.9 ? "slower than a copy for each item"
                           : "");
@@ -257,7 +259,7 @@ Table batching(Bench& bench) {
   Measurements rows(
       {{"way", ColumnType::text}, {"method", ColumnType::text}, {"items", ColumnType::integer}},
       {"time", ColumnType::real, "us/item"});
-  for (const Way way : {Way::up, Way::down}) {
+  for (const CopyDirection way : {CopyDirection::up, CopyDirection::down}) {
     for (const std::uint64_t count : sizes_up_to(1, max_items, 8)) {
       add(bench, gpu, items, way, static_cast<unsigned>(count), rows);
     }

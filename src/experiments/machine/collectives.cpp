@@ -176,13 +176,13 @@ class Cases {
   }
 
   /// The seconds of a barrier of one byte, as a run makes it before large collectives.
-  void time_barrier(Way& plain) {
+  void time_barrier(CollectiveCalls& plain) {
     barrier_ = seconds_of(plain, message_of(Collective::all_gather, 0, ranks_)).value;
   }
 
   /// Measures the collective, alone if `load` is null. Ways of the same message must be measured in
   /// the same order: first the plain loop alone, if there is one.
-  void add(Way& way, const Message& message, Load* load, const std::string& beside) {
+  void add(CollectiveCalls& way, const Message& message, Load* load, const std::string& beside) {
     check(way, message);
     std::unique_ptr<BusyGuard> busy;
     if (load != nullptr) {
@@ -209,7 +209,7 @@ class Cases {
   using Key = std::pair<Collective, std::uint64_t>;
   static Key key_of(const Message& message) { return {message.collective, message.bytes()}; }
 
-  void check(Way& way, const Message& message) {
+  void check(CollectiveCalls& way, const Message& message) {
     bench_.agree([&] { data_->spoil(message); });
     way.enqueue(*stream_, message, data_->buffers(), 1);
     way.wait(*stream_);
@@ -220,7 +220,7 @@ class Cases {
   }
 
   /// The time of one call: many calls are enqueued at a time, as nccl-tests does.
-  Measured seconds_of(Way& way, const Message& message) {
+  Measured seconds_of(CollectiveCalls& way, const Message& message) {
     const auto seconds_of_calls = [&](unsigned calls) {
       const auto begin = Clock::now();
       way.enqueue(*stream_, message, data_->buffers(), calls);
@@ -244,12 +244,12 @@ class Cases {
     return seconds_alone(nccl_plain_loop, message);
   }
 
-  std::string slowdown(const Way& way, const Message& message, double seconds) const {
+  std::string slowdown(const CollectiveCalls& way, const Message& message, double seconds) const {
     return fmt::format("{:.2f} times the time alone", seconds / seconds_alone(way.name(), message));
   }
 
   /// Compares with the plain loop, or with the smallest message if there is none.
-  std::string remark_alone(const Way& way, const Message& message, double seconds) {
+  std::string remark_alone(const CollectiveCalls& way, const Message& message, double seconds) {
     const double smallest =
         smallest_.emplace(std::pair{message.collective, std::string(way.name())}, seconds)
             .first->second;
@@ -300,14 +300,14 @@ class Ways {
   }
 
   /// Null if there is no NCCL.
-  Way* plain() const { return plain_.get(); }
+  CollectiveCalls* plain() const { return plain_.get(); }
   /// Those that a run may use.
-  const std::vector<std::unique_ptr<Way>>& of_a_run() const { return ways_; }
+  const std::vector<std::unique_ptr<CollectiveCalls>>& of_a_run() const { return ways_; }
 
  private:
   std::unique_ptr<comm::Communicator> staged_;
-  std::unique_ptr<Way> plain_;
-  std::vector<std::unique_ptr<Way>> ways_;
+  std::unique_ptr<CollectiveCalls> plain_;
+  std::vector<std::unique_ptr<CollectiveCalls>> ways_;
 };
 
 std::uint64_t max_message(Bench& bench) {

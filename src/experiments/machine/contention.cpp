@@ -63,14 +63,14 @@ using device::Buffer;
 using device::Memory;
 using measure::LinkDirection;
 
-struct Way {
+struct LinkTraffic {
   LinkDirection direction;
   const char* name;
   const char* traffic;
 };
-constexpr std::array ways = {Way{LinkDirection::up, "up", "uploads"},
-                             Way{LinkDirection::down, "down", "downloads"},
-                             Way{LinkDirection::both, "both", "copies in both directions"}};
+constexpr std::array ways = {LinkTraffic{LinkDirection::up, "up", "uploads"},
+                             LinkTraffic{LinkDirection::down, "down", "downloads"},
+                             LinkTraffic{LinkDirection::both, "both", "copies in both directions"}};
 
 /// Buffers of one rank, and copies between them.
 class Copies {
@@ -133,7 +133,7 @@ class Links {
         places_(session_.gather(std::vector{session_.local_rank()})),
         ranks_on_host_(static_cast<int>(session_.max(session_.local_size()))) {}
 
-  void add(const Way& way) {
+  void add(const LinkTraffic& way) {
     const std::vector<double> alone = rates_alone(way);
     std::vector<BusyLinks> busy;
     for (const int ranks : numbers_of_ranks()) busy.push_back(add_row(way, ranks, alone));
@@ -156,7 +156,7 @@ class Links {
   }
 
   /// The time of one copy of the ranks whose number on their host is in [first, last).
-  Timing time(const Way& way, int first, int last) {
+  Timing time(const LinkTraffic& way, int first, int last) {
     const bool takes_part = is_busy(static_cast<std::size_t>(bench_.rank()), first, last);
     const auto seconds_of = [&](unsigned calls) {
       if (!takes_part) return 0.0;
@@ -180,7 +180,7 @@ class Links {
   }
 
   /// The rate of each rank while the others of its host wait.
-  std::vector<double> rates_alone(const Way& way) {
+  std::vector<double> rates_alone(const LinkTraffic& way) {
     std::vector<double> rates(places_.size());
     slowest_alone_.reset();
     for (int place = 0; place < ranks_on_host_; ++place) {
@@ -195,7 +195,7 @@ class Links {
     return rates;
   }
 
-  BusyLinks add_row(const Way& way, int ranks, const std::vector<double>& alone) {
+  BusyLinks add_row(const LinkTraffic& way, int ranks, const std::vector<double>& alone) {
     const bool is_alone = ranks == 1;
     const Timing timing = is_alone ? *slowest_alone_ : time(way, 0, ranks);
     BusyLinks links{ranks, 0, std::numeric_limits<double>::infinity(), 0};
@@ -261,7 +261,7 @@ Table contention(Bench& bench) {
                      {"slowest", ColumnType::integer}},
                     {"rate", ColumnType::real, "GB/s"});
   Links links(bench, *copies, rows);
-  for (const Way& way : ways) links.add(way);
+  for (const LinkTraffic& way : ways) links.add(way);
   return std::move(rows).table();
 }
 

@@ -3,7 +3,7 @@
 
 namespace shardstream::experiments::machine {
 
-std::unique_ptr<Way> make_plain_nccl(const ranks::Session&) {
+std::unique_ptr<CollectiveCalls> make_plain_nccl(const ranks::Session&) {
   return nullptr;
 }
 

@@ -60,7 +60,7 @@ struct LoopArgs {
   }
 };
 
-class PlainNccl final : public Way {
+class PlainNccl final : public CollectiveCalls {
  public:
   explicit PlainNccl(const ranks::Session& session)
       : rank_(session.rank()),
@@ -119,7 +119,7 @@ class PlainNccl final : public Way {
 
 }  // namespace
 
-std::unique_ptr<Way> make_plain_nccl(const ranks::Session& session) {
+std::unique_ptr<CollectiveCalls> make_plain_nccl(const ranks::Session& session) {
   return std::make_unique<PlainNccl>(session);
 }
 

@@ -100,14 +100,14 @@ __global__ void map_default(const float* from, float* to, unsigned long long cou
   }
 }
 
-enum class Way : std::uint64_t { precompiled, embedded_ptx, ptx, cubin, ptx_compiler };
+enum class CompileWay : std::uint64_t { precompiled, embedded_ptx, ptx, cubin, ptx_compiler };
 constexpr std::array way_names = {"precompiled", "PTX of the program", "NVRTC to PTX",
                                   "NVRTC to cubin", "NVRTC, PTX compiler"};
-const char* word_of(Way way) {
+const char* word_of(CompileWay way) {
   return way_names.at(static_cast<std::size_t>(way));
 }
-bool uses_nvrtc(Way way) {
-  return way >= Way::ptx;
+bool uses_nvrtc(CompileWay way) {
+  return way >= CompileWay::ptx;
 }
 
 /// The result of one process. Times are in nanoseconds.
@@ -143,7 +143,7 @@ class Worker {
     capability_ = 10 * capability_ + minor;
   }
 
-  Result run(Way way, const std::string& expression) {
+  Result run(CompileWay way, const std::string& expression) {
     Result result{};
     LoadedImage image;
     auto begin = Clock::now();
@@ -176,13 +176,13 @@ class Worker {
   }
 
  private:
-  std::string compiled(Way way, const std::string& expression) const {
+  std::string compiled(CompileWay way, const std::string& expression) const {
     const Targets targets = targets_for(capabilities_of_nvrtc(), capability_);
-    const bool is_cubin = way == Way::cubin;
+    const bool is_cubin = way == CompileWay::cubin;
     const std::string code =
         compile(kernel_source(expression), is_cubin ? Code::cubin : Code::ptx,
                 is_cubin ? targets.cubin.value() : targets.ptx, OwnCache::allowed);
-    return way == Way::ptx_compiler ? cubin_of(code, targets.cubin.value()) : code;
+    return way == CompileWay::ptx_compiler ? cubin_of(code, targets.cubin.value()) : code;
   }
   void launch(CUfunction function) {
     constexpr unsigned blocks_of_multiprocessor = 8;
@@ -230,7 +230,7 @@ class Processes {
       : bench_(bench), bytes_(bytes), folder_(bench.heartbeat()) {}
 
   /// `cache`: a folder that holds the cache; empty: the cache is off.
-  Result run(Way way, const std::string& expression, const std::string& cache) {
+  Result run(CompileWay way, const std::string& expression, const std::string& cache) {
     constexpr double limit = 120;  // seconds
     const std::filesystem::path path = folder_.path() / (cache.empty() ? "unused" : cache);
     std::filesystem::create_directory(path);
@@ -242,7 +242,7 @@ class Processes {
                                  "CUDA_MODULE_LOADING=LAZY", "CUDA_DISABLE_PTX_JIT=0",
                                  "CUDA_CACHE_MAXSIZE=268435456", "CUDA_CACHE_PATH=" + path.string(),
                                  state("CUDA_CACHE_DISABLE", cache.empty()),
-                                 state("CUDA_FORCE_PTX_JIT", way == Way::embedded_ptx)}),
+                                 state("CUDA_FORCE_PTX_JIT", way == CompileWay::embedded_ptx)}),
                    1, bench_.heartbeat());
     const std::string command =
         line_of({static_cast<std::uint64_t>(way), bytes_}) + ' ' + expression;
@@ -258,9 +258,9 @@ class Processes {
 };
 
 /// The states of the cache that matter for a way. A filled one follows an empty one.
-std::vector<std::string> cache_states(Way way, bool is_quick) {
-  if (way == Way::precompiled || way == Way::ptx_compiler) return {"off"};
-  if (way != Way::ptx && is_quick) return {"off"};
+std::vector<std::string> cache_states(CompileWay way, bool is_quick) {
+  if (way == CompileWay::precompiled || way == CompileWay::ptx_compiler) return {"off"};
+  if (way != CompileWay::ptx && is_quick) return {"off"};
   return {"off", "empty", "filled"};
 }
 
@@ -275,10 +275,10 @@ class Survey {
     constexpr std::string_view key = "runtime-compile.processes";
     rounds_ = bench.is_quick() && given.is_default(key) ? 1 : given.count(key);
     // The system now holds the compilers' files in its memory, as in later processes.
-    (void)processes_.run(Way::ptx, expression_, "");
+    (void)processes_.run(CompileWay::ptx, expression_, "");
   }
 
-  void measure(Way way) {
+  void measure(CompileWay way) {
     const std::string expression(uses_nvrtc(way) ? expression_ : std::string(default_expression));
     std::map<std::string, std::vector<Result>> results;  // by state of the cache
     const std::vector<std::string> states = cache_states(way, bench_.is_quick());
@@ -297,7 +297,7 @@ class Survey {
   Table table() && { return std::move(rows_).table(); }
 
  private:
-  void note_failure(Way way, std::uint64_t status) {
+  void note_failure(CompileWay way, std::uint64_t status) {
     bench_.note(
         formatted("{}: the driver cannot load it ({}). A driver that is older than the "
                   "compiler cannot compile its PTX, and a program may have none for this "
@@ -306,7 +306,7 @@ class Survey {
                   std::string(cudaGetErrorName(static_cast<cudaError_t>(status)))));
   }
   /// The bits are the same in all ways, and the errors of known functions are small.
-  void verify(Way way, const std::string& expression, const Result& result) {
+  void verify(CompileWay way, const std::string& expression, const Result& result) {
     const std::uint64_t wanted = hashes_.emplace(key_of(expression), result.hash).first->second;
     bench_.verify(result.hash == wanted, formatted("the kernel {}", std::string(word_of(way))));
     const KnownFunction* const known = find_known(expression);
@@ -327,9 +327,9 @@ class Survey {
     const Summary summary = summarize(std::move(sums));
     return {summary.median, summary.ci_lo, summary.ci_hi};
   }
-  void add(Way way, const std::string& expression, const std::string& cache,
+  void add(CompileWay way, const std::string& expression, const std::string& cache,
            const std::vector<Result>& results);
-  std::string remark(Way way, const std::string& expression, const std::string& cache,
+  std::string remark(CompileWay way, const std::string& expression, const std::string& cache,
                      const std::vector<Result>& results, double total);
 
   Bench& bench_;
@@ -348,11 +348,11 @@ class Survey {
                      {"total", ColumnType::real, "ms"}};
 };
 
-void Survey::add(Way way, const std::string& expression, const std::string& cache,
+void Survey::add(CompileWay way, const std::string& expression, const std::string& cache,
                  const std::vector<Result>& results) {
   const auto milliseconds = [&](Field field) { return median_of(results, {field}).value / 1e6; };
   const double kernel = median_of(results, {&Result::kernel}).value;
-  if (way == Way::precompiled) precompiled_ = kernel;
+  if (way == CompileWay::precompiled) precompiled_ = kernel;
   const Measured total =
       median_of(results, {&Result::compile, &Result::load, &Result::launch}).times(1e-6);
   if (cache == "off") without_cache_ = total.value;
@@ -363,7 +363,7 @@ void Survey::add(Way way, const std::string& expression, const std::string& cach
             remark(way, expression, cache, results, total.value));
 }
 
-std::string Survey::remark(Way way, const std::string& expression, const std::string& cache,
+std::string Survey::remark(CompileWay way, const std::string& expression, const std::string& cache,
                            const std::vector<Result>& results, double total) {
   std::string text = "not verified: no reference for this expression, but equal bits in all ways";
   if (find_known(expression) != nullptr) {
@@ -389,7 +389,8 @@ void runtime_compile_helper(HelperEnd& end) {
     const std::size_t first = command.find(' '), second = command.find(' ', first + 1);
     const std::vector<std::uint64_t> numbers = numbers_of(command.substr(0, second));
     Worker worker(numbers.at(1));
-    const Result result = worker.run(static_cast<Way>(numbers.at(0)), command.substr(second + 1));
+    const Result result =
+        worker.run(static_cast<CompileWay>(numbers.at(0)), command.substr(second + 1));
     return line_of({result.status, result.compile, result.load, result.launch, result.kernel,
                     result.hash, result.error});
   });
@@ -404,16 +405,19 @@ Table runtime_compile(Bench& bench) {
   const std::string expression = checked_expression(bench, targets.ptx);
   (void)execution::ways_to_share(execution::facts_of_this_machine());
   Survey survey(bench, expression, bytes);
-  for (const Way way : {Way::precompiled, Way::embedded_ptx, Way::ptx}) survey.measure(way);
+  for (const CompileWay way :
+       {CompileWay::precompiled, CompileWay::embedded_ptx, CompileWay::ptx}) {
+    survey.measure(way);
+  }
   if (!targets.cubin) {
     bench.note(
         "NVRTC does not know this GPU, so it can compile to PTX only: a newer CUDA toolkit "
         "compiles to machine code.");
     return std::move(survey).table();
   }
-  survey.measure(Way::cubin);
+  survey.measure(CompileWay::cubin);
   if (has_ptx_compiler()) {
-    survey.measure(Way::ptx_compiler);
+    survey.measure(CompileWay::ptx_compiler);
   } else {
     bench.note(
         "There is no row of the PTX compiler library: for that, build the program with "

@@ -26,9 +26,9 @@ inline constexpr std::string_view nccl_plain_loop = "NCCL, plain loop",
                                   nccl_in_a_run = "NCCL, in a run";
 
 /// One way to make collective calls. All members are collective.
-class Way {
+class CollectiveCalls {
  public:
-  virtual ~Way() = default;
+  virtual ~CollectiveCalls() = default;
   virtual std::string_view name() const = 0;
   /// Enqueues `calls` equal calls. May wait for the other ranks.
   virtual void enqueue(device::Stream& stream, const Message& message, const Buffers& buffers,
@@ -38,7 +38,7 @@ class Way {
 };
 
 /// The way of a run: by a Communicator, which must outlive the object.
-class CommunicatorCalls final : public Way {
+class CommunicatorCalls final : public CollectiveCalls {
  public:
   CommunicatorCalls(std::string_view name, comm::Communicator& communicator)
       : name_(name), communicator_(communicator) {}
@@ -56,7 +56,7 @@ class CommunicatorCalls final : public Way {
 /// A plain loop of NCCL's calls on a communicator of its own, as nccl-tests makes them. Connects
 /// all ranks, which takes a second; the current GPU of the thread must be that of the rank. Null in
 /// a build without NCCL. Collective, and so is the destructor.
-std::unique_ptr<Way> make_plain_nccl(const ranks::Session& session);
+std::unique_ptr<CollectiveCalls> make_plain_nccl(const ranks::Session& session);
 
 /// Connects the GPUs with these ordinals by NCCL, as one process may. Leaves the communicators to
 /// the end of the process, since NCCL takes a while to free them. In a build without NCCL, throws

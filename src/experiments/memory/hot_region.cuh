@@ -37,7 +37,7 @@ __global__ void count_wrong_updates(const uint4* stream, std::uint64_t count, co
 }
 
 /// The data of one launch of add_one().
-struct Piece {
+struct HotStream {
   uint4* stream;
   std::uint64_t count;
   uint4* hot;
@@ -98,7 +98,7 @@ class WindowCases {
   }
 
   /// Part `i` of `parts` of the stream, with a hot region of `bytes` of its own.
-  Piece piece(std::uint64_t bytes, unsigned i = 0, unsigned parts = 1) const {
+  HotStream piece(std::uint64_t bytes, unsigned i = 0, unsigned parts = 1) const {
     const std::uint64_t hot_count = bytes / sizeof(uint4), part = count_ / parts;
     const std::uint64_t blocks = std::min<std::uint64_t>(max_blocks_ / parts, hot_count / threads);
     return {stream_.data() + i * part, part, hot_.data() + i * hot_count, hot_count,
@@ -107,14 +107,14 @@ class WindowCases {
 
   /// Checks and measures `enqueue`, which launches add_one() once for each of `pieces`. Returns its
   /// rate. `without` is the rate without a window; 0: this is that one.
-  double measure(const WindowCase& each, const std::vector<Piece>& pieces,
+  double measure(const WindowCase& each, const std::vector<HotStream>& pieces,
                  const std::function<void()>& enqueue, double without = 0) {
     stream_.clear(gpu_.stream());
     hot_.clear(gpu_.stream());
     wrong_.clear(gpu_.stream());
     enqueue();
     double elements = 0;
-    for (const Piece& piece : pieces) {
+    for (const HotStream& piece : pieces) {
       count_wrong_updates<<<blocks_for(piece.count, threads), threads, 0, gpu_.stream()>>>(
           piece.stream, piece.count, piece.hot, piece.hot_count, piece.adders(), wrong_.data());
       check_launch("count_wrong_updates");

@@ -125,13 +125,13 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <bool Marked = false>
-void launch(const Piece& piece, cudaStream_t stream) {
+void launch(const HotStream& piece, cudaStream_t stream) {
   add_one<Marked><<<piece.blocks, threads, 0, stream>>>(piece.stream, piece.count, piece.hot,
                                                         static_cast<unsigned>(piece.hot_count));
   check_launch("add_one");
 }
 
-ExecutableGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
+ExecutableGraph graph_of(HotStream piece, const cudaAccessPolicyWindow& window) {
   auto hot_count = static_cast<unsigned>(piece.hot_count);
   void* arguments[] = {&piece.stream, &piece.count, &piece.hot, &hot_count};
   cudaKernelNodeParams kernel{};
@@ -142,13 +142,13 @@ ExecutableGraph graph_of(Piece piece, const cudaAccessPolicyWindow& window) {
   return kernel_graph(kernel, window);
 }
 
-double measure_without(WindowCases& cases, const WindowCase& each, const Piece& piece) {
+double measure_without(WindowCases& cases, const WindowCase& each, const HotStream& piece) {
   return cases.measure(each, {piece}, [&] { launch(piece, cases.gpu().stream()); });
 }
 
 /// `without`: the rate without a window.
 void measure_with(const cudaAccessPolicyWindow& window, WindowCases& cases, const WindowCase& each,
-                  const Piece& piece, double without) {
+                  const HotStream& piece, double without) {
   const WindowGuard guard(cases.gpu().stream(), window);
   cases.measure(
       each, {piece}, [&] { launch(piece, cases.gpu().stream()); }, without);
@@ -161,7 +161,7 @@ void vary_region(WindowCases& cases) {
     if (cases.bench().is_quick() && sixths != 2 && sixths != 6 && sixths != 12) continue;
     const double fraction = sixths / 6.0;
     const std::uint64_t region = region_of(fraction, cases.set_aside());
-    const Piece piece = cases.piece(region);
+    const HotStream piece = cases.piece(region);
     const cudaStream_t stream = cases.gpu().stream();
     WindowCase each{"hot region / set-aside part", fraction, "no window", region};
     const double without = measure_without(cases, each, piece);
@@ -208,7 +208,7 @@ void vary_ratio(WindowCases& cases) {
       {"persisting, else normal", cudaAccessPropertyPersisting, cudaAccessPropertyNormal},
       {"streaming, else normal", cudaAccessPropertyStreaming, cudaAccessPropertyNormal}};
   const std::uint64_t region = region_of(1.5, cases.set_aside());
-  const Piece piece = cases.piece(region);
+  const HotStream piece = cases.piece(region);
   const double without = measure_without(cases, {"hit ratio", 0, "no window", region}, piece);
   for (const Properties& properties : all) {
     for (const double ratio : {0.5, 1.0}) {
@@ -222,7 +222,7 @@ void vary_ratio(WindowCases& cases) {
 
 void vary_set_aside(WindowCases& cases) {
   const std::uint64_t region = region_of(0.5, cases.set_aside());
-  const Piece piece = cases.piece(region);
+  const HotStream piece = cases.piece(region);
   for (const unsigned quarters : {0U, 2U, 3U, 4U}) {
     if (cases.bench().is_quick() && quarters % 2 != 0) continue;
     const LimitGuard guard(cudaLimitPersistingL2CacheSize, cases.set_aside() / 4 * quarters);
@@ -240,7 +240,7 @@ void use_two_streams(WindowCases& cases) {
   const SideStreams sides(2);
   for (const double fraction : {1.0, 2.0}) {
     const std::uint64_t region = region_of(fraction / 2, cases.set_aside());  // of each stream
-    const std::vector<Piece> pieces = {cases.piece(region, 0, 2), cases.piece(region, 1, 2)};
+    const std::vector<HotStream> pieces = {cases.piece(region, 0, 2), cases.piece(region, 1, 2)};
     const auto both = [&] {
       sides.fork(cases.gpu().stream());
       for (unsigned i = 0; i < 2; ++i) launch(pieces[i], sides[i]);
@@ -264,7 +264,7 @@ enum class Reset { no_window, none, window, call, time };
 constexpr auto undisturbed = std::chrono::milliseconds(20);
 
 /// Runs the kernel with the window ten times, removes the window and resets the persisting lines.
-void prepare(Reset way, const Piece& piece, const WindowGuard& window, Gpu& gpu) {
+void prepare(Reset way, const HotStream& piece, const WindowGuard& window, Gpu& gpu) {
   constexpr unsigned launches = 10;
   const std::uint64_t bytes = piece.hot_count * sizeof(uint4);
   if (way != Reset::no_window) window.replace(window_on(piece.hot, bytes, 1));
@@ -301,7 +301,7 @@ void measure_resets(WindowCases& cases) {
                                                     {Reset::time, "left alone for 20 ms"}};
   constexpr unsigned passes = 8;
   Gpu& gpu = cases.gpu();
-  Piece piece = cases.piece(region_of(1, cases.set_aside()));
+  HotStream piece = cases.piece(region_of(1, cases.set_aside()));
   piece.count = std::min(piece.count, 4 * piece.hot_count);  // enough to use all lines repeatedly
   const auto l2 = static_cast<std::uint64_t>(gpu.properties().l2CacheSize);
   const DeviceArray<uint4> data(l2 / sizeof(uint4));

@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(threads) read_tile(Tile tile, float* sums) {
   for (unsigned round = 0; round < rounds; ++round) {
 #pragma unroll
     for (unsigned column = 0; column < columns; ++column) {
-      const Place at = place_of(Kind, threadIdx.x, threadIdx.y, round, column);
+      const TexelPosition at = place_of(Kind, threadIdx.x, threadIdx.y, round, column);
       if constexpr (Way == Through::texture) {
         sum += fetch<Kind>(tile, at.x, at.y);
       } else {

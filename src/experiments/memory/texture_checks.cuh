@@ -67,15 +67,15 @@ enum class Access { plain, filtered, clamped, wrapped };
 
 /// The place of a read in the small matrix. So that a part of the addresses to be clamped or
 /// wrapped is beyond the edge, these are shifted.
-struct Place {
+struct TexelPosition {
   int x, y;
 };
-constexpr Place place_of(Access kind, unsigned lane, unsigned warp, unsigned round,
-                         unsigned column) {
+constexpr TexelPosition place_of(Access kind, unsigned lane, unsigned warp, unsigned round,
+                                 unsigned column) {
   const bool is_shifted = kind == Access::clamped || kind == Access::wrapped;
   constexpr int half = tile / 2;
   const auto x = static_cast<int>(lane + 2 * column), y = static_cast<int>((warp + round) % half);
-  return is_shifted ? Place{x + half - 12, y + half + 2} : Place{x, y};
+  return is_shifted ? TexelPosition{x + half - 12, y + half + 2} : TexelPosition{x, y};
 }
 
 /// A small whole number, so that sums of texels and of quarters of them are exact.

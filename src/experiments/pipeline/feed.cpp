@@ -58,18 +58,18 @@ extern const Experiment about_feed = {
 namespace {
 
 /// A place where a run can keep its data.
-struct Place {
+struct DataLocation {
   const char* mode;  ///< the value of pipeline.mode
   const char* way;   ///< how the data gets from there to the kernel
   double expected;   ///< the minimum share of the ceiling on a GPU
 };
 
 constexpr std::array places = {
-    Place{"pinned", "copied in batches while the kernel runs", 0.95},
-    Place{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
-    Place{"pageable", "threads copy it into pinned slots first", 0.85},
-    Place{"mapped", "the kernel reads it over the link", 0.85},
-    Place{"resident", "already on the device", 0.9},
+    DataLocation{"pinned", "copied in batches while the kernel runs", 0.95},
+    DataLocation{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
+    DataLocation{"pageable", "threads copy it into pinned slots first", 0.85},
+    DataLocation{"mapped", "the kernel reads it over the link", 0.85},
+    DataLocation{"resident", "already on the device", 0.9},
 };
 
 /// feed.size, or the default of the backend. It fits in pinned memory and in device memory.
@@ -81,7 +81,7 @@ std::uint64_t bytes_to_feed(Bench& bench) {
   return bench.bytes("feed.size", {.of_device = 0.4, .of_host = 0.33}, usual) / granule * granule;
 }
 
-std::string remark(const Place& place, double share, Backend backend) {
+std::string remark(const DataLocation& place, double share, Backend backend) {
   if (is_above_ceiling(share)) return above_ceiling;
   if (backend == Backend::host) return place.way;
   return fmt::format("{}: {}",
@@ -115,7 +115,7 @@ Table feed(Bench& bench) {
   const double reads = add("plain reads", plain_reads(bench, bytes), std::nan(""), is_a_ceiling);
 
   const std::uint64_t expected = reference_sum(source, all, bench.resources().threads);
-  for (const Place& place : places) {
+  for (const DataLocation& place : places) {
     FedSum fed(bench, source, all, sizes_for(bench, place.mode, source, all));
     const auto pass = [&] { fed.run(); };
     const auto check = [&] {

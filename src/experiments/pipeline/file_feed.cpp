@@ -72,9 +72,9 @@ Range elements_to_read(const Bench& bench, const io::Source& source) {
 }
 
 /// The part of the data set that this rank reads.
-class Part {
+class FileShard {
  public:
-  Part(Bench& bench, std::unique_ptr<io::Source> source)
+  FileShard(Bench& bench, std::unique_ptr<io::Source> source)
       : bench_(bench), source_(std::move(source)), shard_(elements_to_read(bench, *source_)) {
     if (shard_.count == 0) {
       throw NotAvailable(fmt::format("{} has too few elements: {}, less than 65536 for each rank",
@@ -141,7 +141,7 @@ class Rows {
   explicit Rows(Bench& bench) : bench_(bench) {}
 
   /// Measures the readers and the whole way; the first call also measures plain copies.
-  void measure(const std::string& way, const Part& part, const io::Source& plain) {
+  void measure(const std::string& way, const FileShard& part, const io::Source& plain) {
     if (copies_ == 0) copies_ = plain_copies_of(part);
     const std::string cache = storage::page_cache_of(part.source());
     const double readers =
@@ -152,13 +152,13 @@ class Rows {
   Table table() && { return std::move(rows_).table(); }
 
  private:
-  double plain_copies_of(const Part& part) {
+  double plain_copies_of(const FileShard& part) {
     const std::uint64_t bytes = std::min(part.bytes(), std::uint64_t{256} << 20);
     return add("plain copies", part, plain_copies(bench_, bytes), bytes, std::nan(""), "a ceiling");
   }
 
-  double add(const std::string& name, const Part& part, const Timing& timing, std::uint64_t bytes,
-             double ceiling, const std::string& remark) {
+  double add(const std::string& name, const FileShard& part, const Timing& timing,
+             std::uint64_t bytes, double ceiling, const std::string& remark) {
     const Measured rate = timing.rate(static_cast<double>(bytes));
     const std::uint64_t slot = part.sizes().slot * size_of(part.source().type());
     rows_.add({name, std::int64_t{bench_.at_once()}, std::int64_t{part.sizes().readers},
@@ -196,9 +196,9 @@ Table file_feed(Bench& bench) {
   Rows rows(bench);
   // This comes first, because the other ways bring the data into the page cache.
   if (auto source = open_direct(bench, file)) {
-    rows.measure("direct", Part(bench, std::move(source)), *plain);
+    rows.measure("direct", FileShard(bench, std::move(source)), *plain);
   }
-  rows.measure("cached", Part(bench, file.open(io::ReadWay::cached)), *plain);
+  rows.measure("cached", FileShard(bench, file.open(io::ReadWay::cached)), *plain);
   return std::move(rows).table();
 }
 

@@ -373,11 +373,12 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::st
   JournalReader reader(result);
   reader.take(journals);
   Checkpoint checkpoint;
-  std::map<std::uint64_t, Checkpoint::Piece> pieces;
+  std::map<std::uint64_t, Checkpoint::RunPiece> pieces;
   for (const auto& [uuid, of_run] : reader.runs()) {
     const std::size_t number = checkpoint.runs.size();
     for (const FinishedPiece& piece : of_run.pieces) {
-      if (of_run.counts(piece)) pieces.try_emplace(piece.number, Checkpoint::Piece{piece, number});
+      if (of_run.counts(piece))
+        pieces.try_emplace(piece.number, Checkpoint::RunPiece{piece, number});
     }
     checkpoint.runs.push_back(of_run.run);
     checkpoint.restarts = std::max(checkpoint.restarts, of_run.restarts);

@@ -47,12 +47,12 @@ struct Checkpoint {
         offsets;  ///< of the result's matrices in `part`, in bytes, if stored
     Fingerprint fingerprint;
   };
-  struct Piece : FinishedPiece {
+  struct RunPiece : FinishedPiece {
     std::size_t run = 0;  ///< index of the run in `runs` whose part file has the elements
   };
   std::vector<Run> runs;
-  std::uint64_t restarts = 0;  ///< the maximum of all `runs`
-  std::vector<Piece> pieces;   ///< in the order of their numbers, without duplicates
+  std::uint64_t restarts = 0;    ///< the maximum of all `runs`
+  std::vector<RunPiece> pieces;  ///< in the order of their numbers, without duplicates
 };
 
 /// The maximum extent of a rank's journal.

@@ -14,7 +14,7 @@ namespace shardstream::io {
 
 void Conversions::add(std::uint64_t count, const Conversion& conversion) {
   if (pieces_.empty()) return pieces_.push_back({count, conversion});
-  Piece& last = pieces_.back();
+  ConversionRun& last = pieces_.back();
   expect(conversion.from == last.conversion.from && conversion.to == last.conversion.to &&
              conversion.missing_element == last.conversion.missing_element,
          "the conversions of a source have the same types");
@@ -27,13 +27,13 @@ void Conversions::add(std::uint64_t count, const Conversion& conversion) {
 }
 
 bool Conversions::declare_missing() const {
-  return std::ranges::any_of(pieces_,
-                             [](const Piece& each) { return each.conversion.missing.any(); });
+  return std::ranges::any_of(
+      pieces_, [](const ConversionRun& each) { return each.conversion.missing.any(); });
 }
 
 bool Conversions::always_fit() const {
-  return std::ranges::all_of(pieces_,
-                             [](const Piece& each) { return always_fits(each.conversion); });
+  return std::ranges::all_of(
+      pieces_, [](const ConversionRun& each) { return always_fits(each.conversion); });
 }
 
 std::string text_of(const Conversions& conversions) {

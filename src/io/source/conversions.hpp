@@ -32,7 +32,7 @@ class Conversions {
   /// order. Does nothing if empty.
   template <class Use>
   void visit(Range range, const Use& use) const {
-    auto piece = std::ranges::upper_bound(pieces_, range.first, {}, &Piece::end);
+    auto piece = std::ranges::upper_bound(pieces_, range.first, {}, &ConversionRun::end);
     for (; piece != pieces_.end() && range.count > 0; ++piece) {
       const std::uint64_t count = std::min(range.count, piece->end - range.first);
       use(Range{range.first, count}, piece->conversion);
@@ -41,12 +41,12 @@ class Conversions {
   }
 
  private:
-  struct Piece {
+  struct ConversionRun {
     std::uint64_t end;  // the element after the last one
     Conversion conversion;
   };
 
-  std::vector<Piece> pieces_;
+  std::vector<ConversionRun> pieces_;
 };
 
 /// Two conversions in words at most, and the number of other ones. Not for empty ones.

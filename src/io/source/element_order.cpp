@@ -42,7 +42,7 @@ Extents counts_of(const Selection& selection) {
 }
 
 /// A box with at least one selected element, and the row-major position of an element inside it.
-struct ElementOrder::Place {
+struct ElementOrder::BoxPosition {
   Extents start, extent;  // in selected indices
   std::uint64_t offset;
 
@@ -65,9 +65,9 @@ ElementOrder::ElementOrder(Selection selection, Extents box)
 
 /// All boxes before a box along a dimension have as many selected indices as there are below its
 /// first index, and boxes of the outer dimensions limit the extents found so far.
-ElementOrder::Place ElementOrder::place_of(std::uint64_t index) const {
+ElementOrder::BoxPosition ElementOrder::place_of(std::uint64_t index) const {
   const Extents stride = row_major_strides(shape_);
-  Place place{Extents(shape_.size()), Extents(shape_.size()), index};
+  BoxPosition place{Extents(shape_.size()), Extents(shape_.size()), index};
   std::uint64_t height = 1;  // product of the extents found so far
   for (std::size_t d = 0; d < shape_.size(); ++d) {
     const std::uint64_t layer = height * stride[d];  // elements for each selected index
@@ -81,7 +81,8 @@ ElementOrder::Place ElementOrder::place_of(std::uint64_t index) const {
   return place;
 }
 
-ElementOrder::Block ElementOrder::Place::block(const Extents& stride, std::uint64_t max) const {
+ElementOrder::Block ElementOrder::BoxPosition::block(const Extents& stride,
+                                                     std::uint64_t max) const {
   const std::size_t rank = stride.size();
   Block block{start, Extents(rank, 1), 0, start, extent};
   Extents inside(rank);
@@ -101,7 +102,7 @@ ElementOrder::Block ElementOrder::Place::block(const Extents& stride, std::uint6
 
 Extents ElementOrder::coordinates(std::uint64_t index) const {
   expect(index < count_, "an element's index is below the count");
-  Place place = place_of(index);
+  BoxPosition place = place_of(index);
   const Extents stride = row_major_strides(place.extent);
   for (std::size_t d = 0; d < stride.size(); ++d) {
     place.start[d] = selection_[d][place.start[d] + place.offset / stride[d] % place.extent[d]];
@@ -114,7 +115,7 @@ std::vector<ElementOrder::Block> ElementOrder::blocks(std::uint64_t first,
   expect(first <= count_ && count <= count_ - first, "a range of elements ends inside its source");
   std::vector<Block> blocks;
   while (count > 0) {
-    Place place = place_of(first);
+    BoxPosition place = place_of(first);
     const Extents stride = row_major_strides(place.extent);
     const std::uint64_t in_box = std::min(count, stride[0] * place.extent[0] - place.offset);
     for (const std::uint64_t end = place.offset + in_box; place.offset < end;) {

@@ -66,8 +66,8 @@ class ElementOrder {
   std::vector<Block> blocks(std::uint64_t first, std::uint64_t count) const;
 
  private:
-  struct Place;
-  Place place_of(std::uint64_t index) const;
+  struct BoxPosition;
+  BoxPosition place_of(std::uint64_t index) const;
 
   Selection selection_;
   Extents shape_, box_;

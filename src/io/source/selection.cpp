@@ -29,13 +29,13 @@ std::string place(std::string_view text, std::size_t position) {
 }
 
 /// A piece of a text, without the white space round it, and its position.
-struct Piece {
+struct TextPiece {
   std::string_view text;
   std::size_t position;
 };
 
-std::vector<Piece> pieces_of(const Piece& whole, char separator) {
-  std::vector<Piece> pieces;
+std::vector<TextPiece> pieces_of(const TextPiece& whole, char separator) {
+  std::vector<TextPiece> pieces;
   std::size_t begin = 0;
   while (true) {
     const std::size_t end = std::min(whole.text.find(separator, begin), whole.text.size());
@@ -55,7 +55,7 @@ class Parser {
 
   SelectionText parse() const {
     SelectionText selection{std::string(text_), {}};
-    for (const Piece& piece : pieces_of({text_, 0}, ',')) {
+    for (const TextPiece& piece : pieces_of({text_, 0}, ',')) {
       selection.items.push_back(item(piece));
       check_together(selection.items);
     }
@@ -67,7 +67,7 @@ class Parser {
     throw UsageError(fmt::format("{} ({})", problem, place(text_, position)));
   }
 
-  SelectionItem item(const Piece& piece) const {
+  SelectionItem item(const TextPiece& piece) const {
     SelectionItem item{.position = piece.position};
     if (piece.text.empty()) {
       fail(piece.position, fmt::format("an item is empty: {}", how_to_write));
@@ -76,7 +76,7 @@ class Parser {
       item.kind = Kind::ellipsis;
       return item;
     }
-    Piece rest = piece;
+    TextPiece rest = piece;
     if (const auto sign = piece.text.find('='); sign != std::string_view::npos) {
       item.name = trim(piece.text.substr(0, sign));
       if (item.name.empty()) {
@@ -88,11 +88,11 @@ class Parser {
     return item;
   }
 
-  void read_parts(const std::vector<Piece>& parts, SelectionItem& item) const {
+  void read_parts(const std::vector<TextPiece>& parts, SelectionItem& item) const {
     if (parts.size() > 3) {
       fail(parts[3].position, "a range has at most three parts: write start:stop:step");
     }
-    const auto bound = [&](const Piece& part) {
+    const auto bound = [&](const TextPiece& part) {
       return item.name.empty() ? index(part) : coordinate(part);
     };
     if (parts.size() == 1) item.kind = Kind::single;
@@ -101,7 +101,7 @@ class Parser {
     if (parts.size() > 2 && !parts[2].text.empty()) item.step = step(parts[2]);
   }
 
-  Bound index(const Piece& part) const {
+  Bound index(const TextPiece& part) const {
     Bound bound{.position = part.position, .text = std::string(part.text)};
     bound.is_negative = part.text.starts_with('-');
     const std::string_view digits = part.text.substr(bound.is_negative ? 1 : 0);
@@ -117,7 +117,7 @@ class Parser {
     return bound;
   }
 
-  Bound coordinate(const Piece& part) const {
+  Bound coordinate(const TextPiece& part) const {
     Bound bound{.position = part.position, .text = std::string(part.text)};
     const char* const last = part.text.data() + part.text.size();
     const auto [end, error] = std::from_chars(part.text.data(), last, bound.coordinate);
@@ -134,7 +134,7 @@ class Parser {
     return bound;
   }
 
-  std::uint64_t step(const Piece& part) const {
+  std::uint64_t step(const TextPiece& part) const {
     const Bound bound = index(part);
     if (!bound.is_negative && bound.magnitude > 0) return bound.magnitude;
     fail(part.position, fmt::format("the step {} is not positive: choose 1 or more", bound.text));

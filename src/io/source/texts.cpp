@@ -41,13 +41,13 @@ void apply_conventions(const OpenDataset& dataset, const Options& options,
 }
 
 /// A file, and the data set that the option names in it.
-struct Place {
+struct TextDataset {
   std::filesystem::path file;
   DatasetName name;
 };
 
 /// Adds the texts of one file and its origin. Returns whether the data set has texts.
-bool add_file(Place& place, const Options& options, std::uint64_t max, Texts& all,
+bool add_file(TextDataset& place, const Options& options, std::uint64_t max, Texts& all,
               std::vector<Origin>& origins) {
   const auto file = open_data_file(place.file);
   place.name = file->resolve(place.name);
@@ -137,7 +137,7 @@ std::optional<Texts> read_texts(const Options& options, const DatasetName& name,
   const std::vector<std::string> files =
       is_pattern(name.file) ? matching_files(name.file) : std::vector{name.file};
   for (const std::string& file : files) {
-    Place place{file, name};
+    TextDataset place{file, name};
     const std::uint64_t before = all.values.size();
     if (!add_file(place, options, max, all, origins)) {
       if (places.empty()) return std::nullopt;

@@ -23,7 +23,7 @@ Scatter::Scatter(std::span<const SizeNoise> sizes, Trend trend) {
   mark(sizes);
   pool(sizes);
   if (trend == Trend::possible) fit_trend(sizes);
-  for (Part& size : sizes_) {
+  for (SizeScatter& size : sizes_) {
     if (size.is_marked) continue;
     const double model = fitted(size.ranks), df = size.own.df, all = df + fitted_df;
     if (df > 0) size.own.variance = std::max(size.own.variance, model / (2 * df)) * df / all;
@@ -89,7 +89,7 @@ Noise Scatter::at(std::size_t size) const {
 }
 
 double Scatter::fitted_at(std::size_t size) const {
-  const Part& part = sizes_[size];
+  const SizeScatter& part = sizes_[size];
   return std::max(min_variance, part.is_marked ? part.own.variance : fitted(part.ranks));
 }
 
@@ -114,7 +114,7 @@ Noise Scatter::of(std::span<const double> weights) const {
 
 std::vector<double> Scatter::of_launch(double ranks) const {
   std::vector<double> weights(sizes_.size());
-  const auto above = std::ranges::lower_bound(sizes_, ranks, {}, &Part::ranks);
+  const auto above = std::ranges::lower_bound(sizes_, ranks, {}, &SizeScatter::ranks);
   if (above == sizes_.end()) {
     const double last = fitted(sizes_.back().ranks);
     weights.back() = last > 0 ? fitted(ranks) / last : 1;

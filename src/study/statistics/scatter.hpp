@@ -67,7 +67,7 @@ class Scatter {
   std::vector<double> of_launch(double ranks) const;
 
  private:
-  struct Part {
+  struct SizeScatter {
     double ranks = 0;
     Noise own;          ///< of the launches of the size; unless marked, the variance has its weight
     double shared = 0;  ///< the fitted variance, times its weight
@@ -79,7 +79,7 @@ class Scatter {
   void fit_trend(std::span<const SizeNoise> sizes);
   double fitted(double ranks) const;
 
-  std::vector<Part> sizes_;
+  std::vector<SizeScatter> sizes_;
   Noise pooled_;
   double growing_ = 0;      ///< weight of the variance that grows with the ranks
   double of_smallest_ = 0;  ///< that variance, at the smallest size

@@ -170,11 +170,11 @@ void warn_of_fill_values(runtime::Runtime& runtime, const Operands& operands, un
 }
 
 /// This rank's part of the product, with its memory: nothing if all of it was taken over.
-class Part {
+class RankProduct {
  public:
   /// Allocates and loads. Collective.
-  Part(runtime::Runtime& runtime, const Operands& operands, const Prepared& prepared,
-       const RunFiles& files)
+  RankProduct(runtime::Runtime& runtime, const Operands& operands, const Prepared& prepared,
+              const RunFiles& files)
       : runtime_(runtime),
         finds_samples_first_(finds_samples_first(runtime, prepared.plan, files)) {
     if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
@@ -243,7 +243,7 @@ Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::stri
   }
   Prepared prepared = plan_run(runtime, operands, name);
   std::vector<FinishedTile> taken = take_over_tiles(runtime, operands, name, files, prepared);
-  Part part(runtime, operands, prepared, files);
+  RankProduct part(runtime, operands, prepared, files);
   Outcome outcome;
   outcome.samples = measure::sample(
       runtime.session, measure::sampling(runtime.options), [&](bool timed) { part.run(timed); },

@@ -55,13 +55,13 @@ TEST(ResidentGrids, AreThoseOfTheProgrammingGuide) {
 }
 
 TEST(Sharing, NeedsAModeThatAllowsSeveralProcessesOrMps) {
-  using Ways = std::vector<Way>;
+  using Ways = std::vector<SharingWay>;
   const auto ways = [](ComputeMode mode, bool has_mps) {
     return ways_to_share({.mode = mode, .has_mps = has_mps});
   };
-  EXPECT_EQ(ways(ComputeMode::shared, false), (Ways{Way::without_mps}));
-  EXPECT_EQ(ways(ComputeMode::shared, true), (Ways{Way::without_mps, Way::with_mps}));
-  EXPECT_EQ(ways(ComputeMode::exclusive, true), (Ways{Way::with_mps}));
+  EXPECT_EQ(ways(ComputeMode::shared, false), (Ways{SharingWay::without_mps}));
+  EXPECT_EQ(ways(ComputeMode::shared, true), (Ways{SharingWay::without_mps, SharingWay::with_mps}));
+  EXPECT_EQ(ways(ComputeMode::exclusive, true), (Ways{SharingWay::with_mps}));
   EXPECT_THROW((void)ways(ComputeMode::exclusive, false), NotAvailable);
   for (const bool has_mps : {false, true}) {
     EXPECT_THROW((void)ways(ComputeMode::prohibited, has_mps), NotAvailable);

@@ -92,10 +92,10 @@ std::uint64_t ChunkReader::number_of(std::span<const std::uint64_t> coordinates)
 void ChunkReader::read(const Extents& start, const Extents& extent, const Pitches& pitch,
                        std::byte* out) const {
   const DecodingMemory::Loan loan(*layout_.memory);
-  std::vector<Part> parts = parts_of(start, extent, pitch);
-  const auto done = [&](const Part& part) { return try_read(part, pitch, out, loan.room()); };
-  std::vector<Part> remaining;
-  for (const Part& part : parts) {
+  std::vector<ChunkBlock> parts = parts_of(start, extent, pitch);
+  const auto done = [&](const ChunkBlock& part) { return try_read(part, pitch, out, loan.room()); };
+  std::vector<ChunkBlock> remaining;
+  for (const ChunkBlock& part : parts) {
     if (!done(part)) remaining.push_back(part);
   }
   while (!remaining.empty()) {
@@ -105,18 +105,19 @@ void ChunkReader::read(const Extents& start, const Extents& extent, const Pitche
   }
 }
 
-std::vector<ChunkReader::Part> ChunkReader::parts_of(const Extents& start, const Extents& extent,
-                                                     const Pitches& pitch) const {
+std::vector<ChunkReader::ChunkBlock> ChunkReader::parts_of(const Extents& start,
+                                                           const Extents& extent,
+                                                           const Pitches& pitch) const {
   const std::size_t rank = grid_.size();
   std::vector<std::vector<Cut>> cuts;
   for (std::size_t d = 0; d < rank; ++d) {
     cuts.push_back(cuts_of(layout_.selection[d], layout_.chunk[d], {start[d], extent[d]}));
     if (cuts.back().empty()) return {};
   }
-  std::vector<Part> parts;
+  std::vector<ChunkBlock> parts;
   std::vector<std::size_t> at(rank, 0);
   for (;;) {
-    Part part{0, Extents(rank), Extents(rank), Extents(rank), 1, 0};
+    ChunkBlock part{0, Extents(rank), Extents(rank), Extents(rank), 1, 0};
     for (std::size_t d = 0; d < rank; ++d) {
       const auto& [chunk, selected] = cuts[d][at[d]];
       part.number = part.number * grid_[d] + chunk;
@@ -159,7 +160,7 @@ bool ChunkReader::is_unfiltered(const StoredChunk& stored,
 }
 
 /// Returns false if another thread is decoding the chunk.
-bool ChunkReader::try_read(const Part& part, const Pitches& pitch, std::byte* out,
+bool ChunkReader::try_read(const ChunkBlock& part, const Pitches& pitch, std::byte* out,
                            DecodingRoom& room) const {
   const StoredChunk stored = store_->find(part.number, part.chunk_start);
   if (stored.bytes == 0) {
@@ -191,8 +192,8 @@ bool ChunkReader::try_read(const Part& part, const Pitches& pitch, std::byte* ou
   return true;
 }
 
-void ChunkReader::read_plain(const Part& part, const StoredChunk& stored, const Pitches& pitch,
-                             std::byte* out, DecodingRoom& room) const {
+void ChunkReader::read_plain(const ChunkBlock& part, const StoredChunk& stored,
+                             const Pitches& pitch, std::byte* out, DecodingRoom& room) const {
   if (stored.bytes != chunk_bytes_) {
     fail(part.chunk_start,
          fmt::format("it has {} bytes instead of {}", stored.bytes, chunk_bytes_));
@@ -224,7 +225,7 @@ void ChunkReader::decode(const StoredChunk& stored, std::span<const std::uint64_
 }
 
 /// Decodes one chunk that will be read after those of `parts`. Returns false if there is none.
-bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& room) const {
+bool ChunkReader::decode_ahead(const std::vector<ChunkBlock>& parts, DecodingRoom& room) const {
   std::uint64_t step = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -239,7 +240,7 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
   Extents chunk_start(grid_.size());
   for (; step < end; ++step) {
     bool is_selected = false;
-    for (const Part& part : columns) {
+    for (const ChunkBlock& part : columns) {
       const std::uint64_t number = step * band + part.number % band;
       for (std::size_t d = grid_.size(), rest = number; d > 0; --d) {
         chunk_start[d - 1] = rest % grid_[d - 1] * layout_.chunk[d - 1];
@@ -270,13 +271,13 @@ void ChunkReader::read_bytes(const StoredChunk& stored, Range bytes, std::byte* 
   fail(chunk_start, got < 0 ? errno_text(errno) : "the file is truncated");
 }
 
-void ChunkReader::copy(const Part& part, const std::byte* chunk, const Pitches& pitch,
+void ChunkReader::copy(const ChunkBlock& part, const std::byte* chunk, const Pitches& pitch,
                        std::byte* out) const {
   copy_block(part.extent, layout_.element, chunk + offset_of(part.start, pitch_), step_,
              out + part.out, pitch);
 }
 
-void ChunkReader::fill(const Part& part, const Pitches& pitch, std::byte* out) const {
+void ChunkReader::fill(const ChunkBlock& part, const Pitches& pitch, std::byte* out) const {
   const Pitches same_element(pitch.size(), 0);
   copy_block(part.extent, layout_.element, coding_.fill.data(), same_element, out + part.out,
              pitch);

@@ -66,27 +66,29 @@ class ChunkReader {
 
  private:
   /// The intersection of a block with one chunk.
-  struct Part {
+  struct ChunkBlock {
     std::uint64_t number;
     Extents chunk_start, start, extent;  // `start` is relative to the chunk
     std::uint64_t count, out;            // the number of elements; their offset in `out` in bytes
   };
 
-  std::vector<Part> parts_of(const Extents& start, const Extents& extent,
-                             const Pitches& pitch) const;
+  std::vector<ChunkBlock> parts_of(const Extents& start, const Extents& extent,
+                                   const Pitches& pitch) const;
   std::uint64_t selected_in(std::span<const std::uint64_t> chunk_start) const;
   bool is_at_edge(std::span<const std::uint64_t> chunk_start) const;
   bool is_unfiltered(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start) const;
-  bool try_read(const Part& part, const Pitches& pitch, std::byte* out, DecodingRoom& room) const;
-  void read_plain(const Part& part, const StoredChunk& stored, const Pitches& pitch, std::byte* out,
-                  DecodingRoom& room) const;
+  bool try_read(const ChunkBlock& part, const Pitches& pitch, std::byte* out,
+                DecodingRoom& room) const;
+  void read_plain(const ChunkBlock& part, const StoredChunk& stored, const Pitches& pitch,
+                  std::byte* out, DecodingRoom& room) const;
   void decode(const StoredChunk& stored, std::span<const std::uint64_t> chunk_start, std::byte* out,
               DecodingRoom& room) const;
-  bool decode_ahead(const std::vector<Part>& parts, DecodingRoom& room) const;
+  bool decode_ahead(const std::vector<ChunkBlock>& parts, DecodingRoom& room) const;
   void read_bytes(const StoredChunk& stored, Range bytes, std::byte* out,
                   std::span<const std::uint64_t> chunk_start) const;
-  void copy(const Part& part, const std::byte* chunk, const Pitches& pitch, std::byte* out) const;
-  void fill(const Part& part, const Pitches& pitch, std::byte* out) const;
+  void copy(const ChunkBlock& part, const std::byte* chunk, const Pitches& pitch,
+            std::byte* out) const;
+  void fill(const ChunkBlock& part, const Pitches& pitch, std::byte* out) const;
   std::uint64_t step_of(std::uint64_t number) const;
   void note_step(std::uint64_t step) const;
   [[noreturn]] void fail(std::span<const std::uint64_t> chunk_start,

@@ -166,11 +166,11 @@ void JoinedSource::prepare(Range elements) {
   set_access(ReadWay::direct_if_possible);  // files may be on several file systems
 }
 
-std::vector<JoinedSource::Piece> JoinedSource::pieces_of(Range elements) const {
+std::vector<JoinedSource::PartElements> JoinedSource::pieces_of(Range elements) const {
   const Range last = parts_.back().elements;
   expect(elements.first <= last.end() && elements.count <= last.end() - elements.first,
          "a range of elements ends inside its source");
-  std::vector<Piece> pieces;
+  std::vector<PartElements> pieces;
   if (elements.count == 0) return pieces;
   auto part = std::ranges::upper_bound(parts_, elements.first, {},
                                        [](const JoinedPart& each) { return each.elements.end(); });
@@ -199,7 +199,7 @@ std::unique_ptr<DatasetSource> JoinedSource::open_part(std::size_t number) const
 }
 
 Extents JoinedSource::coordinates(std::uint64_t index) const {
-  const Piece piece = pieces_of({index, 1}).at(0);
+  const PartElements piece = pieces_of({index, 1}).at(0);
   const JoinedPart& part = parts_[piece.part];
   Extents at = order_of(part.plan).coordinates(piece.elements.first);
   at[0] += part.offset;
@@ -209,7 +209,7 @@ Extents JoinedSource::coordinates(std::uint64_t index) const {
 std::vector<ElementOrder::Block> JoinedSource::blocks(std::uint64_t first,
                                                       std::uint64_t count) const {
   std::vector<ElementOrder::Block> blocks;
-  for (const Piece& piece : pieces_of({first, count})) {
+  for (const PartElements& piece : pieces_of({first, count})) {
     const JoinedPart& part = parts_[piece.part];
     for (auto& block : order_of(part.plan).blocks(piece.elements.first, piece.elements.count)) {
       block.start[0] += part.rows.first;
@@ -221,7 +221,7 @@ std::vector<ElementOrder::Block> JoinedSource::blocks(std::uint64_t first,
 }
 
 void JoinedSource::visit_stored(Range elements, const UseBytes& use) const {
-  for (const Piece& piece : pieces_of(elements)) {
+  for (const PartElements& piece : pieces_of(elements)) {
     const DatasetPlan& plan = parts_[piece.part].plan;
     if (plan.offset) {
       pool_->get(piece.part)->visit_stored(piece.elements, use);
@@ -246,7 +246,7 @@ std::uint64_t JoinedSource::stored_bytes() const {
 }
 
 void JoinedSource::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  for (const Piece& piece : pieces_of({first, count})) {
+  for (const PartElements& piece : pieces_of({first, count})) {
     const auto [from, some] = piece.elements;
     pool_->get(piece.part)->read(from, some, out + piece.offset * size_of(type()));
   }
@@ -276,16 +276,16 @@ std::uint64_t JoinedSource::slot_bytes(std::uint64_t count) const {
 
 const std::byte* JoinedSource::read_stored(std::uint64_t first, std::uint64_t count,
                                            std::byte* slot) const {
-  const std::vector<Piece> pieces = pieces_of({first, count});
+  const std::vector<PartElements> pieces = pieces_of({first, count});
   if (pieces.size() == 1 && (reads_.is_exact || !reads_.past_cache)) {  // a slot of any part
     return pool_->get(pieces[0].part)->read_stored(pieces[0].elements.first, count, slot);
   }
-  for (const Piece& piece : pieces) copy_stored(piece, slot + piece.offset * stored_size());
+  for (const PartElements& piece : pieces) copy_stored(piece, slot + piece.offset * stored_size());
   return slot;
 }
 
 /// Direct reads need aligned memory and choose the position in it.
-void JoinedSource::copy_stored(const Piece& piece, std::byte* to) const {
+void JoinedSource::copy_stored(const PartElements& piece, std::byte* to) const {
   const auto source = pool_->get(piece.part);
   const auto [first, count] = piece.elements;
   const auto reads = source->file_reads();
@@ -302,7 +302,7 @@ void JoinedSource::copy_stored(const Piece& piece, std::byte* to) const {
 std::uint64_t JoinedSource::convert(std::uint64_t first, std::uint64_t count,
                                     const std::byte* stored, std::byte* out) const {
   std::uint64_t missing = 0;
-  for (const Piece& piece : pieces_of({first, count})) {
+  for (const PartElements& piece : pieces_of({first, count})) {
     const auto [from, some] = piece.elements;
     missing += pool_->get(piece.part)
                    ->convert(from, some, stored + piece.offset * stored_size(),

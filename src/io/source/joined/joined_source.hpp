@@ -51,15 +51,15 @@ class JoinedSource final : public Source {
 
  private:
   /// Elements of one part.
-  struct Piece {
+  struct PartElements {
     std::size_t part;
     Range elements;        ///< within the part
     std::uint64_t offset;  ///< of its first one from the first of all pieces
   };
-  std::vector<Piece> pieces_of(Range elements) const;
+  std::vector<PartElements> pieces_of(Range elements) const;
   std::unique_ptr<DatasetSource> open_part(std::size_t number) const;
   void expect_direct_reads() const;
-  void copy_stored(const Piece& piece, std::byte* to) const;
+  void copy_stored(const PartElements& piece, std::byte* to) const;
   void set_access(ReadWay way);
 
   std::string name_, access_;

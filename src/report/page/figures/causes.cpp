@@ -16,7 +16,7 @@ namespace {
 using Rows = std::vector<std::vector<double>>;
 
 /// A part of the time to result, with its time at each size in seconds.
-struct Part {
+struct TimePart {
   std::string name;
   std::vector<double> seconds;
 };
@@ -41,7 +41,7 @@ double between(const RunFile& run, std::initializer_list<const char*> earlier, c
   return std::isfinite(run.step(step)) ? run.step(step) - before : 0;
 }
 
-std::vector<Part> parts_of(const StudyReport& study) {
+std::vector<TimePart> parts_of(const StudyReport& study) {
   using Seconds = std::function<double(const RunFile&)>;
   const std::vector<std::pair<std::string, Seconds>> parts = {
       {"start-up",
@@ -64,9 +64,9 @@ std::vector<Part> parts_of(const StudyReport& study) {
       {"writing", [](const RunFile& run) {
          return between(run, {"work"}, "store") + known(run.launcher.end);
        }}};
-  std::vector<Part> found;
+  std::vector<TimePart> found;
   for (const auto& [name, seconds] : parts) {
-    Part part{name, {}};
+    TimePart part{name, {}};
     for (const study::Size& size : study.table.sizes) {
       part.seconds.push_back(known(median_of(study.runs_on(size.ranks), seconds)));
     }
@@ -204,11 +204,11 @@ Figure to_result_figure(const StudyReport& study) {
       "(see the table of launches). Reading and writing inside it overlap with computing.",
       fmt::format("{}; medians of the launches at each size, without intervals.",
                   counted(study.runs.size(), "launch"))};
-  const std::vector<Part> parts = parts_of(study);
+  const std::vector<TimePart> parts = parts_of(study);
   Script script;
   std::string tics;
   figure.numbers.header = {"ranks"};
-  for (const Part& part : parts) figure.numbers.header.push_back(part.name + " [s]");
+  for (const TimePart& part : parts) figure.numbers.header.push_back(part.name + " [s]");
   std::vector<double> tops(study.table.sizes.size());
   for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
     const int ranks = study.table.sizes[i].ranks;

@@ -25,7 +25,7 @@ const std::vector<std::pair<std::string, std::string>> kinds = {
     {"transfer", "copies"},
     {"communication", "collectives"}};
 
-struct Piece {
+struct BusyInterval {
   std::int64_t start, end;
 };
 
@@ -33,7 +33,7 @@ struct Piece {
 struct Lane {
   int rank = 0;
   std::string name;
-  std::map<std::string, std::vector<Piece>> pieces;
+  std::map<std::string, std::vector<BusyInterval>> pieces;
 };
 
 struct Window {
@@ -92,12 +92,12 @@ std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Win
 }
 
 /// Joins pieces whose gaps would be invisible in the picture.
-std::vector<Piece> thinned(std::vector<Piece> pieces, Window window) {
+std::vector<BusyInterval> thinned(std::vector<BusyInterval> pieces, Window window) {
   const auto gap =
       static_cast<std::int64_t>(static_cast<double>(window.end - window.begin) * resolution);
-  std::ranges::sort(pieces, {}, &Piece::start);
-  std::vector<Piece> joined;
-  for (const Piece& piece : pieces) {
+  std::ranges::sort(pieces, {}, &BusyInterval::start);
+  std::vector<BusyInterval> joined;
+  for (const BusyInterval& piece : pieces) {
     if (!joined.empty() && piece.start - joined.back().end <= gap) {
       joined.back().end = std::max(joined.back().end, piece.end);
     } else {
@@ -121,7 +121,7 @@ Boxes boxes_of(const std::vector<Lane>& lanes, const std::string& kind, Window w
     if (found == lanes[i].pieces.end()) continue;
     boxes.spans += found->second.size();
     const double y = -static_cast<double>(i);
-    for (const Piece& piece : thinned(found->second, window)) {
+    for (const BusyInterval& piece : thinned(found->second, window)) {
       const double from = static_cast<double>(piece.start - window.begin) / millisecond;
       const double to = static_cast<double>(piece.end - window.begin) / millisecond;
       boxes.rows.push_back({from, y, from, to, y - half, y + half});
@@ -168,7 +168,7 @@ Grid grid_of(const std::vector<Lane>& lanes, Window window) {
     double busy = 0;
     for (const auto& [kind, pieces] : lane.pieces) {
       spans += pieces.size();
-      for (const Piece& piece : pieces) busy += static_cast<double>(piece.end - piece.start);
+      for (const BusyInterval& piece : pieces) busy += static_cast<double>(piece.end - piece.start);
     }
     grid.rows.push_back({fmt::format("{}", lane.rank), lane.name, fmt::format("{}", spans),
                          number_text(busy / 1e6),

@@ -38,8 +38,8 @@ std::uint64_t variables_of(const Problem& problem, TileIndex tile) {
 }
 
 std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
-  std::unordered_map<std::uint64_t, const io::Checkpoint::Piece*> by_number;
-  for (const io::Checkpoint::Piece& piece : earlier.pieces) by_number[piece.number] = &piece;
+  std::unordered_map<std::uint64_t, const io::Checkpoint::RunPiece*> by_number;
+  for (const io::Checkpoint::RunPiece& piece : earlier.pieces) by_number[piece.number] = &piece;
   std::vector<Whole> all;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const std::vector<TileIndex> tiles = plan.shape.tiles(plan.super_tile(number));

@@ -165,7 +165,7 @@ measure::Ceiling PanelReaders::feed(double seconds, double rate, std::uint64_t d
   const pipeline::UploadRing::Job job{
       .batches = pieces / in_batch,
       .pieces = pieces,
-      .piece = [&](std::uint64_t number) -> pipeline::Piece {
+      .piece = [&](std::uint64_t number) -> pipeline::UploadPiece {
         return {number / in_batch, number % in_batch * room, sample_->uploaded_bytes(number)};
       },
       .read = [&](std::uint64_t number, std::byte* slot) -> const std::byte* {

@@ -313,7 +313,7 @@ PanelUploads::Rows PanelUploads::locate(std::uint64_t piece) const {
           pitch};
 }
 
-pipeline::Piece PanelUploads::piece(std::uint64_t number) const {
+pipeline::UploadPiece PanelUploads::piece(std::uint64_t number) const {
   const Rows some = locate(number);
   const PitchedRows they = pitched_rows(some.rows.count, some.rectangle.row_bytes(), some.pitch);
   return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.pitch};

@@ -116,7 +116,7 @@ class PanelUploads {
 
   void begin();
   /// The destination of piece `number`.
-  pipeline::Piece piece(std::uint64_t number) const;
+  pipeline::UploadPiece piece(std::uint64_t number) const;
   /// UploadRing::Job::read() for piece `number`, with its checksum. Thread-safe.
   const std::byte* read(std::uint64_t number, std::byte* slot);
   /// The checksum of this rank's upload of a batch, complete once its pieces have been read.

@@ -22,8 +22,8 @@ bool may_have_columns(const Problem& problem) {
 }
 
 /// The grids of all ranks; the first one has a single row.
-std::vector<Place> grids(std::uint64_t ranks) {
-  std::vector<Place> all;
+std::vector<ConsideredBox> grids(std::uint64_t ranks) {
+  std::vector<ConsideredBox> all;
   for (std::uint64_t rows = 1; rows < std::max<std::uint64_t>(ranks, 2); ++rows) {
     if (ranks % rows == 0) all.push_back({Decomposition::grid, {rows, ranks / rows, 1}});
   }
@@ -34,12 +34,12 @@ std::vector<Place> grids(std::uint64_t ranks) {
 /// the fewest columns, then the fewest layers. More layers are left out if the largest number of
 /// segments of a layer stays the same. Rows of ranks without tiles compute nothing, but such a box
 /// may upload less, so it is considered as well.
-std::vector<Place> layered(const Problem& problem) {
+std::vector<ConsideredBox> layered(const Problem& problem) {
   const Shape whole(problem, {});
   const bool has_columns = problem.requested.decomposition == Decomposition::split_k
                                ? problem.ranks.count > 1
                                : may_have_columns(problem);
-  std::vector<Place> all;
+  std::vector<ConsideredBox> all;
   for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
     const std::uint64_t layer = problem.ranks.count / depth;
     if (depth == 1 || layer == 0) continue;
@@ -51,7 +51,7 @@ std::vector<Place> layered(const Problem& problem) {
       if (rows > busy) all.push_back({Decomposition::split_k, {rows, columns, depth}});
     }
   }
-  std::ranges::stable_sort(all, {}, [](const Place& place) {
+  std::ranges::stable_sort(all, {}, [](const ConsideredBox& place) {
     const Box& box = place.second;
     return std::tuple(box.layer(), box.columns, box.depth);
   });
@@ -74,7 +74,7 @@ void reject_grid_of_symmetric(const Problem& problem) {
 }
 
 /// The place of product.box. Throws UsageError if it is impossible.
-Place place_of(const Problem& problem, const Box& box) {
+ConsideredBox place_of(const Problem& problem, const Box& box) {
   const Decomposition kind = box.depth > 1     ? Decomposition::split_k
                              : box.columns > 1 ? Decomposition::grid
                                                : Decomposition::rows;
@@ -101,10 +101,10 @@ Place place_of(const Problem& problem, const Box& box) {
 
 }  // namespace
 
-std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& considered) {
+std::vector<ConsideredBox> places_of(const Problem& problem, std::vector<Alternative>& considered) {
   if (problem.requested.box) return {place_of(problem, *problem.requested.box)};
   const std::uint64_t ranks = problem.ranks.count;
-  const Place rows{Decomposition::rows, {ranks, 1, 1}};
+  const ConsideredBox rows{Decomposition::rows, {ranks, 1, 1}};
   const std::string why_not = why_not_split(problem);
   switch (problem.requested.decomposition) {
     case Decomposition::rows:
@@ -120,12 +120,12 @@ std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& c
     case Decomposition::automatic:
       break;
   }
-  std::vector<Place> places{rows};
+  std::vector<ConsideredBox> places{rows};
   if (may_have_columns(problem)) {
-    for (const Place& grid : grids(ranks)) places.push_back(grid);
+    for (const ConsideredBox& grid : grids(ranks)) places.push_back(grid);
   }
   if (why_not.empty()) {
-    for (const Place& split : layered(problem)) places.push_back(split);
+    for (const ConsideredBox& split : layered(problem)) places.push_back(split);
   } else if (ranks > 1) {
     considered.push_back({Decomposition::split_k, {}, 0, why_not});
   }

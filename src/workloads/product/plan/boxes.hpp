@@ -8,10 +8,10 @@
 
 namespace shardstream::workloads::product {
 
-using Place = std::pair<Decomposition, Box>;
+using ConsideredBox = std::pair<Decomposition, Box>;
 
 /// The boxes that are considered. If split-k is impossible, that is appended to `considered`.
 /// Throws UsageError if the requested decomposition or box is impossible.
-std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& considered);
+std::vector<ConsideredBox> places_of(const Problem& problem, std::vector<Alternative>& considered);
 
 }  // namespace shardstream::workloads::product

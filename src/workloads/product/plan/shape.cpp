@@ -137,18 +137,18 @@ std::uint64_t Shape::count_tiles(const SuperTile& tiles) const {
 }
 
 std::vector<FoldAddition> Shape::fold() const {
-  struct Place {
+  struct NodePosition {
     std::uint64_t layer, node;
   };
   NodeStack stack;
-  std::vector<Place> places;  // the layer and number of each node in the stack
+  std::vector<NodePosition> places;  // the layer and number of each node in the stack
   std::vector<FoldAddition> adds;
   for (std::uint64_t each = 0; each < box.depth; ++each) {
     std::uint64_t number = 0;
     for (const TreeNode& node : nodes_of(each)) {
       places.push_back({each, number++});
       for (std::uint64_t folds = stack.push(node); folds > 0; --folds) {
-        const Place right = places.back();
+        const NodePosition right = places.back();
         places.pop_back();
         adds.push_back({places.back().layer, places.back().node, right.layer, right.node});
       }

@@ -57,7 +57,7 @@ std::uint64_t CellReport::missing() const {
 void CellReport::write() {
   summaries_ = summarize();
   if (in_.context.outputs.empty()) return;
-  for_pieces([&](const Piece& piece) {
+  for_pieces([&](const CellPiece& piece) {
     for (std::size_t i = 0; i < in_.columns.size(); ++i) {
       if (in_.columns[i].type != ElementType::f64) write(piece, i, undefined_integer(i));
     }
@@ -102,8 +102,8 @@ void CellReport::describe(const stream::Checks& checks, Outcome& outcome) {
   out_of_range().describe(is_whole && outcome.verdict.empty(), outcome);
 }
 
-std::vector<CellReport::Piece> CellReport::pieces() const {
-  std::vector<Piece> pieces;
+std::vector<CellReport::CellPiece> CellReport::pieces() const {
+  std::vector<CellPiece> pieces;
   for (const CellInputs::Pass& pass : in_.passes) {
     cells::States roots = pass.roots;
     for (const Range part : pass.outputs) {
@@ -121,13 +121,13 @@ std::vector<CellReport::Piece> CellReport::pieces() const {
 
 template <class Use>
 void CellReport::for_pieces(const Use& use) const {
-  const std::vector<Piece> all = pieces();
+  const std::vector<CellPiece> all = pieces();
   parallel_for(all.size(), in_.context.runtime.resources.threads,
                [&](std::uint64_t i) { use(all[i]); });
 }
 
 template <class Use>
-void CellReport::for_cells(const Piece& piece, const Use& use) const {
+void CellReport::for_cells(const CellPiece& piece, const Use& use) const {
   for (std::uint64_t i = 0; i < piece.count; ++i) {
     use(load_(in_.rules.quantities, piece.roots.words + i, piece.roots.values), i);
   }
@@ -135,7 +135,7 @@ void CellReport::for_cells(const Piece& piece, const Use& use) const {
 
 template <class Use>
 void CellReport::for_counts(const Use& use) const {
-  for (const Piece& piece : pieces()) {
+  for (const CellPiece& piece : pieces()) {
     // The first word of all moments.
     for (std::uint64_t i = 0; i < piece.count; ++i) use(piece.group, piece.roots.words[i]);
   }
@@ -147,7 +147,7 @@ std::int64_t CellReport::undefined_integer(std::size_t column) const {
   return undefined_integers(in_.columns[column].type)[is_value[0] && !is_value[1] ? 1 : 0];
 }
 
-void CellReport::write(const Piece& piece, std::size_t column, std::int64_t undefined) const {
+void CellReport::write(const CellPiece& piece, std::size_t column, std::int64_t undefined) const {
   std::vector<std::uint64_t> words(piece.count);
   const CellColumn& own = in_.columns[column];
   for_cells(piece, [&](const CellMoments& m, std::uint64_t i) {
@@ -160,7 +160,7 @@ void CellReport::write(const Piece& piece, std::size_t column, std::int64_t unde
 std::vector<CellSummary> CellReport::summarize() {
   std::vector<CellSummary> own(statistics_.size());
   std::mutex mutex;
-  for_pieces([&](const Piece& piece) {
+  for_pieces([&](const CellPiece& piece) {
     const auto [summaries, largest] = summarize(piece);
     const std::lock_guard lock(mutex);
     for (std::size_t i = 0; i < own.size(); ++i) own[i].add(summaries[i]);
@@ -174,7 +174,7 @@ std::vector<CellSummary> CellReport::summarize() {
 
 /// The first columns are those of the statistics. If their elements are real, they are written now,
 /// so that moments are read once.
-std::pair<std::vector<CellSummary>, double> CellReport::summarize(const Piece& piece) const {
+std::pair<std::vector<CellSummary>, double> CellReport::summarize(const CellPiece& piece) const {
   std::vector<CellSummary> summaries(statistics_.size());
   double largest = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::vector<std::uint64_t>> words(in_.context.outputs.size());
@@ -392,7 +392,7 @@ std::string CellReport::exact_text(const Statistic& op, const CellValue& value) 
 
 CellReport::Single CellReport::only_value(const Statistic& op) const {
   Single single;
-  for (const Piece& piece : pieces()) {  // at most one, of one cell
+  for (const CellPiece& piece : pieces()) {  // at most one, of one cell
     const CellMoments m = load_(in_.rules.quantities, piece.roots.words, piece.roots.values);
     single = single_of(op, m, op.value(view(piece.group, m)));
   }

@@ -69,19 +69,19 @@ class CellReport {
   bool all_have_groups() const { return !in_.groups || in_.groups->have_all(); }
 
   /// Neighbouring cells of a group, up to max_piece of them, and their moments.
-  struct Piece {
+  struct CellPiece {
     std::uint64_t group, first_cell, count;
     cells::States roots;
   };
   static constexpr std::uint64_t max_piece = std::uint64_t{1} << 16;
   /// The outputs of this rank.
-  std::vector<Piece> pieces() const;
+  std::vector<CellPiece> pieces() const;
   /// Calls use(piece) for them on all threads.
   template <class Use>
   void for_pieces(const Use& use) const;
   /// Calls use(moments, i) for each cell i of a piece.
   template <class Use>
-  void for_cells(const Piece& piece, const Use& use) const;
+  void for_cells(const CellPiece& piece, const Use& use) const;
   /// Calls use(group, count) for the outputs of this rank, without reading the other moments.
   template <class Use>
   void for_counts(const Use& use) const;
@@ -91,11 +91,11 @@ class CellReport {
 
   /// The integer that stands for an undefined value of a column.
   std::int64_t undefined_integer(std::size_t column) const;
-  void write(const Piece& piece, std::size_t column, std::int64_t undefined) const;
+  void write(const CellPiece& piece, std::size_t column, std::int64_t undefined) const;
   /// Writes the columns of f64, too. Collective.
   std::vector<CellSummary> summarize();
   /// The same for a piece, with the largest element.
-  std::pair<std::vector<CellSummary>, double> summarize(const Piece& piece) const;
+  std::pair<std::vector<CellSummary>, double> summarize(const CellPiece& piece) const;
 
   // Verification
 

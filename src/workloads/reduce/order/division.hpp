@@ -67,7 +67,7 @@ struct Shares {
 template <class T>
 class Division {
  public:
-  struct Part {
+  struct KeyInterval {
     KeyRange<T> keys;
     bool is_missing, collects;
     std::uint64_t count = 0;
@@ -76,7 +76,7 @@ class Division {
   };
   /// The place of an order statistic: its part, and its rank within the part.
   struct Found {
-    const Part* part;
+    const KeyInterval* part;
     std::uint64_t rank;
   };
 
@@ -111,10 +111,10 @@ class Division {
     return Division(missing, {}, std::move(all));
   }
 
-  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<KeyInterval>& parts() const { return parts_; }
   std::vector<order::Interval<T>> intervals() const {
     std::vector<order::Interval<T>> all;
-    for (const Part& part : parts_) all.push_back({part.keys.last, part.collects});
+    for (const KeyInterval& part : parts_) all.push_back({part.keys.last, part.collects});
     return all;
   }
   /// Its cells lie between the first and the last end. The steps are those that leave fewer
@@ -123,7 +123,7 @@ class Division {
     using Locator = order::Locator<T>;
     if constexpr (sizeof(T) == 1) return Locator::of_keys(0, order::max_key<T>, 0);
     Key<T> low = order::highest_key<T>, high = order::lowest_key<T>;
-    for (const Part& part : parts_) {
+    for (const KeyInterval& part : parts_) {
       const Key<T> end = part.keys.last;
       if (end < order::lowest_key<T> || end >= order::highest_key<T>) continue;
       low = std::min(low, end);
@@ -140,21 +140,21 @@ class Division {
   }
 
   void set_counts(const std::uint64_t* counts) {
-    for (Part& part : parts_) part.count = *counts++;
+    for (KeyInterval& part : parts_) part.count = *counts++;
   }
   std::uint64_t total() const {
-    return sum([](const Part&) { return true; });
+    return sum([](const KeyInterval&) { return true; });
   }
   std::uint64_t missing() const {
-    return sum([](const Part& part) { return part.is_missing; });
+    return sum([](const KeyInterval& part) { return part.is_missing; });
   }
   /// The number of valid elements below the key range that begins at `key`.
   std::uint64_t below(Key<T> key) const {
-    return sum([&](const Part& part) { return !part.is_missing && part.keys.last < key; });
+    return sum([&](const KeyInterval& part) { return !part.is_missing && part.keys.last < key; });
   }
   /// The place of the valid element with this rank, which is less than the number of valid ones.
   Found find(std::uint64_t rank) const {
-    for (const Part& part : parts_) {
+    for (const KeyInterval& part : parts_) {
       if (part.is_missing) continue;
       if (rank < part.count) return {&part, rank};
       rank -= part.count;
@@ -181,11 +181,11 @@ class Division {
   template <class Which>
   std::uint64_t sum(const Which& which) const {
     std::uint64_t total = 0;
-    for (const Part& part : parts_) total += which(part) ? part.count : 0;
+    for (const KeyInterval& part : parts_) total += which(part) ? part.count : 0;
     return total;
   }
 
-  std::vector<Part> parts_;
+  std::vector<KeyInterval> parts_;
   Shares<T> shares_;
 };
 

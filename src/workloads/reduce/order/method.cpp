@@ -9,7 +9,7 @@ namespace shardstream::workloads {
 namespace {
 
 /// The element with a rank that may be beyond the ends.
-Place element(double rank, std::uint64_t count) {
+QuantilePosition element(double rank, std::uint64_t count) {
   if (!(rank > 0)) return {0, 0};
   const std::uint64_t last = count - 1;
   // Doubles above 2^53 may round `last` up.
@@ -19,7 +19,7 @@ Place element(double rank, std::uint64_t count) {
 }
 
 /// The place with a rank that need not be whole.
-Place between(double rank, std::uint64_t count) {
+QuantilePosition between(double rank, std::uint64_t count) {
   if (rank < 0 || rank >= static_cast<double>(count - 1)) return element(rank, count);
   const double lower = std::floor(rank);
   if (rank == lower) return element(rank, count);
@@ -29,14 +29,14 @@ Place between(double rank, std::uint64_t count) {
 
 /// Discrete methods: the element with rank floor(rank), or the next one unless `stays`.
 template <class Stays>
-Place step(double rank, std::uint64_t count, const Stays& stays) {
+QuantilePosition step(double rank, std::uint64_t count, const Stays& stays) {
   const double lower = std::floor(rank);
   return element(rank == lower && stays(lower) ? lower : lower + 1, count);
 }
 
 }  // namespace
 
-Place place_of(std::string_view method, std::uint64_t count, double q) {
+QuantilePosition place_of(std::string_view method, std::uint64_t count, double q) {
   const auto n = static_cast<double>(count);
   const double rank = (n - 1) * q;
   const auto continuous = [&](double alpha, double beta) {
@@ -50,9 +50,9 @@ Place place_of(std::string_view method, std::uint64_t count, double q) {
   if (method == "inverted_cdf") return step(n * q - 1, count, [](double) { return true; });
   if (method == "averaged_inverted_cdf") {
     const double below = n * q - 1;
-    const Place found = step(below, count, [](double) { return true; });
+    const QuantilePosition found = step(below, count, [](double) { return true; });
     const bool is_mean = below >= 0 && below == std::floor(below) && below < n - 1;
-    return is_mean ? Place{found.lower, found.lower + 1, 0.5} : found;
+    return is_mean ? QuantilePosition{found.lower, found.lower + 1, 0.5} : found;
   }
   if (method == "closest_observation") {  // a 0-based rank that is odd is an even one from 1 on
     return step(n * q - 1.5, count, [](double lower) { return std::fmod(lower, 2) == 1; });

@@ -16,17 +16,17 @@ inline constexpr std::string_view quantile_methods =
 
 /// The value of a quantile between two order statistics, with their 0-based ranks. If both ranks
 /// are equal, it is an element.
-struct Place {
+struct QuantilePosition {
   std::uint64_t lower, upper;
   double weight = 0;  ///< of `upper`
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const QuantilePosition&) const = default;
 };
 
 /// The place of quantile q of `count` >= 1 values. The definitions are those of Hyndman and Fan,
 /// "Sample quantiles in statistical packages", The American Statistician 50 (1996), and four more;
 /// the arithmetic is numpy's.
-Place place_of(std::string_view method, std::uint64_t count, double q);
+QuantilePosition place_of(std::string_view method, std::uint64_t count, double q);
 
 /// Interpolates like numpy, except that integers do not overflow and that infinities do not make
 /// the result NaN: it is infinite, unless the elements are -infinity and infinity.

@@ -156,7 +156,7 @@ class OrderStatistics : public stream::Computation {
     if (valid() == 0 || is_nan()) return {};
     std::set<std::uint64_t> ranks;
     for (const Quantile& each : quantiles_) {
-      const Place place = place_of(method_, valid(), each.q);
+      const QuantilePosition place = place_of(method_, valid(), each.q);
       ranks.insert({place.lower, place.upper});
     }
     return {ranks.begin(), ranks.end()};
@@ -170,7 +170,7 @@ class OrderStatistics : public stream::Computation {
   /// The value, and all its digits: those of the element's type if it is an element.
   std::pair<double, std::string> value(const Quantile& quantile) const {
     if (result_.empty()) return {std::numeric_limits<double>::quiet_NaN(), "nan"};
-    const Place place = place_of(method_, valid(), quantile.q);
+    const QuantilePosition place = place_of(method_, valid(), quantile.q);
     const T lower = order::value_of<T>(result_.at(place.lower));
     const T upper = order::value_of<T>(result_.at(place.upper));
     if (lower == upper) return {static_cast<double>(lower), fmt::format("{}", lower)};

@@ -22,7 +22,7 @@ template <class T>
 class Search {
  public:
   using K = Key<T>;
-  using Part = typename Division<T>::Part;
+  using KeyInterval = typename Division<T>::KeyInterval;
 
   /// The device memory for a shard, if `limit` bytes may be used in all.
   static std::uint64_t device_bytes(const io::Source& source, Range shard, std::uint64_t limit) {
