@@ -14,11 +14,11 @@
 #include "io/source/source.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 #include "study/comparison.hpp"
-#include "study/labels.hpp"
+#include "study/study_labels.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {

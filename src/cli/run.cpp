@@ -11,9 +11,9 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "execution/dry_run.hpp"
-#include "execution/run.hpp"
+#include "execution/run_workload.hpp"
 #include "ranks/session.hpp"
-#include "scale/options.hpp"
+#include "scale/scale_options.hpp"
 #include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
 

@@ -15,7 +15,7 @@
 #include "core/units.hpp"
 #include "report/formats.hpp"
 #include "scale/launch/launcher.hpp"
-#include "scale/options.hpp"
+#include "scale/scale_options.hpp"
 #include "scale/study.hpp"
 #include "study/laws/prediction.hpp"
 

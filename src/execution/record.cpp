@@ -9,7 +9,7 @@
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "execution/startup.hpp"
-#include "execution/timeline.hpp"
+#include "execution/timeline_output.hpp"
 #include "measure/gather.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"

@@ -10,7 +10,7 @@
 #include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "kernels/kernel.hpp"
 #include "ranks/cpus.hpp"
 #include "result/columns.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/parallel.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "io/source/dataset/direct_file.hpp"
 #include "measure/sample.hpp"
 

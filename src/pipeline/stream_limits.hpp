@@ -12,7 +12,7 @@
 #include "io/source/source.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::pipeline {

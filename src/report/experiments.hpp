@@ -9,7 +9,7 @@
 
 #include "core/table.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "report/roofline.hpp"
+#include "report/roofline_points.hpp"
 #include "result/tables.hpp"
 
 namespace shardstream::report {

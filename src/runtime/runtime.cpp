@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/host/host_device.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "ranks/gpu_locality.hpp"
 #include "ranks/session.hpp"
 #include "ranks/situation.hpp"

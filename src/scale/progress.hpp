@@ -6,9 +6,9 @@
 
 #include "report/run_file.hpp"
 #include "scale/forecast.hpp"
-#include "scale/plan.hpp"
 #include "scale/results.hpp"
 #include "scale/study.hpp"
+#include "scale/study_plan.hpp"
 #include "study_folder/folder.hpp"
 
 namespace shardstream::scale {

@@ -10,7 +10,7 @@
 
 #include "io/description/origin.hpp"
 #include "scale/launch/launch.hpp"
-#include "scale/plan.hpp"
+#include "scale/study_plan.hpp"
 
 namespace shardstream::scale {
 

@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "scale/options.hpp"
+#include "scale/scale_options.hpp"
 
 namespace shardstream::scale {
 

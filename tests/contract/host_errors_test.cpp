@@ -9,7 +9,7 @@
 
 #include "core/error.hpp"
 #include "device/host/host_device.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "device/host/team.hpp"
 #include "support/errors.hpp"
 

@@ -14,7 +14,7 @@
 #include "io/source/source.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "ranks/session.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/registry.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "support/sources.hpp"
+#include "workloads/reduce/cells/cell_weights.hpp"
 #include "workloads/reduce/cells/groups.hpp"
-#include "workloads/reduce/cells/weights.hpp"
 
 namespace shardstream::workloads {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "experiments/bench_session.hpp"
 #include "experiments/experiment.hpp"
-#include "experiments/session.hpp"
 #include "report/experiments.hpp"
 #include "support/session.hpp"
 #include "support/temporary_folder.hpp"

@@ -12,7 +12,7 @@
 #include "device/host/host_device.hpp"
 #include "support/errors.hpp"
 #include "workloads/model/law.hpp"
-#include "workloads/model/report.hpp"
+#include "workloads/model/model_report.hpp"
 #include "workloads/model/spin.hpp"
 
 namespace shardstream::workloads::model {

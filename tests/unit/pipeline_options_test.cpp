@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "pipeline/stream_limits.hpp"
 #include "support/errors.hpp"
 #include "support/pipeline_inputs.hpp"

@@ -1,5 +1,5 @@
 // The rows of the statistics of `reduce`: what follows from a name, and moments of any type.
-#include "workloads/reduce/statistics.hpp"
+#include "workloads/reduce/reduce_statistics.hpp"
 
 #include <gtest/gtest.h>
 

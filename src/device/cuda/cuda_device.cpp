@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "device/cuda/handles.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 
 namespace shardstream::device::cuda {
 namespace {

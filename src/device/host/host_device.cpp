@@ -16,7 +16,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "device/host/team.hpp"
 
 namespace shardstream::device::host {

@@ -12,7 +12,7 @@
 
 #include "core/parallel.hpp"
 #include "core/shard.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "experiments/ladders/reduction_order.hpp"
 #include "experiments/numbers.hpp"
 #include "kernels/cells/dense.hpp"

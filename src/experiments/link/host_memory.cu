@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "core/units.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "experiments/formatted.hpp"
 
 namespace shardstream::experiments::link {

@@ -17,9 +17,9 @@
 #include "device/buffer.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/experiment.hpp"
+#include "experiments/machine/collective_calls.hpp"
 #include "experiments/machine/load.hpp"
 #include "experiments/machine/messages.hpp"
-#include "experiments/machine/ways.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments::machine {

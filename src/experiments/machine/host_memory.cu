@@ -15,7 +15,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "device/host/memory.hpp"
+#include "device/host/process_memory.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"

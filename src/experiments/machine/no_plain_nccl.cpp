@@ -1,5 +1,5 @@
 #include "core/error.hpp"
-#include "experiments/machine/ways.hpp"
+#include "experiments/machine/collective_calls.hpp"
 
 namespace shardstream::experiments::machine {
 

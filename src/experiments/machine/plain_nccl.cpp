@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "experiments/endings.hpp"
-#include "experiments/machine/ways.hpp"
+#include "experiments/machine/collective_calls.hpp"
 
 namespace shardstream::experiments::machine {
 namespace {

@@ -26,8 +26,8 @@
 #include "experiments/gpu.hpp"
 #include "experiments/helper_processes.hpp"
 #include "experiments/machine/cache_folder.hpp"
+#include "experiments/machine/collective_calls.hpp"
 #include "experiments/machine/starts.hpp"
-#include "experiments/machine/ways.hpp"
 #include "ranks/session.hpp"
 
 #if SHARDSTREAM_HAS_CUDA

@@ -8,7 +8,7 @@
 
 #include "core/parallel.hpp"
 #include "kernels/memory/memory.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::experiments::feeds {

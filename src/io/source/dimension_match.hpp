@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/source/labels.hpp"
+#include "io/source/dimension_labels.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::io {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "io/description/labelled_data.hpp"
-#include "io/source/labels.hpp"
+#include "io/source/dimension_labels.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::io {

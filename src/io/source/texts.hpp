@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/options.hpp"
-#include "io/source/labels.hpp"
+#include "io/source/dimension_labels.hpp"
 #include "io/source/source.hpp"
 
 namespace shardstream::io {

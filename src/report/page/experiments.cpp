@@ -12,8 +12,8 @@
 #include <variant>
 
 #include "core/text.hpp"
+#include "report/page/bench_roofline.hpp"
 #include "report/page/experiment_texts.hpp"
-#include "report/page/roofline.hpp"
 
 namespace shardstream::report::page {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scale/options.hpp"
+#include "scale/scale_options.hpp"
 
 namespace shardstream::scale {
 

@@ -10,10 +10,10 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "workloads/gram/weights.hpp"
+#include "workloads/gram/gram_weights.hpp"
+#include "workloads/product/described_variables.hpp"
 #include "workloads/product/engine/normalization/samples.hpp"
 #include "workloads/product/product.hpp"
-#include "workloads/product/variables.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/data/generate.hpp"
 #include "workloads/histogram/count.hpp"
-#include "workloads/histogram/options.hpp"
+#include "workloads/histogram/histogram_options.hpp"
 #include "workloads/histogram/reference.hpp"
 #include "workloads/stream/task.hpp"
 

@@ -10,7 +10,7 @@
 #include "core/units.hpp"
 #include "measure/sample.hpp"
 #include "workloads/model/law.hpp"
-#include "workloads/model/report.hpp"
+#include "workloads/model/model_report.hpp"
 #include "workloads/model/spinner.hpp"
 
 namespace shardstream::workloads {

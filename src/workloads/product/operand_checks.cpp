@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads::product {

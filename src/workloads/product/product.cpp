@@ -20,15 +20,15 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "workloads/product/checkpoint/finished_tiles.hpp"
+#include "workloads/product/described_variables.hpp"
 #include "workloads/product/engine/normalization/samples.hpp"
 #include "workloads/product/engine/normalization/variable_sums.hpp"
 #include "workloads/product/engine/panels.hpp"
-#include "workloads/product/limits.hpp"
 #include "workloads/product/plan/description.hpp"
-#include "workloads/product/run.hpp"
-#include "workloads/product/variables.hpp"
+#include "workloads/product/product_limits.hpp"
+#include "workloads/product/product_run.hpp"
 
 namespace shardstream::workloads::product {
 namespace {

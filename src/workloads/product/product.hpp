@@ -13,10 +13,10 @@
 
 #include "core/options.hpp"
 #include "io/output/checkpoint.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 #include "workloads/workload.hpp"
 
 namespace shardstream::workloads::product {

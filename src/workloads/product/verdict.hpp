@@ -6,7 +6,7 @@
 
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/normalization/not_finite.hpp"
-#include "workloads/product/report.hpp"
+#include "workloads/product/product_report.hpp"
 
 namespace shardstream::workloads::product {
 

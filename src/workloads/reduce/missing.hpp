@@ -11,7 +11,7 @@
 #include "core/shard.hpp"
 #include "io/source/source.hpp"
 #include "ranks/session.hpp"
-#include "workloads/reduce/report.hpp"
+#include "workloads/reduce/reduce_report.hpp"
 #include "workloads/stream/computation.hpp"
 
 namespace shardstream::workloads {

@@ -22,8 +22,8 @@
 #include "kernels/cells/row_units.hpp"
 #include "workloads/reduce/cells/cell_reduction.hpp"
 #include "workloads/reduce/order/order.hpp"
-#include "workloads/reduce/report.hpp"
-#include "workloads/reduce/statistics.hpp"
+#include "workloads/reduce/reduce_report.hpp"
+#include "workloads/reduce/reduce_statistics.hpp"
 #include "workloads/stream/composite.hpp"
 #include "workloads/stream/task.hpp"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "io/source/chunks/memory.hpp"
+#include "io/source/chunks/decoding_memory.hpp"
 
 namespace shardstream::io {
 

@@ -14,8 +14,8 @@
 #include "core/shard.hpp"
 #include "io/description/format.hpp"
 #include "io/source/chunks/decoded.hpp"
+#include "io/source/chunks/decoding_memory.hpp"
 #include "io/source/chunks/filters.hpp"
-#include "io/source/chunks/memory.hpp"
 #include "io/source/source.hpp"
 #include "io/source/strided.hpp"
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "io/source/chunks/memory.hpp"
+#include "io/source/chunks/decoding_memory.hpp"
 #include "io/source/dataset/planned_source.hpp"
 
 namespace shardstream::io {

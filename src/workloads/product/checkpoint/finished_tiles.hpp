@@ -15,7 +15,7 @@
 #include "io/output/dataset_file.hpp"
 #include "ranks/session.hpp"
 #include "workloads/product/data/finished_tile.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

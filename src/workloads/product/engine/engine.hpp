@@ -11,7 +11,7 @@
 #include "device/buffer.hpp"
 #include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
@@ -20,7 +20,7 @@
 #include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

@@ -21,7 +21,7 @@
 #include "workloads/product/engine/normalization/normalization.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_sums.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 #include "workloads/product/plan/tile_report.hpp"
 
 namespace shardstream::workloads::product {

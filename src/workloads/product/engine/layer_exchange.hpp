@@ -12,7 +12,7 @@
 #include "device/device.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/normalization/variable_sums.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

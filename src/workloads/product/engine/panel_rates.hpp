@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "measure/ceilings.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "kernels/gemm/panel/panel.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/held_matrix.hpp"
 #include "workloads/product/engine/held_uploads.hpp"
 #include "workloads/product/engine/rectangle.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

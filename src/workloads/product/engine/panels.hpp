@@ -10,12 +10,12 @@
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
 #include "kernels/gemm/residues/residues.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/operands.hpp"
 #include "workloads/product/engine/normalization/normalization.hpp"
 #include "workloads/product/engine/panel_uploads.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

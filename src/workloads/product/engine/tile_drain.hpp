@@ -17,7 +17,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "pipeline/drain.hpp"
-#include "pipeline/options.hpp"
+#include "pipeline/pipeline_options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/data/finished_tile.hpp"
 #include "workloads/product/data/operands.hpp"
@@ -25,7 +25,7 @@
 #include "workloads/product/engine/normalization/normalization.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_sums.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 #include "workloads/product/plan/tile_report.hpp"
 
 namespace shardstream::workloads::product {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "workloads/product/plan/batch_timeline.hpp"
 #include "workloads/product/plan/device_work.hpp"
-#include "workloads/product/plan/timeline.hpp"
 #include "workloads/product/plan/traffic.hpp"
 
 namespace shardstream::workloads::product {

@@ -12,16 +12,16 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 
+#include "workloads/reduce/cells/cell_memory.hpp"
+#include "workloads/reduce/cells/cell_report.hpp"
+#include "workloads/reduce/cells/cell_weights.hpp"
 #include "workloads/reduce/cells/check.hpp"
 #include "workloads/reduce/cells/exchange.hpp"
 #include "workloads/reduce/cells/groups.hpp"
 #include "workloads/reduce/cells/host_moments.hpp"
-#include "workloads/reduce/cells/memory.hpp"
-#include "workloads/reduce/cells/report.hpp"
 #include "workloads/reduce/cells/shard_cells.hpp"
-#include "workloads/reduce/cells/weights.hpp"
 #include "workloads/reduce/missing.hpp"
-#include "workloads/reduce/statistics.hpp"
+#include "workloads/reduce/reduce_statistics.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/cell_check.hpp"
-#include "workloads/reduce/cells/plan.hpp"
+#include "workloads/reduce/cells/cell_plan.hpp"
 
 namespace shardstream::workloads {
 

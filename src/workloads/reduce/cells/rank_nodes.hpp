@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "kernels/cells/cells.hpp"
-#include "workloads/reduce/cells/plan.hpp"
+#include "workloads/reduce/cells/cell_plan.hpp"
 #include "workloads/reduce/cells/schedule.hpp"
 #include "workloads/stream/computation.hpp"
 

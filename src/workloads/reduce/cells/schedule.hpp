@@ -8,7 +8,7 @@
 #include "core/shard.hpp"
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/task_list.hpp"
-#include "workloads/reduce/cells/plan.hpp"
+#include "workloads/reduce/cells/cell_plan.hpp"
 
 namespace shardstream::workloads {
 

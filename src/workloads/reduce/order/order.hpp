@@ -17,7 +17,7 @@
 #include "workloads/reduce/order/request.hpp"
 #include "workloads/reduce/order/samples_check.hpp"
 #include "workloads/reduce/order/search.hpp"
-#include "workloads/reduce/report.hpp"
+#include "workloads/reduce/reduce_report.hpp"
 #include "workloads/stream/computation.hpp"
 
 namespace shardstream::workloads {

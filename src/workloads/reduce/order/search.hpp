@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "workloads/reduce/order/division.hpp"
-#include "workloads/reduce/order/sample.hpp"
-#include "workloads/reduce/order/selection.hpp"
+#include "workloads/reduce/order/key_sample.hpp"
+#include "workloads/reduce/order/key_selection.hpp"
 
 namespace shardstream::workloads::order_statistics {
 

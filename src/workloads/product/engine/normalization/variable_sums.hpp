@@ -12,7 +12,7 @@
 #include "workloads/product/engine/normalization/normalization.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
-#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/plan/product_plan.hpp"
 
 namespace shardstream::workloads::product {
 
