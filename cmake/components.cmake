@@ -88,7 +88,7 @@ function(shardstream_component name)
   if(arg_COLD)
     target_compile_options(shardstream_${name} PRIVATE ${SHARDSTREAM_COLD_OPTIONS})
     shardstream_reuse_precompiled(shardstream_${name} precompiled_cold)
-  elseif(used OR name STREQUAL core)  # those below core do without {fmt}
+  elseif(NOT name MATCHES "^(types|kernels)$")  # these do without {fmt}
     shardstream_reuse_precompiled(shardstream_${name} precompiled)
   endif()
 

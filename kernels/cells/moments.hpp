@@ -10,7 +10,7 @@
 #include "kernels/cells/number.hpp"
 #include "kernels/cells/quantities.hpp"
 #include "kernels/cells/scaled_product.hpp"
-#include "kernels/data/missing.hpp"
+#include "types/missing.hpp"
 
 namespace shardstream::cells {
 

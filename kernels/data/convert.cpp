@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/data/convert_element.hpp"
 #include "kernels/vector_clones.hpp"
+#include "types/convert_element.hpp"
 
 namespace shardstream {
 namespace {

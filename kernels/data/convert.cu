@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/data/convert.hpp"
-#include "kernels/data/convert_element.hpp"
+#include "types/convert_element.hpp"
 
 namespace shardstream::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/data/stored.hpp"
 #include "kernels/kernel.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/data/convert.hpp"
-#include "kernels/data/missing.hpp"
+#include "types/missing.hpp"
 
 namespace shardstream {
 namespace {

@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "kernels/backend.hpp"
-#include "kernels/data/element.hpp"
 #include "kernels/gemm/residues/basis.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::gemm {
 

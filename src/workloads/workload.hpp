@@ -23,11 +23,11 @@
 #include "io/output/dataset_file.hpp"
 #include "io/source/dimension_match.hpp"
 #include "io/source/source.hpp"
-#include "kernels/data/element.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/machine.hpp"
 #include "measure/sample.hpp"
 #include "runtime/runtime.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::workloads {
 

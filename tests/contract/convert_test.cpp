@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/data/generate.hpp"
-#include "kernels/data/stored_value.hpp"
 #include "support/backend.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream {
 namespace {

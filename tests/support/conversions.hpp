@@ -1,7 +1,7 @@
 // Conversions for tests.
 #pragma once
 
-#include "kernels/data/stored.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::test {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "io/hdf5/attribute_content.hpp"
-#include "kernels/data/stored_value.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -1,5 +1,5 @@
 // Numbers become stored values exactly or not at all, and conversions have texts of their own.
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 #include <gtest/gtest.h>
 

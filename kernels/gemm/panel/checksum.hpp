@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::gemm {
 

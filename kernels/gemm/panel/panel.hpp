@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "kernels/data/element.hpp"
 #include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/precision.hpp"
 #include "kernels/kernel.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::gemm {
 

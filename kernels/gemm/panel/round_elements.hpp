@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/data/element.hpp"
 #include "kernels/gemm/precision.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::gemm {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "io/description/attributes.hpp"
-#include "kernels/data/stored.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 

@@ -10,8 +10,8 @@
 
 #include "io/description/attributes.hpp"
 #include "io/description/dimension.hpp"
-#include "kernels/data/element.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/element.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::io {
 

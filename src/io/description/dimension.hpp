@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::io {
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::io {
 

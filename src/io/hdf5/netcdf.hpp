@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/hdf5/handles.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::io {
 

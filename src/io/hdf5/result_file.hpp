@@ -16,7 +16,7 @@
 #include "core/table.hpp"
 #include "io/hdf5/labelled_data.hpp"
 #include "io/output/part_file.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::io {
 

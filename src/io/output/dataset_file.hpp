@@ -13,7 +13,7 @@
 #include "core/shard.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/output/part_file.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::io {
 

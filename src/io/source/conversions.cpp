@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "kernels/data/convert.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 

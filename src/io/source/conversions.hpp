@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/shard.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::io {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/calendar.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::io {
 

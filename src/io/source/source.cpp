@@ -19,7 +19,7 @@
 #include "io/source/joined/join.hpp"
 #include "io/source/joined/pattern.hpp"
 #include "io/source/selection.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {

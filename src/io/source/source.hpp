@@ -19,7 +19,7 @@
 #include "io/source/conversions.hpp"
 #include "io/source/element_order.hpp"
 #include "io/source/strided.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::io {
 

@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 #include "workloads/product/plan/description.hpp"
 #include "workloads/product/verdict.hpp"
 

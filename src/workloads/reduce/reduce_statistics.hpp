@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cells/moments.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 #include "workloads/reduce/cells/cell.hpp"
 #include "workloads/reduce/cells/cell_check.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "core/options.hpp"
 #include "io/source/source.hpp"
-#include "kernels/data/element.hpp"
 #include "measure/machine.hpp"
+#include "types/element.hpp"
 #include "workloads/stream/computation.hpp"
 #include "workloads/workload.hpp"
 

@@ -10,7 +10,7 @@
 #include "core/text.hpp"
 #include "io/description/conventions.hpp"
 #include "kernels/data/convert.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {

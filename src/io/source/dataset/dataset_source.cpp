@@ -10,7 +10,7 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "io/description/description.hpp"
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::workloads::product {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/shard.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::workloads::product {
 

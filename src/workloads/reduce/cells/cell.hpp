@@ -8,7 +8,7 @@
 
 #include "kernels/cells/moments.hpp"
 #include "kernels/cells/number.hpp"
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream::workloads {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "kernels/data/element.hpp"
+#include "types/element.hpp"
 
 namespace shardstream {
 

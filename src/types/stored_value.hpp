@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
-#include "kernels/data/convert_element.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/convert_element.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream {
 

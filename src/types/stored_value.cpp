@@ -1,4 +1,4 @@
-#include "kernels/data/stored_value.hpp"
+#include "types/stored_value.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,8 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/data/missing.hpp"
-#include "kernels/data/stored.hpp"
+#include "types/missing.hpp"
+#include "types/stored.hpp"
 
 namespace shardstream::conversion {
 
