@@ -10,9 +10,21 @@ if(SHARDSTREAM_SANITIZE)
   set(SHARDSTREAM_SANITIZE_FLAGS -fsanitize=${SHARDSTREAM_SANITIZE} -fno-sanitize-recover=all)
 endif()
 
+# Sources that are compiled together share what their headers instantiate, which takes most of the
+# time of a build. Their names in namespaces without a name must differ.
+set(CMAKE_UNITY_BUILD ${SHARDSTREAM_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+
 add_library(shardstream_flags INTERFACE)
 target_compile_features(shardstream_flags INTERFACE cxx_std_20)
-set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wpedantic)
+set(warnings -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wpedantic)
+if(SHARDSTREAM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # A local name may be that of another source. The compiler takes a source for a header, which
+  # should have no members of types from namespaces without a name.
+  list(APPEND warnings -Wshadow=local -Wno-subobject-linkage)
+else()
+  list(APPEND warnings -Wshadow)
+endif()
 target_compile_options(shardstream_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:${warnings};${SHARDSTREAM_CXX_FLAGS}>
   $<$<COMPILE_LANGUAGE:CUDA>:${SHARDSTREAM_CUDA_FLAGS};-Xcompiler=-Wall,-Wextra,-Wshadow>)
@@ -70,11 +82,12 @@ shardstream_precompile(precompiled_cold HEADERS ${SHARDSTREAM_PRECOMPILED} LINKS
 
 define_property(GLOBAL PROPERTY SHARDSTREAM_COMPONENTS BRIEF_DOCS "component:folder:used,used per entry")
 
-# shardstream_component(NAME SOURCES file... [USES component...] [LINKS library...] [COLD])
+# shardstream_component(NAME SOURCES file... [USES component...] [LINKS library...] [COLD] [ALONE])
 # COLD: no code whose speed matters
+# ALONE: each source is compiled alone, for its own compiler options or names
 # Its folder is that of the calling CMakeLists.txt. The components that it uses come before it.
 function(shardstream_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;USES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;COLD" "" "SOURCES;USES;LINKS")
   add_library(shardstream_${name} STATIC ${arg_SOURCES})
   target_include_directories(shardstream_${name} PUBLIC
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
@@ -85,6 +98,9 @@ function(shardstream_component name)
     endif()
   endforeach()
   target_link_libraries(shardstream_${name} PUBLIC shardstream_flags ${used} ${arg_LINKS})
+  if(arg_ALONE)
+    set_target_properties(shardstream_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   if(arg_COLD)
     target_compile_options(shardstream_${name} PRIVATE ${SHARDSTREAM_COLD_OPTIONS})
     shardstream_reuse_precompiled(shardstream_${name} precompiled_cold)

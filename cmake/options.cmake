@@ -10,6 +10,7 @@ option(SHARDSTREAM_PTX_COMPILER
   "Link the PTX compiler library, for one row of bench runtime-compile; adds 35 MB" OFF)
 option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
 option(SHARDSTREAM_PCH "Precompile headers that most sources include" ON)
+option(SHARDSTREAM_UNITY "Compile a few sources of a target together: OFF to work at them" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)

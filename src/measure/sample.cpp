@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array rows = {
+constexpr std::array sample_rows = {
     OptionRow{
         "measure.warmup", OptionKind::count, "0", "0..1000000",
         "Untimed runs of the work before the timed ones; at least 1 with measure.repeat auto."},
@@ -39,7 +39,7 @@ constexpr std::array rows = {
 }  // namespace
 
 std::span<const OptionRow> measure_options() {
-  return rows;
+  return sample_rows;
 }
 
 Sampling sampling(const Options& options) {

@@ -24,15 +24,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Host memory in huge pages, all of which are touched before the timed part.
-class Memory {
+class MappedMemory {
  public:
-  Memory(std::uint64_t bytes, unsigned threads)
+  MappedMemory(std::uint64_t bytes, unsigned threads)
       : bytes_(bytes), data_(static_cast<std::byte*>(device::host::map_pages(bytes))) {
     device::host::touch_pages(data_, bytes_, threads);
   }
-  ~Memory() { device::host::unmap_pages(data_, bytes_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  ~MappedMemory() { device::host::unmap_pages(data_, bytes_); }
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
   std::byte* data() const { return data_; }
 
  private:
@@ -125,7 +125,7 @@ struct Passes {
 template <class Read>
 double rate_of(const ranks::Session& session, std::uint64_t places, unsigned threads,
                std::uint64_t room, Passes passes, const Read& read) {
-  std::optional<Memory> memory;
+  std::optional<MappedMemory> memory;
   session.collectively([&] {
     if (places > 0) memory.emplace(room * threads, threads);
   });
@@ -333,8 +333,8 @@ std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsign
   return std::min(wanted, free / 8 / ranks_on_host) / MiB * MiB;
 }
 
-struct HostMemory::Pages : Memory {
-  using Memory::Memory;
+struct HostMemory::Pages : MappedMemory {
+  using MappedMemory::MappedMemory;
 };
 
 HostMemory::HostMemory(const ranks::Session& session, unsigned threads, std::uint64_t bytes)
@@ -357,7 +357,7 @@ Ceiling HostMemory::read() const {
 Ceiling HostMemory::copy(const Ring& ring) const {
   // Each reader has its own slots and fills them in turn.
   const std::uint64_t own = std::max<std::uint64_t>(1, ring.slots / ring.readers);
-  std::optional<Memory> slots;
+  std::optional<MappedMemory> slots;
   session_.collectively([&] { slots.emplace(own * ring.readers * ring.slot_bytes, ring.readers); });
   return memory_rate(session_, "host_memory_copy", ring.readers, bytes_, ring.slot_bytes,
                      [&](std::uint64_t reader, std::uint64_t number, Range bytes) {

@@ -19,7 +19,7 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-constexpr std::array rows = {
+constexpr std::array telemetry_rows = {
     OptionRow{"measure.telemetry", OptionKind::flag, "true", "",
               "Sample each GPU's power, clocks and temperature while the work runs."},
     OptionRow{"measure.telemetry-interval", OptionKind::duration, "100ms", "10ms..1h",
@@ -121,7 +121,7 @@ std::string list_of(const std::map<std::string, std::vector<std::size_t>>& ranks
 }  // namespace
 
 std::span<const OptionRow> telemetry_options() {
-  return rows;
+  return telemetry_rows;
 }
 
 Energy energy_between(std::span<const TelemetrySample> samples, Time from, Time to) {

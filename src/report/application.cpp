@@ -16,7 +16,7 @@ namespace {
 /// The cells of a study; the first row is the header.
 using Cells = std::vector<std::vector<std::string>>;
 
-std::string number(double value) {
+std::string text_of(double value) {
   return std::isfinite(value) ? fmt::format("{:.3g}", value) : "-";
 }
 
@@ -33,11 +33,11 @@ Cells cells_of(const StudyReport& study) {
     const study::Size& size = study.table.sizes[i];
     const SizeFacts& facts = study.facts[i];
     std::vector<std::string>& row =
-        cells.emplace_back(std::vector{fmt::format("{}", size.ranks), number(facts.nodes)});
-    if (has_gpus) row.push_back(number(facts.gpus));
+        cells.emplace_back(std::vector{fmt::format("{}", size.ranks), text_of(facts.nodes)});
+    if (has_gpus) row.push_back(text_of(facts.gpus));
     row.insert(row.end(), {with_interval(size.seconds), with_interval(size.speedup),
-                           with_interval(size.efficiency), number(facts.cost.node_hours)});
-    if (has_gpus) row.push_back(number(facts.cost.gpu_hours));
+                           with_interval(size.efficiency), text_of(facts.cost.node_hours)});
+    if (has_gpus) row.push_back(text_of(facts.cost.gpu_hours));
   }
   return cells;
 }

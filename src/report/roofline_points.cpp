@@ -13,7 +13,7 @@
 namespace shardstream::report {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 constexpr double giga = 1e9;
 
 bool has_column(const Table& table, const std::string& name, ColumnType type) {
@@ -65,7 +65,7 @@ Placed below(const Roofs& roofs, Placed placed, const Roof* link) {
     placed.compute_share = placed.rate / peak->rate;
   } else {
     placed.arithmetic.clear();
-    placed.compute_share = unknown;
+    placed.compute_share = not_known;
   }
   return placed;
 }
@@ -153,7 +153,7 @@ void place_tables(std::span<const ExperimentResult> experiments, Roofline& roofl
 double operations_of(const RunFile& run) {
   if (run.work_unit == "Tflop") return run.work * 1e12;
   const std::string type = run.resolved_option("input.type");
-  if (type.size() < 2) return unknown;
+  if (type.size() < 2) return not_known;
   return run.streamed / (std::strtod(type.c_str() + 1, nullptr) / 8);
 }
 

@@ -81,7 +81,7 @@ std::set<std::string> chosen_options(const RunFile& run) {
 
 /// The facts of a study that may tell it from others, most telling first. Facts of a later group
 /// count only if all earlier ones are the same in all studies.
-std::vector<Facts> facts_of(const StudyReport& study) {
+std::vector<Facts> fact_groups_of(const StudyReport& study) {
   const RunFile& run = *study.runs_on(study.table.anchor).front();
   const std::set<std::string> chosen = chosen_options(run);
   Facts what{{"workload", {study.workload}},
@@ -198,7 +198,7 @@ std::string folder_of(const StudyReport& study) {
 std::vector<Distinction> distinctions_of(const Report& report) {
   std::vector<std::vector<Facts>> facts;  // by group, then by study
   for (const StudyReport& study : report.studies) {
-    const std::vector<Facts> groups = facts_of(study);
+    const std::vector<Facts> groups = fact_groups_of(study);
     facts.resize(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i) facts[i].push_back(groups[i]);
   }

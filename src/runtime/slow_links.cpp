@@ -12,7 +12,7 @@ namespace {
 
 constexpr double min_share = 0.8;
 constexpr double min_seconds = 0.05;  // an idle link and GPU need some tens of ms to wake up
-constexpr std::size_t max_named = 4;
+constexpr std::size_t max_named_links = 4;
 
 double best_rate(const device::GpuFacts& gpu) {
   return device::pcie_rate(gpu.pcie_generation_max, gpu.pcie_width_max);
@@ -70,11 +70,12 @@ void warn_of_slow_links(const Runtime& runtime, std::span<const measure::Ceiling
   auto sentences = session.gather(slow_link(mine, best));
   if (session.rank() != 0) return;
   std::erase(sentences, "");
-  for (std::size_t i = 0; i < std::min(sentences.size(), max_named); ++i) {
+  for (std::size_t i = 0; i < std::min(sentences.size(), max_named_links); ++i) {
     runtime.log.warn(sentences[i]);
   }
-  if (sentences.size() > max_named) {
-    runtime.log.warn(fmt::format("{} more host links are slow", sentences.size() - max_named));
+  if (sentences.size() > max_named_links) {
+    runtime.log.warn(
+        fmt::format("{} more host links are slow", sentences.size() - max_named_links));
   }
 }
 

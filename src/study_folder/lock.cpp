@@ -25,8 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view mark = "# shardstream scale locks this file while it makes launches.\n";
-constexpr std::uint64_t max_bytes = std::uint64_t{4} << 20;
+constexpr std::string_view lock_mark =
+    "# shardstream scale locks this file while it makes launches.\n";
+constexpr std::uint64_t max_lock_bytes = std::uint64_t{4} << 20;
 
 // The locked bytes are far after the contents: one for the study, one for a process that writes the
 // contents, and one for each launch.
@@ -84,11 +85,11 @@ bool FolderLock::open_file() {
   };
   if (!open(0) && errno == ENOENT && !open(O_CREAT | O_EXCL) && errno == EEXIST) return false;
   if (!file_.valid()) fail(errno_text(errno));
-  if (const std::string why = why_not_small(file_, max_bytes); !why.empty()) fail(why);
-  std::string start(mark.size(), '\0');
+  if (const std::string why = why_not_small(file_, max_lock_bytes); !why.empty()) fail(why);
+  std::string start(lock_mark.size(), '\0');
   const auto got = file_.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
   start.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, got)));
-  if (!mark.starts_with(start)) fail("it is not a lock file of scale");
+  if (!lock_mark.starts_with(start)) fail("it is not a lock file of scale");
   return true;
 }
 
@@ -101,7 +102,7 @@ void FolderLock::sign(std::uint64_t launch) {
   struct stat status {};
   const bool starts = launch == 0 || ::fstat(file_.get(), &status) != 0 || status.st_size == 0;
   if (!starts || ::ftruncate(file_.get(), 0) == 0) {
-    const std::string text = starts ? std::string(mark) + line : line;
+    const std::string text = starts ? std::string(lock_mark) + line : line;
     const auto end = starts ? 0 : static_cast<std::uint64_t>(status.st_size);
     file_.write_at(end, std::as_bytes(std::span(text)));
   }
@@ -110,7 +111,7 @@ void FolderLock::sign(std::uint64_t launch) {
 
 /// "process PID on HOST, since TIME": the last process that has signed and still holds a lock.
 std::string FolderLock::holder() const {
-  std::istringstream lines(read_small_file(path_, max_bytes).value_or(std::string()));
+  std::istringstream lines(read_small_file(path_, max_lock_bytes).value_or(std::string()));
   std::string found = "another process";
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);

@@ -13,7 +13,7 @@ namespace shardstream::study_folder {
 namespace {
 
 /// The first line of study.ini, which proves that `scale` has written the file.
-constexpr std::string_view mark = "# A scaling study; shardstream scale has written this file.";
+constexpr std::string_view ini_mark = "# A scaling study; shardstream scale has written this file.";
 
 std::optional<std::string> read_ini(const std::filesystem::path& folder) {
   constexpr std::uint64_t max_bytes = std::uint64_t{1} << 20;
@@ -46,11 +46,11 @@ StoredOptions read_options(const std::filesystem::path& folder) {
 
 bool is_own_ini(const std::filesystem::path& folder) {
   constexpr std::size_t byte_order_mark = 3;  // bytes that an editor may have added before the mark
-  return read_ini(folder).value_or(std::string()).find(mark) <= byte_order_mark;
+  return read_ini(folder).value_or(std::string()).find(ini_mark) <= byte_order_mark;
 }
 
 std::string ini_text(const OptionList& chosen, const std::string& name) {
-  std::string text = fmt::format("{}\n[study]\nname = {}\n", mark, options::ini_value(name));
+  std::string text = fmt::format("{}\n[study]\nname = {}\n", ini_mark, options::ini_value(name));
   std::string section;
   for (const auto& [key, value] : chosen) {
     const std::string of_key = key.substr(0, key.find('.'));

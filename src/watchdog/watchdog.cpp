@@ -29,11 +29,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int connect_ms = 1000;     // to connect to one address of rank 0
-constexpr int welcome_ms = 5000;     // until rank 0 has answered there
-constexpr double print_time = 1;     // s, to print the message
-constexpr double stop_time = 2;      // s, for Heartbeat::stop_all()
-constexpr double launcher_time = 2;  // s, in which a launcher ends the other ranks after a signal
+constexpr int connect_ms = 1000;      // to connect to one address of rank 0
+constexpr int welcome_ms = 5000;      // until rank 0 has answered there
+constexpr double diagnosis_time = 1;  // s, to print the message
+constexpr double stop_time = 2;       // s, for Heartbeat::stop_all()
+constexpr double launcher_time = 2;   // s, in which a launcher ends the other ranks after a signal
 constexpr double never = std::numeric_limits<double>::infinity();
 
 /// The facts about a rank that every rank knows.
@@ -407,7 +407,7 @@ void Watchdog::Watch::announce_end() {
 
 void Watchdog::Watch::end_job(const Diagnosis& diagnosis) {
   if (may_print()) {
-    try_for(print_time, [this, sentence = diagnosis.sentence] { log_.error(sentence); });
+    try_for(diagnosis_time, [this, sentence = diagnosis.sentence] { log_.error(sentence); });
   }
   std::string line = "end";
   for (const int rank : diagnosis.silent) line += fmt::format("\t{}", rank);

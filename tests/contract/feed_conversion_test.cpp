@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "contract/feed_modes.hpp"
 #include "pipeline/feed.hpp"
 #include "support/backend.hpp"
 #include "support/pipeline_inputs.hpp"
@@ -21,9 +22,6 @@ using device::Buffer;
 using device::Memory;
 using test::PackedSource;
 
-constexpr std::uint64_t unit = 64;
-constexpr Mode every_mode[] = {Mode::stream,         Mode::pageable, Mode::pinned,
-                               Mode::write_combined, Mode::mapped,   Mode::resident};
 constexpr Converter every_converter[] = {Converter::readers, Converter::device};
 
 /// Sizes for a shard of `count` elements.

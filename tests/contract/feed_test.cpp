@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "contract/feed_modes.hpp"
 #include "pipeline/feed.hpp"
 #include "support/backend.hpp"
 #include "support/pipeline_inputs.hpp"
@@ -20,11 +21,7 @@ using device::Buffer;
 using device::Memory;
 using test::RampSource;
 
-constexpr std::uint64_t unit = 64;
 constexpr ElementSize i64{.stored = 8, .element = 8};
-
-constexpr std::array every_mode = {Mode::stream,         Mode::pageable, Mode::pinned,
-                                   Mode::write_combined, Mode::mapped,   Mode::resident};
 
 std::string word_of(Mode mode) {
   constexpr const char* names[] = {"stream",         "pageable", "pinned",

@@ -13,6 +13,9 @@
 
 namespace shardstream::fuzz {
 
+/// The run_uuid of files that a target writes.
+inline constexpr auto uuid = "11111111-2222-3333-4444-555555555555";
+
 /// Random numbers that are the same everywhere for a seed, unlike the distributions of the
 /// standard.
 class Random {

@@ -15,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto uuid = "11111111-2222-3333-4444-555555555555";
 constexpr auto journals = "journals";
 const fs::path result = "c.h5";
 

@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 namespace hdf5 = io::hdf5;
 using hdf5::check;
 
-constexpr auto rates_file = "rates.h5", words_file = "case.words";
-constexpr auto uuid = "11111111-2222-3333-4444-555555555555";
+constexpr auto rates_file = "rates.h5", rate_words = "case.words";
 constexpr std::string_view multiply = "multiply_fp32";
 constexpr std::array<const char*, 10> ceilings = {
     "link_up",    "link_down", "panel_read",   "panel_feed",  "device_copy",
@@ -127,7 +126,7 @@ hdf5::Type usual_type(ColumnType type) {
   throw ContractError("a column has a type");
 }
 
-double any_real(Random& random) {
+double any_value(Random& random) {
   using Limits = std::numeric_limits<double>;
   constexpr std::array odd = {0.0,
                               -0.0,
@@ -155,7 +154,7 @@ void fill(std::byte* cell, const hdf5::Type& type, Random& random) {
     std::memcpy(cell, from, std::min(bytes, size));
   };
   if (H5Tget_class(type.get()) == H5T_FLOAT) {
-    const double value = any_real(random);
+    const double value = any_value(random);
     put(&value, sizeof value);
   } else if (H5Tget_class(type.get()) == H5T_STRING) {
     const std::string name = random.pick(ceilings);
@@ -248,7 +247,7 @@ void put_attribute(hid_t file, const char* group, const char* name, const io::At
   io::AttributeValue value = usual;
   switch (random.below(30)) {
     case 0:
-      value = any_real(random);
+      value = any_value(random);
       break;
     case 1:
       value = any_integer(random);
@@ -302,7 +301,7 @@ class Rates final : public Target {
     if (random.one_in(3)) {
       std::string bytes = random.pick(results_);
       mutate(bytes, random);
-      return {{rates_file, bytes}, {words_file, words}};
+      return {{rates_file, bytes}, {rate_words, words}};
     }
     const std::string path = folder_ / rates_file;
     {
@@ -310,11 +309,11 @@ class Rates final : public Target {
       const hdf5::File file = test::make_file(path);
       put_all(file, random);
     }
-    return {{rates_file, read_file(path)}, {words_file, words}};
+    return {{rates_file, read_file(path)}, {rate_words, words}};
   }
 
   void run() const override {
-    const std::string text = read_file(words_file);
+    const std::string text = read_file(rate_words);
     const auto words = split(text, ' ');
     const std::string size = words[0] == "reduce" ? "--input.count"
                              : words[0] == "gemm" ? "--gemm.m"

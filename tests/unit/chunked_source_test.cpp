@@ -52,9 +52,9 @@ const std::map<std::string, Filters> all_filters = {
        H5Pset_deflate(p, 4);
      }}};
 
-std::unique_ptr<Source> open(const std::string& file, ReadWay way,
-                             std::optional<ElementType> type = {}, ReadOrder order = {},
-                             const std::string& path = "x", std::uint64_t rows = 0) {
+std::unique_ptr<Source> open_chunked(const std::string& file, ReadWay way,
+                                     std::optional<ElementType> type = {}, ReadOrder order = {},
+                                     const std::string& path = "x", std::uint64_t rows = 0) {
   return open_dataset_source(file, "/" + path,
                              {.type = type, .way = way, .order = order, .rows = rows});
 }
@@ -80,8 +80,8 @@ Bytes read(const Source& source, Range rows, Range columns, std::uint64_t gap) {
 /// The whole data set, ranges that divide chunks, and rectangles are equal to those of H5Dread.
 void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> type = {},
                          const std::string& path = "x", std::uint64_t rows = 0) {
-  const auto ours = open(file, ReadWay::automatic, type, ReadOrder::elements, path, rows);
-  const auto hdf5 = open(file, ReadWay::by_library, type, ReadOrder::elements, path, rows);
+  const auto ours = open_chunked(file, ReadWay::automatic, type, ReadOrder::elements, path, rows);
+  const auto hdf5 = open_chunked(file, ReadWay::by_library, type, ReadOrder::elements, path, rows);
   ASSERT_TRUE(names(ours->access(), "parallel"));
   ASSERT_TRUE(names(hdf5->access(), "H5Dread"));
   ASSERT_EQ(ours->type(), hdf5->type());
@@ -96,7 +96,7 @@ void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> typ
   }
   const auto& shape = ours->shape();
   if (shape.size() > 2) return;
-  const auto our_rows = open(file, ReadWay::automatic, type, ReadOrder::blocks, path, rows);
+  const auto our_rows = open_chunked(file, ReadWay::automatic, type, ReadOrder::blocks, path, rows);
   const std::uint64_t height = shape[0], width = shape.size() == 2 ? shape[1] : 1;
   our_rows->prepare({0, all});
   for (const Range band : {Range{0, height}, Range{height / 3, height / 2}, Range{height - 1, 1}}) {
@@ -258,7 +258,7 @@ TEST_F(ChunkedSources, UserBlocksAndLinksLeadToTheChunks) {
     H5Lcreate_soft("/x", file.get(), "near", H5P_DEFAULT, H5P_DEFAULT);
   }
   for (const auto* const path : {"x", "near", "far"}) expect_as_from_hdf5(file_, {}, path);
-  const auto far = open(file_, ReadWay::automatic, {}, ReadOrder::elements, "far");
+  const auto far = open_chunked(file_, ReadWay::automatic, {}, ReadOrder::elements, "far");
   float first = 0;
   far->read(0, 1, reinterpret_cast<std::byte*>(&first));
   EXPECT_EQ(first, 5000);
@@ -291,7 +291,7 @@ TEST_F(ChunkedSources, UnwrittenChunksHaveTheFillValue) {
       });
       expect_as_from_hdf5(file_);
       if (HasFatalFailure()) return;
-      const auto source = open(file_, ReadWay::automatic, ElementType::f32);
+      const auto source = open_chunked(file_, ReadWay::automatic, ElementType::f32);
       float first = 0;
       source->read(0, 1, reinterpret_cast<std::byte*>(&first));
       EXPECT_EQ(first, fill);
@@ -312,7 +312,7 @@ TEST_F(ChunkedSources, FiltersThatAChunkOmitsAreNotApplied) {
     hdf5::check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 6, second, 320, shuffled.data()), "write");
   });
   expect_as_from_hdf5(file_);
-  const auto source = open(file_, ReadWay::automatic, {}, ReadOrder::blocks);
+  const auto source = open_chunked(file_, ReadWay::automatic, {}, ReadOrder::blocks);
   for (const auto& [row, column] : {std::pair{8, 10}, {16, 20}}) {
     std::vector<float> values(80);
     test::read_rectangle(*source, {static_cast<std::uint64_t>(row), 8},
@@ -327,15 +327,15 @@ TEST_F(ChunkedSources, OtherFiltersAreLeftToHdf5WithAWarning) {
                          H5Pset_scaleoffset(p, H5Z_SO_INT, 0);
                          H5Pset_deflate(p, 4);
                        }});
-  auto source = open(file_, ReadWay::automatic);
+  auto source = open_chunked(file_, ReadWay::automatic);
   EXPECT_TRUE(names(source->access(), "H5Dread", "chunks 64", "filtered"));
   EXPECT_FALSE(source->decoding());
   ASSERT_EQ(source->origin().warnings.size(), 1U);
   EXPECT_TRUE(names(source->origin().warnings[0], file_ + ":/x", "scaleoffset", "decode"));
   source.reset();
   make(H5T_STD_I32LE, {{1000}, {64}, all_filters.at("deflate")});
-  EXPECT_TRUE(open(file_, ReadWay::automatic)->origin().warnings.empty());
-  EXPECT_TRUE(open(file_, ReadWay::automatic)->decoding());
+  EXPECT_TRUE(open_chunked(file_, ReadWay::automatic)->origin().warnings.empty());
+  EXPECT_TRUE(open_chunked(file_, ReadWay::automatic)->decoding());
 }
 
 // ---------------------------------------------------------------- damaged
@@ -361,7 +361,7 @@ TEST_F(ChunkedSources, DamagedChunksAreNamed) {
       hdf5::check(H5Dwrite_chunk(dataset, H5P_DEFAULT, left_out, place, size, rubbish.data()),
                   "damage");
     });
-    const auto source = open(file_, ReadWay::automatic);
+    const auto source = open_chunked(file_, ReadWay::automatic);
     const auto message = error_of([&] { read(*source, {0, source->count()}); }, ExitCode::failed);
     EXPECT_TRUE(names(message, file_ + ":/x", "[8, 20]"));
     read(*source, {0, 8 * 53});  // the chunks before it are sound
@@ -371,7 +371,7 @@ TEST_F(ChunkedSources, DamagedChunksAreNamed) {
 TEST_F(ChunkedSources, TruncatedFilesAreNamed) {
   for (const auto* const filter : {"none", "deflate"}) {
     make(H5T_NATIVE_DOUBLE, {{100'000}, {50'000}, all_filters.at(filter)});
-    const auto source = open(file_, ReadWay::automatic);
+    const auto source = open_chunked(file_, ReadWay::automatic);
     read(*source, {0, 100});
     std::filesystem::resize_file(file_, 20'000);
     const auto message = error_of([&] { read(*source, {90'000, 10'000}); }, ExitCode::failed);
@@ -384,14 +384,14 @@ TEST_F(ChunkedSources, ValuesThatDoNotFitAreNamed) {
   values[700] = 1e6;
   make_dataset(make_file(file_), "x", H5T_IEEE_F64BE, {{1000}, {64}, all_filters.at("deflate")},
                H5T_NATIVE_DOUBLE, values.data());
-  auto as_bytes = open(file_, ReadWay::automatic, ElementType::u8);
+  auto as_bytes = open_chunked(file_, ReadWay::automatic, ElementType::u8);
   const auto too_large = error_of([&] { read(*as_bytes, {0, 1000}); }, ExitCode::failed);
   EXPECT_TRUE(names(too_large, "element 700", "1e+06", "u8"));
   as_bytes.reset();  // before its file is made anew
   values[700] = 1e300;
   make_dataset(make_file(file_), "x", H5T_IEEE_F64BE, {{1000}, {64}, all_filters.at("deflate")},
                H5T_NATIVE_DOUBLE, values.data());
-  const auto as_floats = open(file_, ReadWay::automatic, ElementType::f32);
+  const auto as_floats = open_chunked(file_, ReadWay::automatic, ElementType::f32);
   const auto infinite = error_of([&] { read(*as_floats, {640, 64}); }, ExitCode::failed);
   EXPECT_TRUE(names(infinite, "element 700", "1e+300", "f32"));
 }
@@ -402,10 +402,10 @@ TEST_F(ChunkedSources, ThreadsThatShareChunksGetTheSameBits) {
   for (const auto& [filter, set] : all_filters) {
     SCOPED_TRACE(filter);
     make(H5T_NATIVE_FLOAT, {{700, 300}, {100, 300}, set});
-    const auto hdf5 = open(file_, ReadWay::by_library);
+    const auto hdf5 = open_chunked(file_, ReadWay::by_library);
     const std::uint64_t all = hdf5->count();
-    const auto source = open(file_, ReadWay::automatic);
-    const auto blocks = open(file_, ReadWay::automatic, {}, ReadOrder::blocks);
+    const auto source = open_chunked(file_, ReadWay::automatic);
+    const auto blocks = open_chunked(file_, ReadWay::automatic, {}, ReadOrder::blocks);
     source->prepare({0, all});
     blocks->prepare({0, all});
     const Bytes expected = read(*hdf5, {0, all});
@@ -428,7 +428,7 @@ TEST_F(ChunkedSources, EveryThreadMeetsTheDamagedChunk) {
     const Bytes rubbish(100, std::byte{1});
     hdf5::check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, place, 100, rubbish.data()), "damage");
   });
-  const auto source = open(file_, ReadWay::automatic);
+  const auto source = open_chunked(file_, ReadWay::automatic);
   source->prepare({0, 10'000});
   parallel_for(4, 4, [&](std::uint64_t) {
     const auto message = error_of([&] { read(*source, {5100, 300}); }, ExitCode::failed);

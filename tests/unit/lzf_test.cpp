@@ -172,7 +172,7 @@ std::vector<std::int32_t> write_file(const std::string& path, const Bytes& fourt
   return values;
 }
 
-std::unique_ptr<Source> open(const std::string& file, ReadWay way) {
+std::unique_ptr<Source> open_lzf(const std::string& file, ReadWay way) {
   return open_dataset_source(file, "/x", {.way = way});
 }
 
@@ -181,7 +181,7 @@ TEST(Lzf, DataSetsAreReadWithAndWithoutHdf5) {
   auto expected = write_file(folder / "x.h5");
   std::fill_n(expected.begin() + 2 * chunk_rows * columns, chunk_rows * columns, 0);
   for (const ReadWay way : {ReadWay::automatic, ReadWay::by_library}) {
-    const auto source = open(folder / "x.h5", way);
+    const auto source = open_lzf(folder / "x.h5", way);
     EXPECT_EQ(source->decoding().has_value(), way == ReadWay::automatic);
     std::vector<std::int32_t> values(rows * columns, -1);
     source->read(0, values.size(), reinterpret_cast<std::byte*>(values.data()));
@@ -197,7 +197,7 @@ TEST(Lzf, ADamagedChunkIsNamed) {
     const std::string file = folder / (std::to_string(number++) + ".h5");
     write_file(file, damage);
     const auto read = [&](ReadWay way) {
-      const auto source = open(file, way);
+      const auto source = open_lzf(file, way);
       std::vector<std::int32_t> values(rows * columns);
       source->read(0, values.size(), reinterpret_cast<std::byte*>(values.data()));
     };

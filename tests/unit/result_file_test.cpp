@@ -176,7 +176,7 @@ TEST_F(ResultFiles, RoundTripTables) {
 }
 
 /// Reads the file with other libraries. The script fails unless it finds the written values.
-constexpr const char* reader_script = R"(
+constexpr const char* result_reader = R"(
 import sys, h5py, numpy, pandas, tables
 name = sys.argv[1]
 with h5py.File(name) as f:
@@ -217,7 +217,7 @@ TEST_F(ResultFiles, OpenInH5pyPandasAndPytables) {
     result.table("/timing", many);
     result.publish();
   }
-  std::ofstream(folder_ / "reader.py") << reader_script;
+  std::ofstream(folder_ / "reader.py") << result_reader;
   EXPECT_EQ(std::system((python + (folder_ / "reader.py") + " " + file_).c_str()), 0);
 }
 

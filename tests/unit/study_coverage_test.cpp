@@ -13,7 +13,7 @@
 namespace shardstream::study {
 namespace {
 
-constexpr int draws = 2000;
+constexpr int coverage_draws = 2000;
 
 /// How launches scatter: the standard deviation of the logarithm of the median of a launch's
 /// repetitions, on `ranks` ranks of a study whose largest size is `largest`.
@@ -60,7 +60,7 @@ Simulated simulate_strong(const Case& each, const Scattering& scattering, std::m
     return launch_time(law(p), scattering.deviation(p, each.largest), random);
   };
   Simulated found;
-  for (int draw = 0; draw < draws; ++draw) {
+  for (int draw = 0; draw < coverage_draws; ++draw) {
     std::vector<MeasuredLaunch> launches;
     for (int replicate = 0; replicate < each.replicates; ++replicate) {
       for (int p = 1; p <= each.largest; p *= 2) launches.push_back({p, launch(p), 1});
@@ -74,22 +74,23 @@ Simulated simulate_strong(const Case& each, const Scattering& scattering, std::m
     found.share += holds(amdahl->serial_share, each.s);
     found.prediction += holds(next->seconds, launch(2 * each.largest));
     found.rejected += amdahl->law.fit.verdict == FitVerdict::does_not_fit;
-    found.of_time += half_width(study.sizes.back().seconds) / draws;
-    found.of_prediction += half_width(next->seconds) / draws;
+    found.of_time += half_width(study.sizes.back().seconds) / coverage_draws;
+    found.of_prediction += half_width(next->seconds) / coverage_draws;
   }
   std::printf(
       "%d launches, 1..%d ranks, s %.2f, %s: time on 1 %.1f %%, on %d %.1f %% (+-%.2f %%), "
       "speed-up %.1f %%, s %.1f %%, launch on %d %.1f %% (+-%.2f %%), law rejected %.1f %%\n",
-      each.replicates, each.largest, each.s, scattering.name, found.first * 100.0 / draws,
-      each.largest, found.time * 100.0 / draws, 100 * found.of_time, found.speedup * 100.0 / draws,
-      found.share * 100.0 / draws, 2 * each.largest, found.prediction * 100.0 / draws,
-      100 * found.of_prediction, found.rejected * 100.0 / draws);
+      each.replicates, each.largest, each.s, scattering.name, found.first * 100.0 / coverage_draws,
+      each.largest, found.time * 100.0 / coverage_draws, 100 * found.of_time,
+      found.speedup * 100.0 / coverage_draws, found.share * 100.0 / coverage_draws,
+      2 * each.largest, found.prediction * 100.0 / coverage_draws, 100 * found.of_prediction,
+      found.rejected * 100.0 / coverage_draws);
   return found;
 }
 
 void expect_nominal(const char* what, int covered) {
-  EXPECT_GE(covered, draws * 92 / 100) << what;
-  EXPECT_LE(covered, draws * 98 / 100) << what;
+  EXPECT_GE(covered, coverage_draws * 92 / 100) << what;
+  EXPECT_LE(covered, coverage_draws * 98 / 100) << what;
 }
 
 TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
@@ -105,7 +106,7 @@ TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
         expect_nominal("speed-up", found.speedup);
         expect_nominal("share", found.share);
         expect_nominal("prediction", found.prediction);
-        EXPECT_LE(found.rejected, draws * 7 / 100);
+        EXPECT_LE(found.rejected, coverage_draws * 7 / 100);
       }
     }
   }
@@ -125,9 +126,9 @@ TEST(Coverage, HoldsIfTheScatterDiffersBetweenSizes) {
             std::pair("speed-up", found.speedup), std::pair("share", found.share),
             std::pair("prediction", found.prediction)}) {
         // 92 %, with the noise of 2000 draws
-        EXPECT_GE(covered, draws * 91 / 100) << what;
+        EXPECT_GE(covered, coverage_draws * 91 / 100) << what;
       }
-      EXPECT_LE(found.rejected, draws * 10 / 100);
+      EXPECT_LE(found.rejected, coverage_draws * 10 / 100);
     }
   }
 }
@@ -150,7 +151,7 @@ TEST(Coverage, OfANewLaunchOnAMarkedSize) {
   const auto seconds = [&](int p) { return launch_time(1.0 / p, p < 8 ? 0.0113 : 0.1, random); };
   for (const int replicates : {3, 5}) {
     int marked = 0, at = 0, beyond = 0;
-    for (int draw = 0; draw < draws; ++draw) {
+    for (int draw = 0; draw < coverage_draws; ++draw) {
       std::vector<MeasuredLaunch> launches;
       for (int replicate = 0; replicate < replicates; ++replicate) {
         for (const int p : {1, 2, 4, 8}) launches.push_back({p, seconds(p), 1});
@@ -163,8 +164,8 @@ TEST(Coverage, OfANewLaunchOnAMarkedSize) {
       beyond += holds(law->seconds_of_launch(16), seconds(16));
     }
     std::printf("%d launches, marked in %.1f %%: launch on 8 %.1f %%, on 16 %.1f %%\n", replicates,
-                marked * 100.0 / draws, at * 100.0 / marked, beyond * 100.0 / marked);
-    EXPECT_GT(marked, draws / 2);
+                marked * 100.0 / coverage_draws, at * 100.0 / marked, beyond * 100.0 / marked);
+    EXPECT_GT(marked, coverage_draws / 2);
     EXPECT_GE(at, marked * 93 / 100);
     EXPECT_GE(beyond, marked * 93 / 100);
   }
@@ -179,7 +180,7 @@ TEST(Coverage, OfGustafsonsIntervals) {
     };
     for (const int replicates : {3, 5}) {
       int share = 0, prediction = 0;
-      for (int draw = 0; draw < draws; ++draw) {
+      for (int draw = 0; draw < coverage_draws; ++draw) {
         std::vector<MeasuredLaunch> launches;
         for (int replicate = 0; replicate < replicates; ++replicate) {
           for (const int p : {1, 2, 4, 8}) launches.push_back({p, launch(p), double(p)});
@@ -189,9 +190,10 @@ TEST(Coverage, OfGustafsonsIntervals) {
         prediction += holds(law->predict_efficiency(16), 1 / launch(16));
       }
       std::printf("%d launches, Gustafson, %s: s' %.1f %%, efficiency on 16 %.1f %%\n", replicates,
-                  scattering.name, share * 100.0 / draws, prediction * 100.0 / draws);
-      EXPECT_GE(share, draws * 91 / 100);
-      EXPECT_GE(prediction, draws * 91 / 100);
+                  scattering.name, share * 100.0 / coverage_draws,
+                  prediction * 100.0 / coverage_draws);
+      EXPECT_GE(share, coverage_draws * 91 / 100);
+      EXPECT_GE(prediction, coverage_draws * 91 / 100);
     }
   }
 }

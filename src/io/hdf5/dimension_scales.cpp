@@ -11,7 +11,7 @@ namespace {
 using hdf5::check;
 
 /// An element of a scale's attribute REFERENCE_LIST.
-struct Use {
+struct ScaleUse {
   hobj_ref_t dataset;
   unsigned dimension;
 };
@@ -46,11 +46,12 @@ void write_dimension_list(hid_t dataset, std::vector<hobj_ref_t> scales) {
 }
 
 /// The dimensions that a scale is attached to.
-void write_reference_list(hid_t scale, const std::vector<Use>& uses) {
-  const hdf5::Type use(H5Tcreate(H5T_COMPOUND, sizeof(Use)), "cannot make a type of references");
-  check(H5Tinsert(use.get(), "dataset", offsetof(Use, dataset), H5T_STD_REF_OBJ),
+void write_reference_list(hid_t scale, const std::vector<ScaleUse>& uses) {
+  const hdf5::Type use(H5Tcreate(H5T_COMPOUND, sizeof(ScaleUse)),
+                       "cannot make a type of references");
+  check(H5Tinsert(use.get(), "dataset", offsetof(ScaleUse, dataset), H5T_STD_REF_OBJ),
         "cannot make a type of references");
-  check(H5Tinsert(use.get(), "dimension", offsetof(Use, dimension), H5T_NATIVE_UINT),
+  check(H5Tinsert(use.get(), "dimension", offsetof(ScaleUse, dimension), H5T_NATIVE_UINT),
         "cannot make a type of references");
   write_list(scale, "REFERENCE_LIST", use.get(), uses.size(), uses.data());
 }
@@ -68,7 +69,7 @@ void make_coordinates(hid_t dataset, const std::string& name) {
 }
 
 void attach_scales(hid_t group, std::span<const NamedDimensions> datasets) {
-  std::map<std::string, std::vector<Use>> uses;
+  std::map<std::string, std::vector<ScaleUse>> uses;
   for (const NamedDimensions& each : datasets) {
     const hobj_ref_t dataset = reference_to(group, each.dataset);
     std::vector<hobj_ref_t> scales;

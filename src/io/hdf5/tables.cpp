@@ -22,7 +22,7 @@ using hdf5::check;
 
 /// Limits above the size of any table of a result, which fits into memory, and of its texts, such
 /// as the list of a rank's CPUs.
-constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 4096;
+constexpr std::size_t max_rows = std::size_t{1} << 20, max_cell_text = 4096;
 /// Limits of the memory for a table, and for one of its chunks, which HDF5 reads as a whole. A file
 /// of a few kilobytes may declare any size.
 constexpr std::uint64_t max_bytes = std::uint64_t{512} << 20, max_chunk_bytes = 64 << 20;
@@ -183,7 +183,7 @@ std::vector<Field> stored_fields(hid_t record, const std::string& name,
       const bool is_integer = column.type == ColumnType::integer;
       field.type = hdf5::Type(H5Tcopy(is_integer ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE));
     }
-    if (field.size == 0 || field.size > max_text) {
+    if (field.size == 0 || field.size > max_cell_text) {
       throw Error(fmt::format("the column {} of the table {} has texts of {} bytes", column.name,
                               name, field.size));
     }

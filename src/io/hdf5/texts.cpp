@@ -15,7 +15,7 @@ namespace {
 using hdf5::check;
 
 /// The maximum size of a text of fixed length.
-constexpr std::size_t max_text = 4096;
+constexpr std::size_t max_fixed_text = 4096;
 /// The number of texts that are read at a time.
 constexpr hsize_t block = 65'536;
 
@@ -43,9 +43,9 @@ void TextData::expect_readable(std::uint64_t max) const {
     throw UsageError(fmt::format("{} has {} texts, but at most {} are kept in memory: name fewer",
                                  name_, count, max));
   }
-  if (!is_variable() && size() > max_text) {
+  if (!is_variable() && size() > max_fixed_text) {
     throw UsageError(
-        fmt::format("{} has texts of {} bytes: shorten them to {}", name_, size(), max_text));
+        fmt::format("{} has texts of {} bytes: shorten them to {}", name_, size(), max_fixed_text));
   }
   const hdf5::Properties creation(H5Dget_create_plist(dataset_.get()),
                                   "cannot get the layout of " + name_);

@@ -26,30 +26,31 @@ namespace {
 using namespace std::string_view_literals;
 
 /// A format of other files, by the bytes at its start.
-struct Format {
+struct ForeignFormat {
   std::string_view start, name, remedy;
 };
 
-constexpr std::array formats = {
-    Format{"CDF\x01"sv, "netCDF-3", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
-    Format{"CDF\x02"sv, "netCDF-3", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
-    Format{"CDF\x05"sv, "netCDF-3 (CDF-5)", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
-    Format{"\x0e\x03\x13\x01"sv, "HDF4", "convert it with h4toh5"},
-    Format{"\x93NUMPY"sv, "npy (NumPy)",
-           "write it with h5py: h5py.File('OUT.h5', 'w')['x'] = numpy.load('IN.npy')"},
-    Format{"PK\x03\x04"sv, "zip or npz (NumPy)",
-           "unpack it, or write the arrays of an npz file with h5py: "
-           "h5py.File('OUT.h5', 'w').update(numpy.load('IN.npz'))"},
-    Format{"\x1f\x8b"sv, "gzip", "unpack it with gunzip"},
-    Format{"BZh"sv, "bzip2", "unpack it with bunzip2"},
-    Format{"\xfd\x37zXZ"sv, "xz", "unpack it with unxz"},
-    Format{"\x28\xb5\x2f\xfd"sv, "zstd", "unpack it with unzstd"},
-    Format{"MATLAB 5"sv, "MAT (MATLAB 5 to 7)", "save it in MATLAB with the option -v7.3"},
-    Format{"SIMPLE  ="sv, "FITS", "convert it with astropy and h5py"},
-    Format{"GRIB"sv, "GRIB", "convert it with cdo -f nc4 copy IN OUT.nc"},
-    Format{"PAR1"sv, "Parquet", "read it with pandas and write its columns with h5py"},
-    Format{"version https://git-lfs"sv, "a Git LFS pointer", "fetch its content with git lfs pull"},
-    Format{"<"sv, "XML or HTML (a failed download?)", "fetch the file again"}};
+constexpr std::array foreign_formats = {
+    ForeignFormat{"CDF\x01"sv, "netCDF-3", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
+    ForeignFormat{"CDF\x02"sv, "netCDF-3", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
+    ForeignFormat{"CDF\x05"sv, "netCDF-3 (CDF-5)", "convert it with nccopy -k nc4 IN.nc OUT.nc"},
+    ForeignFormat{"\x0e\x03\x13\x01"sv, "HDF4", "convert it with h4toh5"},
+    ForeignFormat{"\x93NUMPY"sv, "npy (NumPy)",
+                  "write it with h5py: h5py.File('OUT.h5', 'w')['x'] = numpy.load('IN.npy')"},
+    ForeignFormat{"PK\x03\x04"sv, "zip or npz (NumPy)",
+                  "unpack it, or write the arrays of an npz file with h5py: "
+                  "h5py.File('OUT.h5', 'w').update(numpy.load('IN.npz'))"},
+    ForeignFormat{"\x1f\x8b"sv, "gzip", "unpack it with gunzip"},
+    ForeignFormat{"BZh"sv, "bzip2", "unpack it with bunzip2"},
+    ForeignFormat{"\xfd\x37zXZ"sv, "xz", "unpack it with unxz"},
+    ForeignFormat{"\x28\xb5\x2f\xfd"sv, "zstd", "unpack it with unzstd"},
+    ForeignFormat{"MATLAB 5"sv, "MAT (MATLAB 5 to 7)", "save it in MATLAB with the option -v7.3"},
+    ForeignFormat{"SIMPLE  ="sv, "FITS", "convert it with astropy and h5py"},
+    ForeignFormat{"GRIB"sv, "GRIB", "convert it with cdo -f nc4 copy IN OUT.nc"},
+    ForeignFormat{"PAR1"sv, "Parquet", "read it with pandas and write its columns with h5py"},
+    ForeignFormat{"version https://git-lfs"sv, "a Git LFS pointer",
+                  "fetch its content with git lfs pull"},
+    ForeignFormat{"<"sv, "XML or HTML (a failed download?)", "fetch the file again"}};
 
 /// The first bytes of a file.
 std::string start_of(const std::string& name) {
@@ -113,7 +114,7 @@ std::string driver_of_others(const std::string& name) {
   if (const std::string driver = driver_of_others(name); !driver.empty()) {
     fail_as_part(name, driver);
   }
-  for (const Format& format : formats) {
+  for (const ForeignFormat& format : foreign_formats) {
     if (!start.starts_with(format.start)) continue;
     throw UsageError(
         fmt::format("the format of '{}' is {}, not HDF5: {}", name, format.name, format.remedy));

@@ -10,36 +10,36 @@ namespace shardstream::io {
 namespace {
 
 /// A format of other programs, by its extension.
-struct Format {
+struct KnownFormat {
   std::string_view extension, name;
   std::string_view from_result;  ///< how to get it from a result; empty: its tables with h5py
   std::string_view from_report;  ///< the option of `report` that writes it; empty: none
 };
 
-constexpr std::array formats = {
-    Format{".h5", "HDF5", "", ""},
-    Format{".hdf5", "HDF5", "", ""},
-    Format{".nc", "netCDF", "", ""},
-    Format{".csv", "CSV", "", "--csv FOLDER"},
-    Format{".tsv", "TSV", "", "--csv FOLDER"},
-    Format{".json", "JSON", "print its numbers with --json", "--json"},
-    Format{".txt", "text", "redirect standard output, which has its numbers", ""},
-    Format{".md", "Markdown", "make a table with report --markdown", "--markdown"},
-    Format{".tex", "LaTeX", "make a table with report --latex", "--latex"},
-    Format{".html", "HTML", "make a page with report -o", ""},
-    Format{".svg", "SVG", "draw figures with report --svg", "--svg FOLDER"},
-    Format{".pdf", "PDF", "make a page with report -o and print it in a browser", ""},
-    Format{".png", "PNG", "draw figures with report --svg", "--svg FOLDER"},
-    Format{".npy", "npy (NumPy)", "", ""},
-    Format{".npz", "npz (NumPy)", "", ""},
-    Format{".parquet", "Parquet", "", ""},
-    Format{".zarr", "Zarr", "", ""},
-    Format{".xlsx", "a spreadsheet", "", "--csv FOLDER"}};
+constexpr std::array known_formats = {
+    KnownFormat{".h5", "HDF5", "", ""},
+    KnownFormat{".hdf5", "HDF5", "", ""},
+    KnownFormat{".nc", "netCDF", "", ""},
+    KnownFormat{".csv", "CSV", "", "--csv FOLDER"},
+    KnownFormat{".tsv", "TSV", "", "--csv FOLDER"},
+    KnownFormat{".json", "JSON", "print its numbers with --json", "--json"},
+    KnownFormat{".txt", "text", "redirect standard output, which has its numbers", ""},
+    KnownFormat{".md", "Markdown", "make a table with report --markdown", "--markdown"},
+    KnownFormat{".tex", "LaTeX", "make a table with report --latex", "--latex"},
+    KnownFormat{".html", "HTML", "make a page with report -o", ""},
+    KnownFormat{".svg", "SVG", "draw figures with report --svg", "--svg FOLDER"},
+    KnownFormat{".pdf", "PDF", "make a page with report -o and print it in a browser", ""},
+    KnownFormat{".png", "PNG", "draw figures with report --svg", "--svg FOLDER"},
+    KnownFormat{".npy", "npy (NumPy)", "", ""},
+    KnownFormat{".npz", "npz (NumPy)", "", ""},
+    KnownFormat{".parquet", "Parquet", "", ""},
+    KnownFormat{".zarr", "Zarr", "", ""},
+    KnownFormat{".xlsx", "a spreadsheet", "", "--csv FOLDER"}};
 
-const Format* format_of(const std::filesystem::path& path) {
+const KnownFormat* format_of(const std::filesystem::path& path) {
   const auto* const found =
-      std::ranges::find(formats, path.extension().string(), &Format::extension);
-  return found == formats.end() ? nullptr : found;
+      std::ranges::find(known_formats, path.extension().string(), &KnownFormat::extension);
+  return found == known_formats.end() ? nullptr : found;
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::string_view word_of(Contents contents) {
 std::string promises_other_format(Contents contents, const std::filesystem::path& path) {
   const bool is_page = contents == Contents::page;
   const bool is_hdf5 = contents == Contents::result || contents == Contents::generated;
-  const Format* const format = format_of(path);
+  const KnownFormat* const format = format_of(path);
   if (format == nullptr || (!is_page && !is_hdf5)) return {};
   const bool is_right = format->extension == ".html"
                             ? is_page

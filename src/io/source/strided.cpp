@@ -9,13 +9,13 @@ namespace {
 
 /// A block in two arrays without dimensions of one element; neighbouring dimensions that have no
 /// gaps in both arrays are joined.
-struct Layout {
+struct JoinedLayout {
   Extents extent;
   Pitches from, to;
 };
 
-Layout joined(const Extents& extent, const Pitches& from, const Pitches& to) {
-  Layout made;
+JoinedLayout joined(const Extents& extent, const Pitches& from, const Pitches& to) {
+  JoinedLayout made;
   for (std::size_t d = 0; d < extent.size(); ++d) {
     if (extent[d] == 1) continue;
     const bool joins = !made.extent.empty() && made.from.back() == from[d] * extent[d] &&
@@ -35,7 +35,7 @@ Layout joined(const Extents& extent, const Pitches& from, const Pitches& to) {
 
 /// Calls visit(from, to) with the offsets of each index of the first `dimensions` dimensions.
 template <class Visit>
-void for_each_index(const Layout& layout, std::size_t dimensions, const Visit& visit) {
+void for_each_index(const JoinedLayout& layout, std::size_t dimensions, const Visit& visit) {
   Extents at(dimensions, 0);
   std::uint64_t from = 0, to = 0;
   for (;;) {
@@ -75,7 +75,7 @@ void copy_elements(std::uint64_t count, std::uint64_t element, const std::byte* 
   }
 }
 
-void copy_layout(const Layout& layout, std::uint64_t element, const std::byte* from,
+void copy_layout(const JoinedLayout& layout, std::uint64_t element, const std::byte* from,
                  std::byte* to) {
   const std::size_t rank = layout.extent.size();
   if (rank == 0) {
@@ -103,7 +103,7 @@ struct Reads {
 };
 
 /// Whether the dimensions from `first` on are one run in both arrays.
-bool is_run(const Layout& layout, std::size_t first, std::uint64_t element) {
+bool is_run(const JoinedLayout& layout, std::size_t first, std::uint64_t element) {
   const std::size_t rank = layout.extent.size();
   return first == rank ||
          (first + 1 == rank && layout.from.back() == element && layout.to.back() == element);
@@ -111,7 +111,7 @@ bool is_run(const Layout& layout, std::size_t first, std::uint64_t element) {
 
 /// Joins dimensions from the innermost one on, as long as reading the gaps costs less time than
 /// further reads. `layout` has at least one dimension.
-Reads plan_reads(const Layout& layout, std::uint64_t element, const Gathering& gathering) {
+Reads plan_reads(const JoinedLayout& layout, std::uint64_t element, const Gathering& gathering) {
   std::uint64_t bytes = element;
   for (std::size_t d = layout.extent.size() - 1;; --d) {
     const std::uint64_t pitch = layout.from[d], extent = layout.extent[d];
@@ -128,7 +128,7 @@ Reads plan_reads(const Layout& layout, std::uint64_t element, const Gathering& g
 
 /// Reads `count` indices of dimension `outer`, from `first` on, and all of the inner dimensions.
 /// `from` and `to` are the offset in the file and the address of index `first`.
-void read_together(const Layout& layout, const Reads& reads, std::uint64_t count,
+void read_together(const JoinedLayout& layout, const Reads& reads, std::uint64_t count,
                    std::uint64_t element, std::uint64_t from, std::byte* to,
                    const BlockReader& reader) {
   const std::uint64_t bytes = (count - 1) * layout.from[reads.outer] + reads.bytes;
@@ -138,7 +138,7 @@ void read_together(const Layout& layout, const Reads& reads, std::uint64_t count
   const auto inner = [&](const Extents& all) {
     return Extents(all.begin() + static_cast<std::ptrdiff_t>(reads.outer), all.end());
   };
-  Layout part{inner(layout.extent), inner(layout.from), inner(layout.to)};
+  JoinedLayout part{inner(layout.extent), inner(layout.from), inner(layout.to)};
   part.extent[0] = count;
   std::byte* const room = reader.memory(bytes);
   reader.read(from, bytes, room);
@@ -154,7 +154,7 @@ Pitches dense_pitches(const Extents& extent, std::uint64_t element) {
 }
 
 bool is_dense(const Extents& extent, const Pitches& pitch, std::uint64_t element) {
-  const Layout layout = joined(extent, pitch, pitch);
+  const JoinedLayout layout = joined(extent, pitch, pitch);
   return is_run(layout, 0, element);
 }
 
@@ -171,7 +171,7 @@ void copy_block(const Extents& extent, std::uint64_t element, const std::byte* f
 
 void read_block(const Extents& extent, std::uint64_t element, const Pitches& in_file, std::byte* to,
                 const Pitches& to_pitch, const BlockReader& reader) {
-  const Layout layout = joined(extent, in_file, to_pitch);
+  const JoinedLayout layout = joined(extent, in_file, to_pitch);
   if (layout.extent.empty()) return reader.read(0, element, to);
   const Reads reads = plan_reads(layout, element, reader.gathering);
   const std::size_t d = reads.outer;

@@ -62,7 +62,7 @@ Json of_point(const PointComparison& point) {
   return object;
 }
 
-Json of_side(const Side& side) {
+Json json_of_side(const Side& side) {
   return {{"path", side.path},
           {"launches", side.launches()},
           {"excluded", of_files(side.excluded)},
@@ -78,8 +78,8 @@ std::string to_json(const ComparisonReport& report) {
                  {"exit_code", exit_code(report)},
                  {"threshold", report.judgement.threshold},
                  {"launch_noise", report.judgement.launch_noise},
-                 {"old", of_side(report.before)},
-                 {"new", of_side(report.after)},
+                 {"old", json_of_side(report.before)},
+                 {"new", json_of_side(report.after)},
                  {"points", Json::array()},
                  {"unmatched", Json::array()},
                  {"changes", Json::array()}};

@@ -166,7 +166,7 @@ std::string of_files(const Side& side) {
   return text;
 }
 
-std::string of_side(const Side& side) {
+std::string text_of_side(const Side& side) {
   return fmt::format("{}: {}, {}\n", side.name, printable(side.path),
                      counted(side.launches(), "launch"));
 }
@@ -175,7 +175,7 @@ std::string of_side(const Side& side) {
 
 std::string to_text(const ComparisonReport& report) {
   const Names names(report.points);
-  std::string text = of_side(report.before) + of_side(report.after) +
+  std::string text = text_of_side(report.before) + text_of_side(report.after) +
                      fmt::format("both: {}\n\n{}\n", printable(names.of_all()),
                                  shardstream::to_text(metrics_table(report, names)));
   if (const Table phases = phases_table(report, names); !phases.rows().empty()) {

@@ -14,7 +14,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::array rows = {
+constexpr std::array gemm_rows = {
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c. With 0 nothing is added."},
@@ -194,7 +194,7 @@ Workload gemm_workload() {
   return {.name = "gemm",
           .summary = "C = alpha A B + beta C",
           .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
-          .options = {product::option_rows(), rows},
+          .options = {product::option_rows(), gemm_rows},
           .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
                       "output.store"},
           .data = {"input.a", "input.b", "input.c"},

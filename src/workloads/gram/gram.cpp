@@ -18,7 +18,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::array rows = {
+constexpr std::array gram_rows = {
     OptionRow{"gram.of", OptionKind::choice, "columns", "columns|rows",
               "Whether the variables are the columns of the data (each row is a sample) or the "
               "rows (each column is a sample)."},
@@ -263,7 +263,7 @@ Workload gram_workload() {
   return {.name = "gram",
           .summary = "a matrix times its transpose, C = X^T X",
           .example = "--input.data samples.h5:/X -o gram.h5",
-          .options = {product::option_rows(), rows},
+          .options = {product::option_rows(), gram_rows},
           .honours = {"input.data", "input.rows", "measure.rates", "output.resume", "output.store"},
           .data = {"input.data"},
           .sizes = {"gram.rows", "gram.columns"},

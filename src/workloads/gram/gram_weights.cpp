@@ -23,7 +23,7 @@ namespace {
 
 using Of = product::Weights::Of;
 
-constexpr std::string_view key = "gram.weights";
+constexpr std::string_view gram_weights_key = "gram.weights";
 
 /// The number of elements: of the used ones, or of all.
 std::uint64_t total(std::span<const io::NamedLength> dimensions,
@@ -106,13 +106,14 @@ Match best_match(std::vector<Match> matches, const std::string& weights, const s
     throw UsageError(fmt::format(
         "{}: {} fit the samples ({}) and the variables ({}): pass --gram.weight-of samples or "
         "variables",
-        key, weights, samples, variables));
+        gram_weights_key, weights, samples, variables));
   }
   const bool of_samples = matches.front().of == Of::samples;
   throw UsageError(fmt::format(
       "{}: {} fit several dimensions of the {} ({}): give them the name of their dimension, or "
       "name a weight for each",
-      key, weights, of_samples ? "samples" : "variables", of_samples ? samples : variables));
+      gram_weights_key, weights, of_samples ? "samples" : "variables",
+      of_samples ? samples : variables));
 }
 
 std::uint64_t used_elements(const io::Source& data, std::span<const std::size_t> dimensions) {
@@ -130,7 +131,8 @@ WeightPlaces places_of(const io::Source& source, const io::Source& data, const M
     const io::SourceDimension& along = data.dimensions()[theirs];
     if (found != match.places.end()) {
       const std::size_t which = own[static_cast<std::size_t>(found - match.places.begin())];
-      places.push_back({io::pair_elements(key, source, which, data, theirs), match.steps[place]});
+      places.push_back(
+          {io::pair_elements(gram_weights_key, source, which, data, theirs), match.steps[place]});
     } else {
       const bool has_all =
           match.places.empty() && source.count() != used_elements(data, dimensions);
@@ -150,13 +152,13 @@ WeightPlaces places_of(const io::Source& source, const io::Source& data, const M
 std::optional<product::Weights> open_weights(const Options& options,
                                              const product::Operands& operands) {
   const std::string& requested = options.text("gram.weight-of");
-  if (options.text(key).empty()) {
+  if (options.text(gram_weights_key).empty()) {
     if (!options.is_on_command_line("gram.weight-of")) return std::nullopt;
     throw UsageError(fmt::format(
         "gram.weight-of is {}, but gram.weights is empty: name the weights, or leave it out",
         requested));
   }
-  const std::unique_ptr<io::Source> source = open_weight_source(options, key);
+  const std::unique_ptr<io::Source> source = open_weight_source(options, gram_weights_key);
   const io::Source& data = operands.a->source();
   const auto samples = io::lengths_of(data, operands.dimensions_of(Of::samples));
   const auto variables = io::lengths_of(data, operands.dimensions_of(Of::variables));
@@ -171,7 +173,7 @@ std::optional<product::Weights> open_weights(const Options& options,
     const bool any = requested == "auto";
     throw UsageError(fmt::format(
         "{}: {} do not fit the {}{}{}: name a weight for each, or for each index of a dimension",
-        key, words,
+        gram_weights_key, words,
         any || requested == "samples" ? fmt::format("samples ({})", text_of(samples)) : "",
         any ? " or the " : "",
         any || requested == "variables" ? fmt::format("variables ({})", text_of(variables)) : ""));
@@ -181,7 +183,7 @@ std::optional<product::Weights> open_weights(const Options& options,
   const WeightPlaces places =
       places_of(*source, data, match, operands.dimensions_of(match.of), weights.paired);
   weights.values = places.pick(read_weights(*source));
-  expect_weights(key, *source, weights.values, places);
+  expect_weights(gram_weights_key, *source, weights.values, places);
   warn_of_default_fill(options, *source, weights.values, weights.origin.warnings);
   return weights;
 }

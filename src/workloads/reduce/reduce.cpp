@@ -170,7 +170,7 @@ Scaled scaled(const Options& options, double factor, std::string_view grow) {
       "study: reduce the first dimension, or use generated data with input.shape");
 }
 
-std::unique_ptr<Task> open(const Options& options) {
+std::unique_ptr<Task> open_reduce(const Options& options) {
   return stream::open_task(options, create);
 }
 
@@ -184,7 +184,7 @@ Workload reduce_workload() {
           .honours = stream::honoured_keys(),
           .data = {"input.data"},
           .sizes = {"input.count", "input.shape"},
-          .open = open,
+          .open = open_reduce,
           .grows = {"elements"},
           .scaled = scaled};
 }

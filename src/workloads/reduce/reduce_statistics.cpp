@@ -243,7 +243,7 @@ constexpr cells::Quantities positions = extremes | Quantity::positions;
 constexpr unsigned without_weights = Statistic::without_weights;
 constexpr unsigned ignores_equal_weights = Statistic::ignores_equal_weights;
 
-constexpr Statistic rows[] = {
+constexpr Statistic statistics_rows[] = {
     {.name = "count", .type = Type::count, .value = count, .check = &CellCheck::exact},
     {.name = "count-nonzero",
      .other_names = "nonzeros",
@@ -433,18 +433,18 @@ std::string Statistic::key() const {
 }
 
 std::span<const Statistic> all_statistics() {
-  return rows;
+  return statistics_rows;
 }
 
 const Statistic& statistic(std::string_view name) {
-  const auto* const found = std::ranges::find(rows, name, &Statistic::name);
-  expect(found != std::end(rows), "the operation is a statistic");
+  const auto* const found = std::ranges::find(statistics_rows, name, &Statistic::name);
+  expect(found != std::end(statistics_rows), "the operation is a statistic");
   return *found;
 }
 
 std::string statistic_other_names() {
   std::vector<std::string> pairs;
-  for (const Statistic& each : rows) {
+  for (const Statistic& each : statistics_rows) {
     if (each.other_names.empty()) continue;
     for (const std::string_view other : split(each.other_names, ' ')) {
       pairs.push_back(fmt::format("{}={}", other, each.name));
@@ -455,7 +455,7 @@ std::string statistic_other_names() {
 
 std::string statistic_meanings() {
   std::vector<std::string> sentences;
-  for (const Statistic& each : rows) {
+  for (const Statistic& each : statistics_rows) {
     if (!each.meaning.empty())
       sentences.push_back(fmt::format("{} is {}", each.name, each.meaning));
   }

@@ -19,12 +19,13 @@ namespace shardstream::workloads::product {
 namespace {
 
 /// The pieces of an operand that readers copy. A piece is some rows of some columns.
-struct Pieces {
+struct OperandPieces {
   const io::Matrix* matrix;
   RowCopy copy;
   std::uint64_t rows;  ///< number of rows of a piece
 
-  Pieces(const Operands& operands, gemm::Side side, Backend backend, bool held, std::size_t slot)
+  OperandPieces(const Operands& operands, gemm::Side side, Backend backend, bool held,
+                std::size_t slot)
       : matrix(&operands.matrix(side)),
         copy{.type = matrix->type(),
              .precision = operands.precision,
@@ -104,7 +105,7 @@ class PanelReaders::Sample {
   std::size_t room() const { return std::max(a_.stored_bytes(), b_.stored_bytes()); }
   /// Bytes of an uploaded piece.
   std::size_t uploaded_bytes(std::uint64_t place) const {
-    const Pieces& pieces = is_b(place) ? b_ : a_;
+    const OperandPieces& pieces = is_b(place) ? b_ : a_;
     return pieces.rows * pieces.copy.columns * pieces.copy.element;
   }
   /// Copies a piece to `to`, and returns its uploaded bytes. In a symmetric product B is A again.
@@ -122,7 +123,7 @@ class PanelReaders::Sample {
   bool is_b(std::uint64_t place) const { return of_b_before(place + 1) > of_b_before(place); }
 
   bool held_;
-  Pieces a_, b_;
+  OperandPieces a_, b_;
   double share_of_b_;
   device::Buffer<std::byte> memory_;
 };

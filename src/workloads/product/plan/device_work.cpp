@@ -7,10 +7,6 @@
 namespace shardstream::workloads::product {
 namespace {
 
-double real(std::uint64_t number) {
-  return static_cast<double>(number);
-}
-
 /// Adds a kernel that reads and writes so many bytes, if there are any.
 void add(DeviceWork& work, double bytes) {
   if (bytes == 0) return;

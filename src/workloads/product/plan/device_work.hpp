@@ -2,9 +2,16 @@
 // adds partial sums. The prediction needs its time.
 #pragma once
 
+#include <cstdint>
+
 #include "workloads/product/plan/schedule.hpp"
 
 namespace shardstream::workloads::product {
+
+/// A number of bytes or operations, for rates and shares.
+inline double real(std::uint64_t number) {
+  return static_cast<double>(number);
+}
 
 /// Work that is bound by device memory, the maximum over all ranks.
 struct DeviceWork {

@@ -9,10 +9,6 @@
 namespace shardstream::workloads::product {
 namespace {
 
-double real(std::uint64_t number) {
-  return static_cast<double>(number);
-}
-
 /// Writers read what readers write, so that they need about half of a reader's time for a byte.
 constexpr double share_of_writers = 0.5;
 /// Seconds of a writer for a row of a tile, however short it is; measured.

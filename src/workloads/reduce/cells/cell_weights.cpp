@@ -20,7 +20,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::string_view key = "reduce.weights";
+constexpr std::string_view weights_key = "reduce.weights";
 
 /// The dimensions of the weights, and of the data.
 struct Sides {
@@ -54,7 +54,7 @@ io::DimensionMatch best_match(const Sides& sides, std::span<const std::size_t> r
   if (matches.empty()) {
     throw UsageError(
         fmt::format("{}: {} do not fit the data ({}): name weights for some of these dimensions",
-                    key, words, data));
+                    weights_key, words, data));
   }
   const std::size_t most =
       std::ranges::max(matches, {}, &io::DimensionMatch::equal_names).equal_names;
@@ -71,7 +71,7 @@ io::DimensionMatch best_match(const Sides& sides, std::span<const std::size_t> r
   throw UsageError(fmt::format(
       "{}: {} fit several dimensions of the data ({}): give the dimensions of both data sets the "
       "same names, by dimension scales or the attribute DIMENSION_LABELS",
-      key, words, data));
+      weights_key, words, data));
 }
 
 /// The dimensions of the weights in the order of the data.
@@ -92,7 +92,8 @@ WeightPlaces places_of(const io::Source& source, const io::Source& data, const S
   std::vector<WeightPlaces::Dimension> places;
   for (const std::size_t d : order_of(match)) {
     const std::size_t theirs = sides.kept[match.places[d]];
-    places.push_back({io::pair_elements(key, source, sides.own[d], data, theirs), strides[d]});
+    places.push_back(
+        {io::pair_elements(weights_key, source, sides.own[d], data, theirs), strides[d]});
     weights.dimensions.push_back(theirs);
     weights.paired.add(data, theirs, places.back().pairs.by());
   }
@@ -135,7 +136,7 @@ std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
   return fmt::format(
       "{} has no effect on {}: {} has weights along {} only, which reduce.over keeps, so all "
       "elements of a cell have the same weight{}",
-      key, fmt::join(without_effect, ", "), weights.name, fmt::join(kept, ", "),
+      weights_key, fmt::join(without_effect, ", "), weights.name, fmt::join(kept, ", "),
       any_zero ? "; cells of weight 0 are undefined" : "");
 }
 
@@ -144,13 +145,13 @@ std::string warning_of_kept(const CellWeights& weights, const io::Source& data,
 std::optional<CellWeights> open_weights(const Options& options, const io::Source& data,
                                         std::span<const std::size_t> reduced,
                                         std::span<const std::string> ops) {
-  if (options.text(key).empty()) return std::nullopt;
-  const std::unique_ptr<io::Source> source = open_weight_source(options, key);
+  if (options.text(weights_key).empty()) return std::nullopt;
+  const std::unique_ptr<io::Source> source = open_weight_source(options, weights_key);
   if (source->count() > max_weights) {
     throw UsageError(
         fmt::format("{}: {} has {} elements, but at most {} weights are kept in "
                     "memory: name weights along fewer dimensions",
-                    key, source->name(), source->count(), max_weights));
+                    weights_key, source->name(), source->count(), max_weights));
   }
   Sides sides{io::kept_dimensions(*source), io::kept_dimensions(data), {}, {}};
   sides.weights = io::lengths_of(*source, sides.own);
@@ -164,7 +165,7 @@ std::optional<CellWeights> open_weights(const Options& options, const io::Source
                       .origin = source->origin()};
   const WeightPlaces places = places_of(*source, data, sides, match, weights);
   weights.values = places.pick(read_weights(*source));
-  expect_weights(key, *source, weights.values, places);
+  expect_weights(weights_key, *source, weights.values, places);
   warn_of_default_fill(options, *source, weights.values, weights.origin.warnings);
   weights.exponent = scale_exponents(weights.values);
   if (std::string warning = warning_of_kept(weights, data, reduced, ops); !warning.empty()) {

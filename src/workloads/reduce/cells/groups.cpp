@@ -21,7 +21,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::string_view key = "reduce.by";
+constexpr std::string_view groups_key = "reduce.by";
 constexpr std::int32_t no_group = -1;
 
 // ---------------------------------------------------------------- by dates
@@ -57,7 +57,7 @@ void group_by_year(std::span<const Date> dates, CellGroups& groups) {
     throw UsageError(
         fmt::format("{}: the years {} to {} are more than {} groups: check the "
                     "coordinates, or select some of them",
-                    key, first.year, last.year, max_years));
+                    groups_key, first.year, last.year, max_years));
   }
   std::vector<std::int64_t> labels;
   for (std::int64_t year = first.year; year <= last.year; ++year) labels.push_back(year);
@@ -86,15 +86,15 @@ void expect_reduced(const io::Source& data, std::size_t dimension,
   throw UsageError(fmt::format(
       "{}: the dimension '{}' of {} stays in the result, so it cannot be divided into groups: add "
       "it to reduce.over",
-      key, printable(io::name_of_dimension(data, dimension)), data.name()));
+      groups_key, printable(io::name_of_dimension(data, dimension)), data.name()));
 }
 
 CellGroups group_by_dates(const DatePart& by, const io::Source& data,
                           std::span<const std::size_t> reduced) {
   if (std::ranges::find(parts, by.part) == std::end(parts)) {
     throw UsageError(fmt::format(
-        "{}: {} is no part of a date: choose {} (DIMENSION:month), or name labels, FILE:/PATH", key,
-        excerpt(by.part), join(parts, ", ")));
+        "{}: {} is no part of a date: choose {} (DIMENSION:month), or name labels, FILE:/PATH",
+        groups_key, excerpt(by.part), join(parts, ", ")));
   }
   CellGroups groups{};
   io::Dates dates;
@@ -104,8 +104,8 @@ CellGroups group_by_dates(const DatePart& by, const io::Source& data,
     dates = io::dates_of(data, groups.dimension);
   } catch (const UsageError& error) {
     const std::string message = error.what();
-    if (message.starts_with(key)) throw;
-    throw UsageError(fmt::format("{}: {}", key, message), error.where());
+    if (message.starts_with(groups_key)) throw;
+    throw UsageError(fmt::format("{}: {}", groups_key, message), error.where());
   }
   groups.name = by.part;
   groups.by = by.dimension + ":" + by.part;
@@ -114,7 +114,7 @@ CellGroups group_by_dates(const DatePart& by, const io::Source& data,
   if (by.part == "year") group_by_year(dates.values, groups);
   groups.bounds = std::move(dates.bounds);
   for (const std::string& warning : dates.warnings) {
-    groups.origin.warnings.push_back(fmt::format("{}: {}", key, warning));
+    groups.origin.warnings.push_back(fmt::format("{}: {}", groups_key, warning));
   }
   groups.attributes.emplace_back(
       "long_name", fmt::format("{} of {}", by.part, io::name_of_dimension(data, groups.dimension)));
@@ -149,7 +149,7 @@ LabelList<std::int64_t> read_labels(const io::Source& source) {
       if (number != std::floor(number) || std::abs(number) >= max) {
         throw UsageError(
             fmt::format("{}: element {} of {} is {}: labels are texts, or whole numbers below 2^53",
-                        key, i, source.name(), number));
+                        groups_key, i, source.name(), number));
       }
     }
     labels.values[i] = static_cast<std::int64_t>(numbers[i]);
@@ -182,8 +182,8 @@ void group_by(const LabelList<Label>& labels, const io::DimensionPairs& pairs,
   const auto repeated = std::ranges::unique(distinct);
   distinct.erase(repeated.begin(), repeated.end());
   if (distinct.empty()) {
-    throw UsageError(
-        fmt::format("{}: all labels of {} are missing or empty: name other labels", key, name));
+    throw UsageError(fmt::format("{}: all labels of {} are missing or empty: name other labels",
+                                 groups_key, name));
   }
   groups.group_of.reserve(pairs.count());
   for (std::uint64_t i = 0; i < pairs.count(); ++i) {
@@ -212,12 +212,12 @@ std::size_t dimension_of_labels(const io::NamedLength& labels, const std::string
     throw UsageError(fmt::format(
         "{}: {} fit none of the dimensions that are reduced ({}): name a label for each index of "
         "one of them",
-        key, words, dimensions));
+        groups_key, words, dimensions));
   }
   throw UsageError(fmt::format(
       "{}: {} fit several dimensions that are reduced ({}): give the dimensions of both data sets "
       "the same names, by dimension scales or the attribute DIMENSION_LABELS",
-      key, words, dimensions));
+      groups_key, words, dimensions));
 }
 
 /// The attributes of the labels' data set that its groups keep.
@@ -238,7 +238,7 @@ CellGroups group_by_texts(io::Texts texts, const io::Source& data,
   groups.name = texts.path.substr(texts.path.rfind('/') + 1);
   groups.by = texts.name;
   groups.origin = std::move(texts.origin);
-  const io::DimensionPairs pairs = io::pair_elements(key, texts.name, texts.coordinates,
+  const io::DimensionPairs pairs = io::pair_elements(groups_key, texts.name, texts.coordinates,
                                                      texts.values.size(), data, groups.dimension);
   groups.paired.add(data, groups.dimension, pairs.by());
   group_by(labels_of(std::move(texts.values)), pairs, texts.name, groups);
@@ -249,18 +249,19 @@ CellGroups group_by_numbers(const io::Source& source, const io::Source& data,
                             std::span<const std::size_t> reduced) {
   const std::vector<std::size_t> kept = io::kept_dimensions(source);
   if (kept.size() != 1) {
-    throw UsageError(fmt::format("{}: the labels {} have {}: name labels with one dimension", key,
-                                 source.name(), counted(kept.size(), "dimension")));
+    throw UsageError(fmt::format("{}: the labels {} have {}: name labels with one dimension",
+                                 groups_key, source.name(), counted(kept.size(), "dimension")));
   }
   if (source.count() > max_labels) {
     throw UsageError(
         fmt::format("{}: {} has {} elements, but at most {} labels are kept in memory: name fewer",
-                    key, source.name(), source.count(), max_labels));
+                    groups_key, source.name(), source.count(), max_labels));
   }
   CellGroups groups{};
   groups.dimension =
       dimension_of_labels(io::lengths_of(source, kept)[0], source.name(), data, reduced);
-  const io::DimensionPairs pairs = io::pair_elements(key, source, kept[0], data, groups.dimension);
+  const io::DimensionPairs pairs =
+      io::pair_elements(groups_key, source, kept[0], data, groups.dimension);
   groups.paired.add(data, groups.dimension, pairs.by());
   groups.name = io::data_name(source);
   groups.by = source.name();
@@ -294,20 +295,21 @@ io::ResultDimension CellGroups::result_dimension(std::set<std::string>& taken) c
 
 std::optional<CellGroups> open_groups(const Options& options, const io::Source& data,
                                       std::span<const std::size_t> reduced) {
-  const std::string& text = options.text(key);
+  const std::string& text = options.text(groups_key);
   if (text.empty()) return std::nullopt;
   if (const auto by = date_part(text)) return group_by_dates(*by, data, reduced);
-  if (!io::names_file(options, key) || text.find('/') == std::string::npos) {
+  if (!io::names_file(options, groups_key) || text.find('/') == std::string::npos) {
     throw UsageError(
         fmt::format("{} is {}, which names neither a part of a date nor a file: write "
                     "DIMENSION:month, DIMENSION:season, DIMENSION:year or FILE:/PATH",
-                    key, excerpt(text)));
+                    groups_key, excerpt(text)));
   }
-  if (auto texts = io::open_texts(options, key, max_labels)) {
+  if (auto texts = io::open_texts(options, groups_key, max_labels)) {
     return group_by_texts(std::move(*texts), data, reduced);
   }
   const auto source = io::open_source(
-      options, {.key = key, .shape = {}, .type = ElementType::i64, .seed = 0, .keeps_type = true});
+      options,
+      {.key = groups_key, .shape = {}, .type = ElementType::i64, .seed = 0, .keeps_type = true});
   return group_by_numbers(*source, data, reduced);
 }
 

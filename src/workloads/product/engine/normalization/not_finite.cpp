@@ -14,7 +14,7 @@ namespace shardstream::workloads::product {
 namespace {
 
 /// The pieces of a matrix, in the order of its elements: some rows, or a part of one row.
-struct Pieces {
+struct MatrixPieces {
   std::uint64_t rows, columns, step_rows, step_columns;
 
   std::uint64_t in_row() const { return ceil_div(columns, step_columns); }
@@ -27,7 +27,7 @@ struct Pieces {
   }
 };
 
-Pieces pieces_of(const io::Matrix& matrix) {
+MatrixPieces pieces_of(const io::Matrix& matrix) {
   constexpr std::uint64_t elements = std::uint64_t{1} << 20;
   const std::uint64_t columns = matrix.columns();
   return {.rows = matrix.rows(),
@@ -88,7 +88,7 @@ class Search {
 std::optional<NotFinite> first_not_finite(runtime::Runtime& runtime, const Operands& operands,
                                           const Samples* samples, unsigned readers) {
   const ranks::Session& session = runtime.session;
-  const Pieces pieces = pieces_of(*operands.a);
+  const MatrixPieces pieces = pieces_of(*operands.a);
   const auto rank = static_cast<std::uint64_t>(session.rank());
   const std::uint64_t of_rank = 2 * readers;  // pieces of a round
   const auto of_all = static_cast<std::uint64_t>(session.sum(of_rank));

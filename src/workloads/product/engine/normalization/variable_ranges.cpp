@@ -91,12 +91,12 @@ struct Shifted {
 
 /// Reads the extremes of some variables from a part of the samples.
 template <class T, class Value>
-class Search {
+class RangeSearch {
  public:
   using Wide = typename Value::Wide;
 
-  Search(const Operands& operands, const Samples& samples,
-         const std::vector<std::uint64_t>& variables)
+  RangeSearch(const Operands& operands, const Samples& samples,
+              const std::vector<std::uint64_t>& variables)
       : operands_(operands),
         samples_(samples),
         value_(samples),
@@ -141,7 +141,7 @@ class Search {
 template <class T, class Value>
 void read_samples(runtime::Runtime& runtime, const Operands& operands,
                   const std::vector<std::uint64_t>& variables, unsigned readers,
-                  Search<T, Value>& search) {
+                  RangeSearch<T, Value>& search) {
   constexpr std::uint64_t piece_elements = (std::uint64_t{4} << 20) / sizeof(T);
   const Range own = share(operands.k, static_cast<std::uint64_t>(runtime.session.rank()),
                           static_cast<std::uint64_t>(runtime.session.size()));
@@ -160,7 +160,7 @@ std::vector<VariableRange> ranges_of(runtime::Runtime& runtime, const Operands& 
                                      const Samples& samples,
                                      const std::vector<std::uint64_t>& variables,
                                      unsigned readers) {
-  Search<T, Value> search(operands, samples, variables);
+  RangeSearch<T, Value> search(operands, samples, variables);
   runtime.session.collectively(
       [&] { read_samples(runtime, operands, variables, readers, search); });
   const auto all = runtime.session.gather(search.found());  // rank by rank
