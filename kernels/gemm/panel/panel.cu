@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/gemm/cuda.hpp"
@@ -194,32 +196,35 @@ void convert_panel(const CanonicalizeArgs& args, const T* raw, const To& panel, 
   convert_all(Valid<T>(raw, rows, columns), panel, args.rows, args.columns, make, stream);
 }
 
-/// Makes an element of a plane; Make makes one of a panel without planes.
-template <Plane P, Format F, class Make>
+/// Makes an element of a plane; Make makes one of a panel without planes. The plane is no template
+/// parameter, since each kernel takes time to compile and waits for memory.
+template <Format F, class Make>
 struct OfPlane {
   Make make;
+  Plane plane;
 
   template <class T>
   __device__ Element<F> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
     if (stored != stored) return Element<F>{};  // NaN: missing
-    if constexpr (P == Plane::mask) return encoded<F>(1.0F);
+    if (plane == Plane::mask) return encoded<F>(1.0F);
     const Element<F> made = make(stored, row, column);
-    if constexpr (P == Plane::squares) {
-      const double value = value_of(made);
-      return encoded<F>(rounded<F>(value * value));
-    }
-    return made;
+    if (plane == Plane::values) return made;
+    const double value = value_of(made);
+    return encoded<F>(rounded<F>(value * value));
   }
 };
 
-/// Makes one plane of the panel. The stored elements are read again for each plane, but mostly from
-/// the cache, and the writes take more time.
-template <Plane P, Format F, class T, class Make>
-void convert_plane(const CanonicalizeArgs& args, const T* raw, const Make& make,
-                   CudaStream stream) {
-  const InPlane<Element<F>> to{static_cast<Element<F>*>(args.panel), args.ld, args.planes, P,
-                               args.side};
-  convert_panel<false>(args, raw, to, OfPlane<P, F, Make>{make}, stream);
+/// Makes the planes of the panel. The stored elements are read again for each plane, but mostly
+/// from the cache, and the writes take more time.
+template <Format F, class T>
+void convert_planes(const CanonicalizeArgs& args, const T* raw, CudaStream stream) {
+  const Changed<F> changed(args);
+  const std::array planes = {Plane::values, Plane::mask, Plane::squares};
+  for (const Plane plane : std::span(planes).first(args.planes.count)) {
+    const InPlane<Element<F>> to{static_cast<Element<F>*>(args.panel), args.ld, args.planes, plane,
+                                 args.side};
+    convert_panel<false>(args, raw, to, OfPlane<F, Changed<F>>{changed, plane}, stream);
+  }
 }
 
 template <Format F, class T>
@@ -227,12 +232,7 @@ void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
   const auto* raw = static_cast<const T*>(args.raw);
   const Whole<Element<F>> panel{static_cast<Element<F>*>(args.panel), args.ld};
   if (args.planes.count > 1) {
-    if constexpr (can_round<F, double>) {
-      const Changed<F> changed(args);
-      convert_plane<Plane::values, F>(args, raw, changed, stream);
-      convert_plane<Plane::mask, F>(args, raw, changed, stream);
-      if (args.planes.count > 2) convert_plane<Plane::squares, F>(args, raw, changed, stream);
-    }
+    if constexpr (can_round<F, double>) convert_planes<F>(args, raw, stream);
     return;
   }
   if (!args.changes()) return convert_panel<true>(args, raw, panel, Rounded<F>{}, stream);
