@@ -24,7 +24,8 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.batch", OptionKind::size, "auto", "auto|1..",
         "Bytes that one kernel call processes, rounded up to whole units of the workload, such "
-        "as the 65536 elements of reduce; auto is 64MiB, or the whole shard in mode resident."},
+        "as the 65536 elements of reduce; auto is 64MiB, on the host backend 8MiB for each CPU of "
+        "the rank, from 16 to 64MiB, or the whole shard in mode resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
               "Number of batches in device memory: kernels work on one while the others fill."},
     OptionRow{

@@ -121,6 +121,14 @@ std::uint64_t host_bytes_of(const ShardSize& shard, const Sizes& sizes) {
   return saturating_sum({sizes.host_bytes(0), decoding_bytes(shard, sizes)});
 }
 
+/// The bytes of a batch. Few CPUs are at work with less; more memory would take longer to touch
+/// than a small file takes to read.
+std::uint64_t default_batch(const runtime::Resources& resources) {
+  constexpr std::uint64_t most = std::uint64_t{64} << 20, of_thread = most / 8;
+  if (resources.backend != Backend::host) return most;
+  return std::clamp(resources.threads * of_thread, 2 * of_thread, most);
+}
+
 /// choose_sizes() without checks.
 Sizes unchecked_sizes(const RingOptions& options, const runtime::Resources& resources,
                       const ShardSize& shard, const DeviceState& state) {
@@ -148,7 +156,7 @@ Sizes unchecked_sizes(const RingOptions& options, const runtime::Resources& reso
   const bool ring_has_all = sizes.mode == Mode::resident && !converts;
   sizes.batch = ring_has_all && !options.batch
                     ? whole_shard
-                    : elements(options.batch.value_or(std::uint64_t{64} << 20));
+                    : elements(options.batch.value_or(default_batch(resources)));
   sizes.batches = options.batches;
   sizes.slot = std::min(sizes.slot, sizes.batch);
   const std::uint64_t all_batches =
