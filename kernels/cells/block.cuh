@@ -8,6 +8,7 @@
 
 #include "kernels/cells/cells.hpp"
 #include "kernels/cells/sums.cuh"
+#include "kernels/cells/tree.hpp"
 #include "kernels/cells/walk.hpp"
 
 namespace shardstream::cells::cuda {
@@ -112,7 +113,7 @@ class SharedTasks {
 template <class T, class Use>
 __device__ void for_each_task(const AccumulateArgs<T>& args, const Use& use) {
   __shared__ SharedTasks tasks;
-  const unsigned axes = args.layout.axes;
+  const unsigned axes = args.tasks.axes;
   const UnitThreads own(args.units.joined_units);
   for (std::uint64_t t = std::uint64_t{blockIdx.y} * own.units; t < args.tasks.count;
        t += std::uint64_t{gridDim.y} * own.units) {

@@ -46,7 +46,7 @@ struct ItemRow {
   static bool has_whole_rows(const AccumulateArgs<T>& args, const Task& task) {
     const unsigned axes = args.layout.axes;
     for (std::uint64_t b = task.first_block; b < task.end_block; ++b) {
-      if (args.tasks.block(b).extent.count(axes - 1) != task.extent.count(axes - 1)) return false;
+      if (args.tasks.block(b).extent().count(axes - 1) != task.extent.count(axes - 1)) return false;
     }
     std::uint64_t low = 0, high = 0;
     for (unsigned a = 0; a < axes; ++a) {
@@ -110,9 +110,9 @@ class Tile {
     Item item = item_;
     std::uint64_t begin = 0, end = count_;
     if (layout.axis[last].is_kept && !row_.has_lanes) {
-      const std::uint64_t here = item.index[last], first = block.extent.first(last);
+      const std::uint64_t here = item.index[last], first = block.extent().first(last);
       begin = std::max(here, first);
-      end = std::min(here + count_, first + block.extent.count(last));
+      end = std::min(here + count_, first + block.extent().count(last));
       if (begin >= end) return;
       item.index[last] = begin;
       begin -= here;
@@ -297,10 +297,10 @@ class BlocksOfGroup {
   bool has_group(const Block& block) const {
     const Layout& layout = args_.layout;
     if (layout.group_axis == no_axis) return true;
-    const std::uint64_t first = block.extent.first(layout.group_axis);
+    const std::uint64_t first = block.extent().first(layout.group_axis);
     const std::uint64_t end = layout.first_step[group_ + 1];
     const std::uint64_t at = lower_bound(layout.steps, layout.first_step[group_], end, first);
-    return at < end && layout.steps[at] < first + block.extent.count(layout.group_axis);
+    return at < end && layout.steps[at] < first + block.extent().count(layout.group_axis);
   }
 
   const AccumulateArgs<T>& args_;

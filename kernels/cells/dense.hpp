@@ -27,7 +27,7 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const Blo
   const std::uint64_t row = has_rows && has_groups ? count : layout.lanes * run * width;
   const std::uint64_t before = first % (layout.lanes * run);
   const auto is_aligned = [](std::uint64_t elements) { return elements % vector_elements == 0; };
-  if (!is_aligned(block.first_element) || !is_aligned(row) || !is_aligned(count * width) ||
+  if (!is_aligned(block.first_element()) || !is_aligned(row) || !is_aligned(count * width) ||
       !is_aligned(before * width)) {
     return {};
   }
@@ -39,7 +39,7 @@ constexpr DenseTask dense_task(const Layout& layout, const Task& task, const Blo
   dense.last_columns = dense.matrix_elements % row / vector_elements;
   dense.first_column = before * width / vector_elements;
   dense.first_index = first;
-  dense.first_element = block.first_element;
+  dense.first_element = block.first_element();
   dense.unit = task.unit;
   dense.unit_cell = task.first_cell;
   for (unsigned a = 0; a < layout.axes; ++a) {

@@ -24,14 +24,19 @@ class Extent {
 };
 
 /// A dense, row-major block of elements.
-struct Block {
+class Block {
+ public:
   static constexpr std::uint64_t words(unsigned axes) { return 1 + Extent::words(axes); }
 
-  std::uint64_t first_element;  ///< its position in the batch
-  Extent extent;
+  constexpr Block(const std::uint64_t* words, unsigned axes) : words_(words), axes_(axes) {}
 
-  constexpr Block(const std::uint64_t* words, unsigned axes)
-      : first_element(words[0]), extent(words + 1, axes) {}
+  /// Its position in the batch.
+  constexpr std::uint64_t first_element() const { return words_[0]; }
+  constexpr Extent extent() const { return {words_ + 1, axes_}; }
+
+ private:
+  const std::uint64_t* words_;
+  unsigned axes_;
 };
 
 /// Blocks of one unit that share cells. Tasks of a launch that have accumulators in common have no

@@ -129,8 +129,8 @@ struct ColumnItem {
 
   constexpr ColumnItem(const Layout& layout, const Task& task, const Block& block,
                        std::uint64_t number) {
-    const Extent& extent = block.extent;
-    column.place.element = block.first_element;
+    const Extent extent = block.extent();
+    column.place.element = block.first_element();
     std::uint64_t stride = 1;
     for (unsigned a = layout.axes; a-- > 0;) {
       const Axis& each = layout.axis[a];
@@ -162,10 +162,10 @@ class Walk : public Column {
   /// Whether the block has the cell, and elements of the lane and the group. Otherwise the object
   /// must not be used.
   constexpr bool begin(const Layout& layout, const Block& block, const Item& item) {
-    const Extent& extent = block.extent;
+    const Extent extent = block.extent();
     outer_ = 0;
     innermost = no_axis;
-    place = {block.first_element, 0, 0};
+    place = {block.first_element(), 0, 0};
     std::uint64_t stride = 1;
     for (unsigned a = layout.axes; a-- > 0;) {
       const Axis& axis = layout.axis[a];
