@@ -55,7 +55,7 @@ const RunFile* most_common(const Runs& runs, const Trait& trait) {
 Runs launches_of(const Runs& runs) {
   Runs launches;
   std::ranges::copy_if(runs, std::back_inserter(launches), [](const RunFile* run) {
-    return run->point != study_folder::timeline_label;
+    return run->study.point != study_folder::timeline_label;
   });
   return launches;
 }
@@ -121,7 +121,7 @@ void note_inputs(const std::vector<RunFile>& runs, bool is_strong, Agreement& ag
 Agreement remove_contradictions(std::vector<RunFile>& runs, bool is_strong) {
   Agreement agreement;
   std::map<std::uint64_t, Runs> groups;  // by size in a weak study
-  for (const RunFile& run : runs) groups[is_strong ? 0 : run.ranks].push_back(&run);
+  for (const RunFile& run : runs) groups[is_strong ? 0 : run.size.ranks].push_back(&run);
   for (const auto& [ranks, group] : groups) compare(group, agreement);
   std::erase_if(runs, [&](const RunFile& run) {
     return std::ranges::find(agreement.excluded, run.path, &ExcludedFile::path) !=

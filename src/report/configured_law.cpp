@@ -14,7 +14,7 @@ std::optional<ConfiguredLaw> configured_law(std::span<const RunFile> runs,
   double share = 0;  // of the work of the smallest size
   for (const study::Size& size : measured.sizes) {
     for (const RunFile& run : runs) {
-      if (run.ranks != static_cast<std::uint64_t>(size.ranks)) continue;
+      if (run.size.ranks != static_cast<std::uint64_t>(size.ranks)) continue;
       const study::MeasuredLaunch launch{size.ranks, run.number("predicted"), size.work};
       const double serial = run.number("serial_configured");
       if (!(serial >= 0 && serial <= 1) || study::why_invalid(launch)) return {};

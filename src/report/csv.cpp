@@ -41,11 +41,11 @@ std::vector<NamedText> csv_files(const Report& report) {
     const int number = ++studies[name];
     std::string text = fmt::format("{}{}],device,file\n", io::table_start, printable(study.unit));
     for (const RunFile& run : study.runs) {
-      for (std::size_t i = 0; i < run.repetitions.size(); ++i) {
+      for (std::size_t i = 0; i < run.timing.repetitions.size(); ++i) {
         text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", quoted(study.name),
-                            quoted(run.mode), quoted(study.workload), run.ranks, run.hosts,
-                            run.replicate, i, run.repetitions[i], run.work, quoted(run.device),
-                            quoted(run.path.string()));
+                            quoted(run.study.mode), quoted(study.workload), run.size.ranks,
+                            run.size.hosts, run.study.replicate, i, run.timing.repetitions[i],
+                            run.work, quoted(run.device), quoted(run.path.string()));
       }
     }
     files.push_back(

@@ -21,9 +21,9 @@ void expect_one_study(const Report& report) {
 std::string to_extra_p(const StudyReport& study) {
   std::string text;
   for (const RunFile& run : study.runs) {
-    for (const double seconds : run.repetitions) {
+    for (const double seconds : run.timing.repetitions) {
       const nlohmann::ordered_json line = {{"program", "shardstream"},
-                                           {"params", {{"p", run.ranks}}},
+                                           {"params", {{"p", run.size.ranks}}},
                                            {"callpath", study.name},
                                            {"metric", "time"},
                                            {"value", seconds}};

@@ -54,15 +54,15 @@ Json of_outliers(const StudyReport& study) {
   for (const study::Outlier& each : study.outliers) {
     const RunFile& run = study.runs[each.launch];
     list.push_back(
-        {{"file", run.path.string()}, {"ranks", run.ranks}, {"factor", number(each.factor)}});
+        {{"file", run.path.string()}, {"ranks", run.size.ranks}, {"factor", number(each.factor)}});
   }
   return list;
 }
 
 /// The extrapolated law; null without one.
 Json expected(const StudyReport& study) {
-  if (!study.expected) return nullptr;
-  const study::Extrapolation& next = *study.expected;
+  if (!study.laws.expected) return nullptr;
+  const study::Extrapolation& next = *study.laws.expected;
   Json object = {{"ranks", next.ranks}};
   if (next.seconds) put(object, "time", *next.seconds);
   if (next.speedup) put(object, "speedup", *next.speedup);
@@ -81,14 +81,14 @@ Json of_residuals(const StudyReport& study) {
       list.push_back({{"ranks", each.ranks}, {"relative", number(each.relative)}});
     }
   };
-  if (study.amdahl) put_all(study.amdahl->law.residuals);
-  if (study.gustafson) put_all(study.gustafson->residuals);
+  if (study.laws.amdahl) put_all(study.laws.amdahl->law.residuals);
+  if (study.laws.gustafson) put_all(study.laws.gustafson->residuals);
   return list;
 }
 
 /// The shares of the configured law; null without one.
 void put_configured(Json& object, const StudyReport& study) {
-  const auto& law = study.configured;
+  const auto& law = study.laws.configured;
   object["serial_configured"] = law ? number(law->serial_share) : Json(nullptr);
   object["serial_expected"] = law ? number(law->expected_share) : Json(nullptr);
 }
@@ -102,11 +102,11 @@ Json of_study(const StudyReport& study) {
                  {"reference_ranks", study.table.anchor}};
   object["law"] = study.is_strong() ? "Amdahl" : "Gustafson";
   const study::Fit* const fit = study.fit();
-  if (study.amdahl) {
-    put(object, "serial", study.amdahl->serial_share);
-    put(object, "serial_seconds", study.amdahl->serial_seconds);
-  } else if (study.gustafson) {
-    put(object, "serial", study.gustafson->serial_share);
+  if (study.laws.amdahl) {
+    put(object, "serial", study.laws.amdahl->serial_share);
+    put(object, "serial_seconds", study.laws.amdahl->serial_seconds);
+  } else if (study.laws.gustafson) {
+    put(object, "serial", study.laws.gustafson->serial_share);
   } else {
     put_unknown(object, "serial");
   }
@@ -114,29 +114,29 @@ Json of_study(const StudyReport& study) {
   object["law_fits"] = word_of(study.fit_verdict());
   object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
   object["residuals"] = of_residuals(study);
-  if (study.scalability) {
-    put(object, "contention", study.scalability->contention);
-    put(object, "coherency", study.scalability->coherency);
+  if (study.laws.scalability) {
+    put(object, "contention", study.laws.scalability->contention);
+    put(object, "coherency", study.laws.scalability->coherency);
   }
   object["points"] = Json::array();
   for (std::size_t i = 0; i < study.facts.size(); ++i) {
     Json point = of_size(study.table.sizes[i], study.facts[i]);
-    point["speedup_configured"] = study.configured
-                                      ? number(study.configured->expected.sizes[i].speedup.value)
-                                      : Json(nullptr);
+    point["speedup_configured"] =
+        study.laws.configured ? number(study.laws.configured->expected.sizes[i].speedup.value)
+                              : Json(nullptr);
     object["points"].push_back(std::move(point));
   }
   object["expected"] = expected(study);
-  object["why_not_expected"] = study.expected.why_not;
+  object["why_not_expected"] = study.laws.expected.why_not;
   object["node_hours"] = number(study.cost.node_hours);
   object["gpu_hours"] = number(study.cost.gpu_hours);
   object["contradiction"] = study.contradiction;
   object["outliers"] = of_outliers(study);
   object["notes"] = study.notes;
   object["excluded"] = of_files(study.excluded);
-  object["failed"] = of_attempts(study.failed);
-  object["interrupted"] = of_attempts(study.interrupted);
-  object["missing"] = study.missing;
+  object["failed"] = of_attempts(study.unfinished.failed);
+  object["interrupted"] = of_attempts(study.unfinished.interrupted);
+  object["missing"] = study.unfinished.missing;
   object["timelines"] = Json::array();
   for (const RunFile& run : study.timelines) object["timelines"].push_back(run.path.string());
   return object;

@@ -141,7 +141,7 @@ std::string of_serial_part(const StudyReport& study) {
 
 /// Gustafson's share s' as Amdahl's s.
 std::string of_longer_time(const StudyReport& study) {
-  const study::Gustafson& law = *study.gustafson;
+  const study::Gustafson& law = *study.laws.gustafson;
   const int largest = study.table.sizes.back().ranks;
   const double share = law.serial_share.value;
   if (!(share >= 0 && share <= 1)) return {};
@@ -154,7 +154,7 @@ std::string of_longer_time(const StudyReport& study) {
 
 /// The law that the options set; empty without one.
 std::string of_configured(const StudyReport& study) {
-  return study.configured ? "Configured law: " + words_on_configured(study) + '\n' : "";
+  return study.laws.configured ? "Configured law: " + words_on_configured(study) + '\n' : "";
 }
 
 /// The prediction of the law, or the reason why there is none; empty without a law.
@@ -165,19 +165,20 @@ std::string of_expected(const StudyReport& study) {
 
 /// The fitted law and its prediction.
 std::string of_law(const StudyReport& study) {
+  const StudyLaws& laws = study.laws;
   std::string text = words_on_law(study) + '\n';
-  const auto& residuals = study.amdahl      ? study.amdahl->law.residuals
-                          : study.gustafson ? study.gustafson->residuals
-                                            : std::vector<study::Residual>();
+  const auto& residuals = laws.amdahl      ? laws.amdahl->law.residuals
+                          : laws.gustafson ? laws.gustafson->residuals
+                                           : std::vector<study::Residual>();
   if (residuals.size() > 2) {  // every law fits two points exactly
     text += fmt::format("Measured {} against the law: {} ranks.\n",
                         study.is_strong() ? "times" : "speed-ups", of_residuals(residuals));
   }
-  if (study.amdahl && study.amdahl->serial_share.interval &&
-      study.amdahl->serial_share.interval->hi < 0) {
+  if (laws.amdahl && laws.amdahl->serial_share.interval &&
+      laws.amdahl->serial_share.interval->hi < 0) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
   }
-  if (study.gustafson && !study.is_law_rejected()) text += of_longer_time(study);
+  if (laws.gustafson && !study.is_law_rejected()) text += of_longer_time(study);
   return text + of_configured(study) + of_expected(study);
 }
 
@@ -267,8 +268,8 @@ std::string of_warnings(const StudyReport& study) {
         fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
   }
   for (const std::string& note : study.notes) text += fmt::format("Note: {}.\n", printable(note));
-  if (!study.missing.empty()) {
-    const std::vector<std::string_view> names(study.missing.begin(), study.missing.end());
+  if (const auto& missing = study.unfinished.missing; !missing.empty()) {
+    const std::vector<std::string_view> names(missing.begin(), missing.end());
     text += fmt::format("Missing: {}. The same scale command launches them.\n",
                         printable(join(names, ", ")));
   }
@@ -321,10 +322,10 @@ std::string of_study(const StudyReport& study) {
   std::string text = start_of(study, Detail::full);
   text += of_intervals(study);
   text += of_law(study);
-  if (study.scalability) {
+  if (study.laws.scalability) {
     text += fmt::format("Universal scalability: contention {}, coherency {}.\n",
-                        with_interval(study.scalability->contention),
-                        with_interval(study.scalability->coherency));
+                        with_interval(study.laws.scalability->contention),
+                        with_interval(study.laws.scalability->coherency));
   }
   text += of_superlinear(study);
   text += of_serial_part(study) + of_start(study);

@@ -152,16 +152,16 @@ void place_tables(std::span<const ExperimentResult> experiments, Roofline& roofl
 /// The operations of a repetition: those of products, or else one for each streamed element.
 double operations_of(const RunFile& run) {
   if (run.work_unit == "Tflop") return run.work * 1e12;
-  const std::string type = run.resolved_option("input.type");
+  const std::string type = run.options.resolved_text("input.type");
   if (type.size() < 2) return not_known;
   return run.streamed / (std::strtod(type.c_str() + 1, nullptr) / 8);
 }
 
 std::string arithmetic_of_run(const RunFile& run) {
   if (run.work_unit == "Tflop") {
-    return std::string(arithmetic_of(run.resolved_option("product.precision")));
+    return std::string(arithmetic_of(run.options.resolved_text("product.precision")));
   }
-  const std::string type = run.resolved_option("input.type");
+  const std::string type = run.options.resolved_text("input.type");
   return type == "f32" ? "fp32" : type == "f64" ? "fp64" : "";
 }
 
@@ -171,14 +171,15 @@ std::string name_of(const RunFile& run) {
   const std::string own =
       bound.empty() ? ""
                     : fmt::format(" (its own limit: {}, {:.2f})", bound, run.number("bound_share"));
-  return fmt::format("{}, {}{}", run.path.filename().string(), counted(run.ranks, "rank"), own);
+  return fmt::format("{}, {}{}", run.path.filename().string(), counted(run.size.ranks, "rank"),
+                     own);
 }
 
 /// Returns the reason if the run cannot be placed, else "".
 std::string place_run(const RunFile& run, const std::string& device, Roofline& roofline) {
   if (run.device != device) return fmt::format("it ran on {}", run.device);
   const result::Ceiling* const way = way_of(run.ceilings);
-  const double gpus = static_cast<double>(run.gpus > 0 ? run.gpus : run.ranks);
+  const double gpus = static_cast<double>(run.size.gpus > 0 ? run.size.gpus : run.size.ranks);
   const double operations = operations_of(run) / gpus, bytes = run.streamed / gpus;
   if (way == nullptr || !(bytes > 0) || !(operations > 0) || !std::isfinite(operations)) {
     return "its file has no operations or no bytes";
@@ -192,8 +193,8 @@ std::string place_run(const RunFile& run, const std::string& device, Roofline& r
                                   {.source = run.workload,
                                    .name = name_of(run),
                                    .intensity = operations / bytes,
-                                   .rate = operations / run.seconds / giga,
-                                   .traffic = bytes / run.seconds / giga,
+                                   .rate = operations / run.timing.median / giga,
+                                   .traffic = bytes / run.timing.median / giga,
                                    .arithmetic = arithmetic_of_run(run),
                                    .is_run = true},
                                   link));

@@ -32,24 +32,24 @@ void read_times(const io::ResultReader& file, RunFile& run) {
     if (!(each.wall > 0) || !std::isfinite(each.wall)) {
       fail(run, fmt::format("a repetition of {} s", each.wall));
     }
-    run.repetitions.push_back(each.wall);
-    run.throttled += each.throttled == 1 ? 1 : 0;
+    run.timing.repetitions.push_back(each.wall);
+    run.timing.throttled += each.throttled == 1 ? 1 : 0;
     run.work = each.work;
     if (!(run.work > 0) || !std::isfinite(run.work)) fail(run, fmt::format("work of {}", run.work));
   }
-  if (run.repetitions.empty()) fail(run, "no repetition");
-  run.seconds = median(run.repetitions);
+  if (run.timing.repetitions.empty()) fail(run, "no repetition");
+  run.timing.median = median(run.timing.repetitions);
   for (const result::MetricSummary& each : result::read<result::MetricSummary>(file)) {
     if (each.metric != "rate_aggregate") continue;
     run.work_unit = each.unit.substr(0, each.unit.rfind('/'));  // of "Tflop/s"
-    run.sampling = each.sampling;
+    run.timing.sampling = each.sampling;
   }
 }
 
 /// `streamed` is that of the main track's useful phases. A repetition has one such phase with
 /// bytes, and a warm-up another one.
 void read_phases(const io::ResultReader& file, RunFile& run) {
-  const auto repetitions = static_cast<std::int64_t>(run.repetitions.size());
+  const auto repetitions = static_cast<std::int64_t>(run.timing.repetitions.size());
   for (const result::Phase& each : result::read<result::Phase>(file)) {
     if (!std::isnan(each.timed_seconds)) {
       run.phases.push_back({each.track, each.phase, each.kind, each.timed_seconds});
@@ -115,11 +115,11 @@ void read_ranks(const io::ResultReader& file, RunFile& run) {
     if (!rank.gpu_uuid.empty()) gpus.insert(rank.gpu_uuid);
   }
   run.device = ranks.back().device;
-  run.ranks = ranks.size();
+  run.size.ranks = ranks.size();
   const auto by_host = result::ranks_by_host(ranks);
-  run.hosts = by_host.size();
-  run.max_ranks_on_host = std::ranges::max(by_host | std::views::values);
-  run.gpus = gpus.size();
+  run.size.hosts = by_host.size();
+  run.size.max_ranks_on_host = std::ranges::max(by_host | std::views::values);
+  run.size.gpus = gpus.size();
 }
 
 }  // namespace
@@ -134,14 +134,14 @@ double RunFile::number(const std::string& metric) const {
   return found == metrics.end() ? unknown : found->second.number;
 }
 
-std::string RunFile::option(const std::string& key) const {
-  const auto found = config.find(key);
-  return found == config.end() ? "" : found->second;
+std::string RunOptions::text(const std::string& key) const {
+  const auto found = all.find(key);
+  return found == all.end() ? "" : found->second;
 }
 
-std::string RunFile::resolved_option(const std::string& key) const {
+std::string RunOptions::resolved_text(const std::string& key) const {
   const auto found = resolved.find(key);
-  return found == resolved.end() ? option(key) : found->second;
+  return found == resolved.end() ? text(key) : found->second;
 }
 
 const result::Ceiling* way_of(const std::vector<result::Ceiling>& ceilings) {
@@ -159,7 +159,7 @@ double RunFile::step(const std::string& name) const {
 }
 
 double RunFile::wall() const {
-  return std::accumulate(repetitions.begin(), repetitions.end(), 0.0);
+  return std::accumulate(timing.repetitions.begin(), timing.repetitions.end(), 0.0);
 }
 
 double RunFile::to_result() const {
@@ -179,7 +179,7 @@ std::vector<PhaseTime> RunFile::phases_of_repetition() const {
     if (each.phase == "stream") continue;
     PhaseTime phase = each;
     phase.track = kind_of_track(each.track);
-    phase.seconds /= static_cast<double>(repetitions.size());
+    phase.seconds /= static_cast<double>(timing.repetitions.size());
     const auto known = std::ranges::find_if(kinds, [&](const PhaseTime& kind) {
       return kind.track == phase.track && kind.phase == phase.phase && kind.kind == phase.kind;
     });
@@ -196,7 +196,7 @@ std::map<std::string, std::string> options_of_result(const RunFile& run) {
   constexpr std::array<std::string_view, 9> other_sections = {
       "comm", "device", "launch", "measure", "output", "pipeline", "run", "scale", "study"};
   std::map<std::string, std::string> options;
-  for (const auto& [key, value] : run.config) {
+  for (const auto& [key, value] : run.options.all) {
     const auto dot = key.find('.');
     const bool is_other =
         dot == key.npos ||
@@ -215,22 +215,22 @@ RunFile read_run_file(const std::filesystem::path& path) {
 RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path& path) {
   RunFile run;
   run.path = path;
-  run.config = file.texts("/config");
-  run.origins = file.texts("/config/origin");
-  run.workload = run.option("run.workload");
+  run.options.all = file.texts("/config");
+  run.options.origins = file.texts("/config/origin");
+  run.workload = run.options.text("run.workload");
   if (run.workload.empty()) {
     throw UsageError(
         fmt::format("'{}' is not a result of a workload: name results of run", path.string()));
   }
-  run.study = run.option("study.name");
-  run.mode = run.option("study.mode");
-  run.point = run.option("study.point");
-  run.replicate = std::strtoull(run.option("study.replicate").c_str(), nullptr, 10);
-  run.uuid = file.text("/", "run_uuid");
-  run.command = file.text("/", "argv");
-  run.created = file.text("/", "created_utc");
-  run.commit = file.text("/provenance", "git_commit");
-  run.resumed = file.integer("/", "restart_count").value_or(0) > 0;
+  run.study.name = run.options.text("study.name");
+  run.study.mode = run.options.text("study.mode");
+  run.study.point = run.options.text("study.point");
+  run.study.replicate = std::strtoull(run.options.text("study.replicate").c_str(), nullptr, 10);
+  run.provenance.uuid = file.text("/", "run_uuid");
+  run.provenance.command = file.text("/", "argv");
+  run.provenance.created = file.text("/", "created_utc");
+  run.provenance.commit = file.text("/provenance", "git_commit");
+  run.provenance.resumed = file.integer("/", "restart_count").value_or(0) > 0;
   read_times(file, run);
   for (auto& each : result::read<result::PrintedMetric>(file)) {
     run.metrics[each.metric] = std::move(each);
@@ -239,7 +239,7 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   run.startup = result::read<result::Step>(file);
   read_ranks(file, run);
   read_ceilings(file, run);
-  run.resolved = file.texts("/config/resolved");
+  run.options.resolved = file.texts("/config/resolved");
   read_inputs(file, run);
   for (const std::string& table : file.tables("/results")) read_values(file, table, run);
   return run;

@@ -42,25 +42,60 @@ std::string kind_of_track(const std::string& track);
 inline constexpr std::array<std::string_view, 3> repeatable_columns = {"exact", "position",
                                                                        "checksum"};
 
+/// The labels of a run of a study, as `scale` sets them. Other runs have the mode "none" only.
+struct StudyLabels {
+  std::string name;
+  std::string mode;   ///< "strong", "weak" or "none"
+  std::string point;  ///< "p4", "timeline" or "calibration"
+  std::uint64_t replicate = 0;
+};
+
+/// The numbers of processes, hosts and GPUs of a run.
+struct RunSize {
+  std::uint64_t ranks = 1, hosts = 1;
+  std::uint64_t max_ranks_on_host = 1;
+  std::uint64_t gpus = 0;
+};
+
+/// The timed repetitions of a run.
+struct RunTiming {
+  std::vector<double> repetitions;  ///< seconds
+  double median = 0;                ///< of the repetitions, in seconds
+  std::int64_t throttled = 0;       ///< repetitions in which a GPU was throttled
+  std::string sampling;             ///< fixed, converged or unconverged
+};
+
+/// The options of a run by key, as texts.
+struct RunOptions {
+  std::map<std::string, std::string> all;
+  std::map<std::string, std::string> origins;   ///< "default", "command line", ...
+  std::map<std::string, std::string> resolved;  ///< values that the program chose
+
+  /// The value of an option; empty if the file has none.
+  std::string text(const std::string& key) const;
+  /// The value of an option that the program chose or rounded; otherwise the given one.
+  std::string resolved_text(const std::string& key) const;
+};
+
+/// Where a result comes from.
+struct RunProvenance {
+  std::string uuid;  ///< of the run; copies of a file have the same
+  std::string command, commit;
+  std::string created;   ///< UTC
+  bool resumed = false;  ///< whether an earlier run did part of the work
+};
+
 struct RunFile {
   std::filesystem::path path;
-  std::string workload;
-  std::string study, mode, point;  ///< the labels of a study; `mode` is strong, weak or none
-  std::uint64_t replicate = 0;
-  std::uint64_t ranks = 1, hosts = 1, max_ranks_on_host = 1, gpus = 0;
-  std::vector<double> repetitions;  ///< seconds
-  std::int64_t throttled = 0;       ///< repetitions in which a GPU was throttled
-  double seconds = 0;               ///< the median of the repetitions
-  double work = 0;                  ///< of one repetition, all ranks, in `work_unit`
-  std::string work_unit;            ///< "Tflop", "GB" or "s"
-  std::string sampling;             ///< fixed, converged or unconverged
-  std::string uuid;                 ///< of the run; copies of a file have the same
-  std::string command, commit, device, created;
-  bool resumed = false;                         ///< whether an earlier run did part of the work
-  std::map<std::string, std::string> config;    ///< the options by key
-  std::map<std::string, std::string> origins;   ///< of the options: "default", "command line", ...
-  std::map<std::string, std::string> resolved;  ///< values that the program chose, by option
-  std::vector<result::Ceiling> ceilings;        ///< none in files of old versions
+  RunProvenance provenance;
+  std::string workload, device;
+  StudyLabels study;
+  RunOptions options;
+  RunSize size;
+  RunTiming timing;
+  double work = 0;                        ///< of one repetition, all ranks, in `work_unit`
+  std::string work_unit;                  ///< "Tflop", "GB" or "s"
+  std::vector<result::Ceiling> ceilings;  ///< none in files of old versions
   double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
   std::map<std::string, result::PrintedMetric> metrics;  ///< by key
   /// The files of the inputs as the run found them. Device and inode are unknown.
@@ -76,10 +111,6 @@ struct RunFile {
   std::string text(const std::string& metric) const;
   /// The metric's number; NaN if there is no such number.
   double number(const std::string& metric) const;
-  /// The value of an option; empty if the file has none.
-  std::string option(const std::string& key) const;
-  /// The value of an option that the program chose or rounded; otherwise the given one.
-  std::string resolved_option(const std::string& key) const;
   /// The end of the step with this name on the slowest rank, in seconds since the start of the
   /// processes; NaN if there is no such step.
   double step(const std::string& name) const;

@@ -36,15 +36,15 @@ std::string work_of(const RunFile& run) {
 }
 
 Key key_of(const RunFile& run) {
-  const bool is_labelled = run.mode == "strong" || run.mode == "weak";
-  return {run.study, run.mode, run.workload, is_labelled ? 0 : run.work,
+  const bool is_labelled = run.study.mode == "strong" || run.study.mode == "weak";
+  return {run.study.name, run.study.mode, run.workload, is_labelled ? 0 : run.work,
           is_labelled ? "" : work_of(run)};
 }
 
 /// The options that can change the result, a line for each. In a weak study they depend on the
 /// size, and are not compared.
 std::string options_text(const RunFile& run) {
-  if (run.mode != "strong") return {};
+  if (run.study.mode != "strong") return {};
   return join(options_of_result(run), "\n",
               [](const auto& option) { return option.first + "=" + option.second; });
 }
@@ -60,11 +60,11 @@ std::pair<std::string_view, std::string_view> lines_that_differ(std::string_view
 /// The traits that the launches of a study must share, with their descriptions.
 std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& run) {
   return {{"the device", run.device},
-          {"the commit", run.commit},
+          {"the commit", run.provenance.commit},
           {"the unit of work", run.work_unit},
-          {"the precision", run.option("product.precision")},
+          {"the precision", run.options.text("product.precision")},
           {"the page cache", run.text("page_cache")},
-          {"pipeline.mode", run.option("pipeline.mode")},
+          {"pipeline.mode", run.options.text("pipeline.mode")},
           {"an option", options_text(run)}};
 }
 
@@ -83,7 +83,7 @@ std::vector<std::string> usual_traits(std::span<const RunFile> runs) {
 
 /// The reason why a run cannot be compared with the others of its study, or "".
 std::string difference(const RunFile& run, const std::vector<std::string>& usual) {
-  if (run.resumed)
+  if (run.provenance.resumed)
     return "it resumed an interrupted run, so its time is not that of the whole work";
   const auto traits = traits_of(run);
   for (std::size_t i = 0; i < traits.size(); ++i) {
@@ -128,7 +128,8 @@ Cost cost_of(double seconds, double nodes, double gpus) {
 }
 
 Cost cost_of(const RunFile& run) {
-  return cost_of(run.to_result(), static_cast<double>(run.hosts), static_cast<double>(run.gpus));
+  return cost_of(run.to_result(), static_cast<double>(run.size.hosts),
+                 static_cast<double>(run.size.gpus));
 }
 
 /// The cost of all launches. Attempts count as long as the launcher ran, on the nodes and GPUs of
@@ -167,21 +168,22 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .to_result = median_of(runs, &RunFile::to_result),
          .launcher = median_of(runs, [](const RunFile& run) { return run.launcher.start; }),
          .host_memory = number("host_memory_peak"),
-         .nodes =
-             median_of(runs, [](const RunFile& run) { return static_cast<double>(run.hosts); }),
-         .gpus = median_of(runs, [](const RunFile& run) { return static_cast<double>(run.gpus); }),
+         .nodes = median_of(runs,
+                            [](const RunFile& run) { return static_cast<double>(run.size.hosts); }),
+         .gpus =
+             median_of(runs, [](const RunFile& run) { return static_cast<double>(run.size.gpus); }),
          .cost = {median_of(runs, [](const RunFile& run) { return cost_of(run).node_hours; }),
                   median_of(runs, [](const RunFile& run) { return cost_of(run).gpu_hours; })},
          .repetitions = median_of(runs, [](const RunFile& run) {
-           return static_cast<double>(run.repetitions.size());
+           return static_cast<double>(run.timing.repetitions.size());
          })});
-    const auto count = [](const RunFile* run) { return run->repetitions.size(); };
+    const auto count = [](const RunFile* run) { return run->timing.repetitions.size(); };
     const auto [min, max] = std::ranges::minmax(runs, {}, count);
     facts.back().min_repetitions = count(min);
     facts.back().max_repetitions = count(max);
     for (const RunFile* run : runs) {
-      facts.back().throttled += run->throttled > 0 ? 1 : 0;
-      facts.back().unconverged += run->sampling == "unconverged" ? 1 : 0;
+      facts.back().throttled += run->timing.throttled > 0 ? 1 : 0;
+      facts.back().unconverged += run->timing.sampling == "unconverged" ? 1 : 0;
     }
   }
   return facts;
@@ -209,7 +211,7 @@ std::string no_such_path(const fs::path& path) {
 }
 
 bool is_timeline(const RunFile& run) {
-  return run.point == study_folder::timeline_label;
+  return run.study.point == study_folder::timeline_label;
 }
 
 /// The most frequent traits of the launches, without timeline runs.
@@ -226,7 +228,7 @@ std::vector<std::string> usual_traits_of_launches(const std::vector<RunFile>& ru
 }
 
 study::MeasuredLaunch launch_of(const RunFile& run) {
-  return {static_cast<int>(run.ranks), run.seconds, run.work};
+  return {static_cast<int>(run.size.ranks), run.timing.median, run.work};
 }
 
 /// Removes the runs that cannot be compared with the others, copies, and runs with impossible
@@ -236,8 +238,8 @@ void exclude(std::vector<RunFile>& runs, const std::vector<std::string>& usual,
   std::map<std::string, fs::path> seen;  // by uuid
   const auto why_not = [&](const RunFile& run) -> std::string {
     if (std::string why = difference(run, usual); !why.empty()) return why;
-    const auto [copy, is_new] = seen.try_emplace(run.uuid, run.path);
-    if (!is_new && !run.uuid.empty()) {
+    const auto [copy, is_new] = seen.try_emplace(run.provenance.uuid, run.path);
+    if (!is_new && !run.provenance.uuid.empty()) {
       return fmt::format("it is a copy of '{}'", copy->second.string());
     }
     return study::why_invalid(launch_of(run)).value_or(std::string());
@@ -251,25 +253,26 @@ void exclude(std::vector<RunFile>& runs, const std::vector<std::string>& usual,
 
 study::Result<study::Extrapolation> expected_of(const StudyReport& study) {
   const int next = 2 * study.table.sizes.back().ranks;
-  if (study.amdahl) return study::extrapolate(*study.amdahl, next);
-  if (study.gustafson) return study::extrapolate(*study.gustafson, next);
-  return study::Result<study::Extrapolation>::none(study.is_strong() ? study.amdahl.why_not
-                                                                     : study.gustafson.why_not);
+  if (study.laws.amdahl) return study::extrapolate(*study.laws.amdahl, next);
+  if (study.laws.gustafson) return study::extrapolate(*study.laws.gustafson, next);
+  return study::Result<study::Extrapolation>::none(
+      study.is_strong() ? study.laws.amdahl.why_not : study.laws.gustafson.why_not);
 }
 
 StudyReport make_study(std::vector<RunFile> runs) {
-  std::ranges::stable_sort(
-      runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
+  std::ranges::stable_sort(runs, {}, [](const RunFile& run) {
+    return std::tuple(run.launcher.number, run.provenance.created);
+  });
   StudyReport study;
   const RunFile first = runs.front();
   study.workload = first.workload;
-  study.name = first.study.empty() ? first.workload : first.study;
+  study.name = first.study.name.empty() ? first.workload : first.study.name;
   study.unit = first.work_unit;
   study.device = first.device;
   const std::vector<std::string> usual = usual_traits_of_launches(runs);
   std::vector<study::MeasuredLaunch> launches;
   exclude(runs, usual, study.excluded);
-  const bool is_strong = first.mode != "weak";
+  const bool is_strong = first.study.mode != "weak";
   Agreement agreement = remove_contradictions(runs, is_strong);
   std::ranges::move(agreement.excluded, std::back_inserter(study.excluded));
   study.contradiction = std::move(agreement.contradiction);
@@ -288,11 +291,11 @@ StudyReport make_study(std::vector<RunFile> runs) {
   }
   study.table = study::tabulate(is_strong ? study::Mode::strong : study::Mode::weak, launches);
   study.facts = facts_of(study);
-  study.amdahl = study::fit_amdahl(study.table);
-  study.gustafson = study::fit_gustafson(study.table);
-  study.scalability = study::fit_scalability(study.table);
-  study.expected = expected_of(study);
-  study.configured = configured_law(study.runs, study.table);
+  study.laws.amdahl = study::fit_amdahl(study.table);
+  study.laws.gustafson = study::fit_gustafson(study.table);
+  study.laws.scalability = study::fit_scalability(study.table);
+  study.laws.expected = expected_of(study);
+  study.laws.configured = configured_law(study.runs, study.table);
   study.drift = study::find_drift(study.table);
   study.outliers = study::find_outliers(study.table);
   return study;
@@ -351,8 +354,8 @@ std::vector<std::vector<RunFile>> grouped_runs(std::span<const fs::path> files,
         continue;
       }
       RunFile run = read_run_file(reader, file);
-      if (run.point == study_folder::calibration_label) continue;
-      if (!run.study.empty()) {
+      if (run.study.point == study_folder::calibration_label) continue;
+      if (!run.study.name.empty()) {
         add_launcher_time(run, attempts.read(file.parent_path(), report.unreadable));
       }
       const auto [group, is_new] = places.try_emplace(key_of(run), groups.size());
@@ -375,8 +378,9 @@ void add_study(std::vector<RunFile>&& runs, const FolderAttempts& attempts, Repo
     return;
   }
   StudyReport& study = report.studies.back();
+  UnfinishedLaunches& unfinished = study.unfinished;
   try {
-    study.missing = missing_of(study, first.parent_path());
+    unfinished.missing = missing_of(study, first.parent_path());
   } catch (const UsageError& error) {
     report.unreadable.push_back({first.parent_path() / study_folder::ini_name, error.what()});
   }
@@ -385,9 +389,9 @@ void add_study(std::vector<RunFile>&& runs, const FolderAttempts& attempts, Repo
   for (const study_folder::LaunchAttempt& each : tried) {
     if (each.problem.empty()) continue;
     if (!each.interrupted) {
-      study.failed.push_back(each);
-    } else if (std::ranges::find(study.missing, each.name()) != study.missing.end()) {
-      study.interrupted.push_back(each);
+      unfinished.failed.push_back(each);
+    } else if (std::ranges::find(unfinished.missing, each.name()) != unfinished.missing.end()) {
+      unfinished.interrupted.push_back(each);
     }
   }
 }

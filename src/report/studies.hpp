@@ -48,26 +48,36 @@ struct SizeFacts {
   std::size_t unconverged = 0;  ///< number of launches that did not reach measure.precision
 };
 
-/// The launches of one workload at several numbers of ranks.
-struct StudyReport {
-  std::string name;  ///< study.name, or the workload for runs without labels
-  std::string workload, unit, device;
-  std::vector<RunFile> runs;       ///< in the order of their creation
-  std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
+/// The attempts of a study that left no result, and its launches that have none.
+struct UnfinishedLaunches {
   std::vector<study_folder::LaunchAttempt> failed;       ///< attempts, if the folder lists them
   std::vector<study_folder::LaunchAttempt> interrupted;  ///< attempts of launches in `missing`
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
-  study::Study table;
-  std::vector<SizeFacts> facts;  ///< of each size in `table`
-  /// All launches count, with timelines. If the folder lists attempts, also with the calibration
-  /// run and with failed attempts.
-  Cost cost;
+};
+
+/// The laws that are fitted to a study, what they expect, and the law that its runs configure.
+struct StudyLaws {
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;
   /// By the fitted law, on twice as many ranks as the largest size has.
   study::Result<study::Extrapolation> expected;
   std::optional<ConfiguredLaw> configured;  ///< if the options of the runs set their law
+};
+
+/// The launches of one workload at several numbers of ranks.
+struct StudyReport {
+  std::string name;  ///< study.name, or the workload for runs without labels
+  std::string workload, unit, device;
+  std::vector<RunFile> runs;       ///< in the order of their creation
+  std::vector<RunFile> timelines;  ///< runs that are only used for their spans in figures
+  UnfinishedLaunches unfinished;
+  study::Study table;
+  std::vector<SizeFacts> facts;  ///< of each size in `table`
+  /// All launches count, with timelines. If the folder lists attempts, also with the calibration
+  /// run and with failed attempts.
+  Cost cost;
+  StudyLaws laws;
   study::Result<study::Drift> drift;
   std::vector<study::Outlier> outliers;  ///< their launches are indices of `runs`
   std::vector<ExcludedFile> excluded;    ///< excluded files of this study

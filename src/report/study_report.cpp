@@ -9,7 +9,7 @@
 namespace shardstream::report {
 
 const study::Fit* StudyReport::fit() const {
-  return amdahl ? &amdahl->law.fit : gustafson ? &gustafson->fit : nullptr;
+  return laws.amdahl ? &laws.amdahl->law.fit : laws.gustafson ? &laws.gustafson->fit : nullptr;
 }
 
 study::FitVerdict StudyReport::fit_verdict() const {
@@ -40,14 +40,15 @@ std::size_t StudyReport::partly_verified() const {
 }
 
 const RunFile* StudyReport::timeline_on(std::uint64_t ranks) const {
-  const auto found = std::ranges::find(timelines, ranks, &RunFile::ranks);
+  const auto found = std::ranges::find_if(
+      timelines, [ranks](const RunFile& run) { return run.size.ranks == ranks; });
   return found == timelines.end() ? nullptr : &*found;
 }
 
 std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
   std::vector<const RunFile*> found;
   for (const RunFile& run : runs) {
-    if (run.ranks == static_cast<std::uint64_t>(ranks)) found.push_back(&run);
+    if (run.size.ranks == static_cast<std::uint64_t>(ranks)) found.push_back(&run);
   }
   return found;
 }

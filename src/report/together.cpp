@@ -55,11 +55,11 @@ std::string files_of(const RunFile& run, const std::string& option) {
 /// The options in the file of the run's study; empty if there is none, or if it cannot be read,
 /// which the report says elsewhere.
 study_folder::StoredOptions options_of_study(const RunFile& run) {
-  if (run.study.empty()) return {};
+  if (run.study.name.empty()) return {};
   try {
     auto options = study_folder::read_options(run.path.parent_path());
     const auto name = options.find("study.name");
-    if (name != options.end() && name->second == run.study) return options;
+    if (name != options.end() && name->second == run.study.name) return options;
   } catch (const UsageError&) {
     return {};
   }
@@ -72,8 +72,8 @@ std::set<std::string> chosen_options(const RunFile& run) {
   std::set<std::string> chosen;
   for (const auto& [key, value] : options_of_study(run)) chosen.insert(key);
   if (!chosen.empty()) return chosen;
-  for (const auto& [key, origin] : run.origins) {
-    if (origin == "default" || (!run.study.empty() && is_of_execution(key))) continue;
+  for (const auto& [key, origin] : run.options.origins) {
+    if (origin == "default" || (!run.study.name.empty() && is_of_execution(key))) continue;
     chosen.insert(key);
   }
   return chosen;
@@ -86,18 +86,19 @@ std::vector<Facts> fact_groups_of(const StudyReport& study) {
   const std::set<std::string> chosen = chosen_options(run);
   Facts what{{"workload", {study.workload}},
              {"device", {study.device}},
-             {"commit", {run.commit.substr(0, 12)}}};
+             {"commit", {run.provenance.commit.substr(0, 12)}}};
   Facts how;
   for (const auto& [key, value] : options_of_result(run)) {
     what[key] = {value, chosen.contains(key)};
   }
   for (const io::InputFile& file : run.inputs) {
-    what[file.option] = {run.option(file.option), true, files_of(run, file.option)};
+    what[file.option] = {run.options.text(file.option), true, files_of(run, file.option)};
   }
-  for (const auto& [key, value] : run.config) {
+  for (const auto& [key, value] : run.options.all) {
     if (!is_of_execution(key)) continue;
     what[key] = {value, chosen.contains(key)};
-    how[key] = {value, run.origins.contains(key) && run.origins.at(key) != "default"};
+    how[key] = {value,
+                run.options.origins.contains(key) && run.options.origins.at(key) != "default"};
   }
   return {what, how};
 }
@@ -295,8 +296,8 @@ std::vector<std::vector<fs::path>> by_folder(std::span<const fs::path> files) {
 
 /// Whether the options of a study set its law.
 bool have_configured(const Report& report) {
-  return std::ranges::any_of(report.studies,
-                             [](const StudyReport& study) { return study.configured.has_value(); });
+  return std::ranges::any_of(
+      report.studies, [](const StudyReport& study) { return study.laws.configured.has_value(); });
 }
 
 }  // namespace
@@ -363,9 +364,10 @@ Table distinctions(const Report& report) {
     const StudyReport& study = report.studies[i];
     const Distinction& each = report.together->studies[i];
     const std::string words = words_of(each.differs);
-    const std::string share = study.amdahl      ? with_interval(study.amdahl->serial_share)
-                              : study.gustafson ? with_interval(study.gustafson->serial_share)
-                                                : "-";
+    const StudyLaws& laws = study.laws;
+    const std::string share = laws.amdahl      ? with_interval(laws.amdahl->serial_share)
+                              : laws.gustafson ? with_interval(laws.gustafson->serial_share)
+                                               : "-";
     std::vector<Cell> cells = {each.letter,
                                words.empty() ? "-" : printable(words),
                                printable(each.folder),
@@ -374,7 +376,7 @@ Table distinctions(const Report& report) {
                                study.is_law_rejected() ? "-" : share,
                                word_of(study.fit_verdict())};
     if (has_configured) {
-      const auto& law = study.configured;
+      const auto& law = laws.configured;
       cells.emplace_back(law ? fmt::format("{:.3g}", law->serial_share) : "-");
       cells.emplace_back(law ? fmt::format("{:.3g}", law->expected_share) : "-");
     }

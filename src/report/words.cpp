@@ -95,20 +95,20 @@ const char* words_on_zero(const study::Estimate& share) {
 std::string words_on_law(const StudyReport& study) {
   const std::string name = study.is_strong() ? "Amdahl's law" : "Gustafson's law";
   std::string test, share;
-  if (study.amdahl) {
-    const study::Amdahl& law = *study.amdahl;
+  if (study.laws.amdahl) {
+    const study::Amdahl& law = *study.laws.amdahl;
     test = words_of(name, law.law.fit, law.law.residuals);
     share = fmt::format("serial share s = {}, or {} s of the {:.4g} s on {}{}",
                         with_interval(law.serial_share), with_interval(law.serial_seconds),
                         law.serial_seconds.value + law.parallel_seconds.value,
                         counted(law.reference, "rank"), words_on_zero(law.serial_share));
-  } else if (study.gustafson) {
-    const study::Gustafson& law = *study.gustafson;
+  } else if (study.laws.gustafson) {
+    const study::Gustafson& law = *study.laws.gustafson;
     test = words_of(name, law.fit, law.residuals);
     share = fmt::format("serial share s' = {} of the parallel run{}",
                         with_interval(law.serial_share), words_on_zero(law.serial_share));
   } else {
-    return fmt::format("No law is fitted: {}.", study.expected.why_not);
+    return fmt::format("No law is fitted: {}.", study.laws.expected.why_not);
   }
   if (!study.is_law_rejected()) return fmt::format("{}, fitted: {}. {}", name, share, test);
   return fmt::format(
@@ -117,22 +117,23 @@ std::string words_on_law(const StudyReport& study) {
 }
 
 std::string words_on_configured(const StudyReport& study) {
-  if (!study.configured) return {};
-  const double share = study.configured->serial_share;
+  if (!study.laws.configured) return {};
+  const double share = study.laws.configured->serial_share;
   const char* const name = study.is_strong() ? "s" : "s'";
-  if (!study.configured->has_other_costs()) {
+  if (!study.laws.configured->has_other_costs()) {
     return fmt::format("serial share {} = {:.3g}.", name, share);
   }
   return fmt::format(
       "serial share {} = {:.3g}. Noise, imbalance or overhead make the expected "
       "times longer; a fit to these gives {} = {:.3g}.",
-      name, share, name, study.configured->expected_share);
+      name, share, name, study.laws.configured->expected_share);
 }
 
 std::string words_on_expected(const StudyReport& study) {
   if (study.fit() == nullptr) return {};
-  if (!study.expected) return fmt::format("Nothing is extrapolated: {}.", study.expected.why_not);
-  const study::Extrapolation& next = *study.expected;
+  if (!study.laws.expected)
+    return fmt::format("Nothing is extrapolated: {}.", study.laws.expected.why_not);
+  const study::Extrapolation& next = *study.laws.expected;
   std::string text = fmt::format("Extrapolated to {} ranks, the law predicts ", next.ranks);
   if (next.seconds) text += fmt::format("{} s, ", with_interval(*next.seconds));
   if (next.speedup) text += fmt::format("a speed-up of {} and ", with_interval(*next.speedup));
@@ -142,7 +143,7 @@ std::string words_on_expected(const StudyReport& study) {
                         launch_of_bounds(study.table, next.ranks));
   }
   if (!next.max_speedup) return text;
-  if (study.amdahl->serial_share.value > 1) {
+  if (study.laws.amdahl->serial_share.value > 1) {
     return text + fmt::format(" The serial share counts as 1: more than {} bring no speed-up.",
                               counted(study.table.anchor, "rank"));
   }
@@ -210,11 +211,11 @@ std::vector<std::string> words_on_outliers(const StudyReport& study) {
   std::vector<std::string> sentences;
   for (const study::Outlier& outlier : study.outliers) {
     const RunFile& run = study.runs[outlier.launch];
-    const bool is_one_of_two = study.runs_on(run.ranks).size() == 2;
+    const bool is_one_of_two = study.runs_on(run.size.ranks).size() == 2;
     sentences.push_back(
         fmt::format("{} took {} times the time of the other {} on {}{}; it counts in all numbers",
                     run.path.string(), format_rounded(outlier.factor),
-                    is_one_of_two ? "launch" : "launches", counted(run.ranks, "rank"),
+                    is_one_of_two ? "launch" : "launches", counted(run.size.ranks, "rank"),
                     is_one_of_two ? ", and only a third one can tell which of them is usual" : ""));
   }
   return sentences;
@@ -235,8 +236,8 @@ std::vector<std::string> words_on_attempts(const StudyReport& study) {
                                     attempt.job.empty() ? "" : fmt::format(", job {}", attempt.job),
                                     attempt.problem, attempt.log));
   };
-  for (const auto& attempt : study.failed) add("Failed", attempt);
-  for (const auto& attempt : study.interrupted) add("Interrupted", attempt);
+  for (const auto& attempt : study.unfinished.failed) add("Failed", attempt);
+  for (const auto& attempt : study.unfinished.interrupted) add("Interrupted", attempt);
   return sentences;
 }
 

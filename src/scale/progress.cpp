@@ -40,7 +40,7 @@ double Progress::expected(const PlannedLaunch& launch) const {
 void Progress::take_conditions() {
   const report::RunFile run = calibration();
   plan_.take_conditions(run);
-  forecast_.calibrate(run.step("store"), run.seconds, plan_.largest().predicted.seconds);
+  forecast_.calibrate(run.step("store"), run.timing.median, plan_.largest().predicted.seconds);
 }
 
 void Progress::expect_same_study() {

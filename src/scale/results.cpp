@@ -76,14 +76,14 @@ std::string why_not_own_result(const fs::path& result, const LaunchLabels& label
 /// result.
 std::string Results::problem_of_result(const PlannedLaunch& launch) const {
   const report::RunFile run = report::read_run_file(plan_.result_of(launch));
-  if (run.ranks != launch.size->ranks) {
-    return "its result is from " + counted(run.ranks, "rank");
+  if (run.size.ranks != launch.size->ranks) {
+    return "its result is from " + counted(run.size.ranks, "rank");
   }
-  if (run.study != plan_.name() || run.point != label_of(launch) ||
-      run.replicate != launch.replicate) {
+  if (run.study.name != plan_.name() || run.study.point != label_of(launch) ||
+      run.study.replicate != launch.replicate) {
     return "its result belongs to another size or study";
   }
-  return run.resumed ? "it resumed an interrupted run" : "";
+  return run.provenance.resumed ? "it resumed an interrupted run" : "";
 }
 
 bool Results::exists(const PlannedLaunch& launch) const {

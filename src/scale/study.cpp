@@ -322,7 +322,7 @@ ExitCode Study::run() {
     }
     if (interrupts_.request() == StopRequest::now) break;
     const report::RunFile run = report::read_run_file(plan_.result_of(next));
-    report_progress(next, format_duration(run.seconds), remaining);
+    report_progress(next, format_duration(run.timing.median), remaining);
   }
   if (interrupts_.request() != StopRequest::none) {
     const std::size_t rest = progress_.missing().size() + (progress_.is_calibrated() ? 0 : 1);

@@ -221,7 +221,7 @@ OptionList StudyPlan::conditions_of(const report::RunFile& run) const {
 void StudyPlan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
   // A workload that plans with rates has them among the conditions; others may have none.
-  calibrated_per_host_ = calibration.max_ranks_on_host;
+  calibrated_per_host_ = calibration.size.max_ranks_on_host;
   const bool has_rates = !calibration.ceilings.empty();
   rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();
   for (PlannedSize& size : sizes_) size.predicted = predict(size);

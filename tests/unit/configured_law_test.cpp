@@ -26,7 +26,7 @@ std::vector<RunFile> runs_of(const Law& law, study::Mode mode, const std::vector
     const Law here = mode == study::Mode::weak ? scaled(law, factor) : law;
     const double seconds = predict(here, static_cast<std::uint64_t>(ranks)).total();
     RunFile run;
-    run.ranks = static_cast<std::uint64_t>(ranks);
+    run.size.ranks = static_cast<std::uint64_t>(ranks);
     run.metrics["predicted"] = {.number = seconds, .unit = "s"};
     run.metrics["serial_configured"] = {.number = here.serial};
     runs.push_back(run);

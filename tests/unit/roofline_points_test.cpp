@@ -153,12 +153,12 @@ RunFile run(const char* device) {
   RunFile made;
   made.path = "run.h5";
   made.device = device;
-  made.ranks = made.gpus = 2;
-  made.seconds = 2;
+  made.size.ranks = made.size.gpus = 2;
+  made.timing.median = 2;
   made.work = 3.2;  // Tflop of both ranks
   made.work_unit = "Tflop";
   made.streamed = 16e9;
-  made.resolved = {{"product.precision", "fp32"}};
+  made.options.resolved = {{"product.precision", "fp32"}};
   made.ceilings = {{.name = "link_up", .aggregate = 20, .unit = "GB/s", .on_path = true}};
   return made;
 }
@@ -183,7 +183,7 @@ TEST(Runs, OfSumsHaveAnOperationForEachElement) {
   const std::vector<ExperimentResult> experiments = {roofs()};
   RunFile sums = run("GPU");
   sums.work_unit = "GB";
-  sums.resolved = {{"input.type", "f64"}};
+  sums.options.resolved = {{"input.type", "f64"}};
   sums.ceilings[0].name = "device_read";
   const std::vector<const RunFile*> runs = {&sums};
   const auto roofline = roofline_of(experiments, "GPU", runs);

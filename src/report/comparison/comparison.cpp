@@ -22,7 +22,7 @@ using study::Repetitions;
 
 std::vector<Repetitions> times_of(const ComparedPoint& point) {
   std::vector<Repetitions> launches;
-  for (const ComparedRun& run : point.runs) launches.push_back(run.file.repetitions);
+  for (const ComparedRun& run : point.runs) launches.push_back(run.file.timing.repetitions);
   return launches;
 }
 
@@ -148,8 +148,8 @@ void warn_of_side(const Side& side, const ComparedPoint& point,
                   std::vector<std::string>& warnings) {
   std::size_t throttled = 0, unconverged = 0;
   for (const auto& [run, setup] : point.runs) {
-    throttled += run.throttled > 0 ? 1 : 0;
-    unconverged += run.sampling == "unconverged" ? 1 : 0;
+    throttled += run.timing.throttled > 0 ? 1 : 0;
+    unconverged += run.timing.sampling == "unconverged" ? 1 : 0;
   }
   const auto add = [&](std::size_t launches, const char* what) {
     if (launches == 0) return;
@@ -275,7 +275,7 @@ void add_changes(const PointComparison& point, const char* what, Values Setup::*
              std::tie(change.what, change.name, change.before, change.after);
     });
     if (known == changes.end()) known = changes.insert(known, std::move(change));
-    const std::uint64_t ranks = point.before->first().ranks;
+    const std::uint64_t ranks = point.before->first().size.ranks;
     if (known->ranks.empty() || known->ranks.back() != ranks) known->ranks.push_back(ranks);
   }
 }

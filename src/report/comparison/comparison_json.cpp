@@ -42,7 +42,7 @@ Json of_phase(const PhaseComparison& phase) {
 Json of_point(const PointComparison& point) {
   const RunFile& first = point.before->first();
   Json object = {{"workload", first.workload},
-                 {"ranks", first.ranks},
+                 {"ranks", first.size.ranks},
                  {"work", first.work},
                  {"unit", first.work_unit},
                  {"precision", first.text("precision")},

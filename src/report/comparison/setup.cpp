@@ -52,7 +52,7 @@ void read_machine(const io::ResultReader& file, const RunFile& run, Values& mach
   }
   machine["hosts"] = list_of(hosts);
   machine["devices"] = list_of(devices);
-  if (run.gpus > 0) machine["gpus"] = std::to_string(run.gpus);
+  if (run.size.gpus > 0) machine["gpus"] = std::to_string(run.size.gpus);
 }
 
 /// The options of `setup` that the user of the study has not given. They can only come from its
@@ -60,7 +60,7 @@ void read_machine(const io::ResultReader& file, const RunFile& run, Values& mach
 std::set<std::string> calibrated_options(const RunFile& run, const Setup& setup) {
   const auto chosen = study_folder::read_options(run.path.parent_path());
   const auto name = chosen.find("study.name");
-  if (run.study.empty() || name == chosen.end() || name->second != run.study) return {};
+  if (run.study.name.empty() || name == chosen.end() || name->second != run.study.name) return {};
   std::set<std::string> keys;
   for (const auto& [key, value] : setup.options) {
     const bool may_be_set = key.starts_with("pipeline.") || key == "measure.rates" ||
@@ -75,11 +75,12 @@ std::set<std::string> calibrated_options(const RunFile& run, const Setup& setup)
 Setup read_setup(const RunFile& run) {
   const io::ResultReader file(run.path);
   Setup setup;
-  for (const auto& [key, value] : run.config) {
+  for (const auto& [key, value] : run.options.all) {
     if (is_of_one_run(key) || value.empty()) continue;
     setup.options[key] = value;
-    const auto origin = run.origins.find(key);
-    if (origin != run.origins.end() && origin->second == "default") setup.defaults.insert(key);
+    const auto origin = run.options.origins.find(key);
+    if (origin != run.options.origins.end() && origin->second == "default")
+      setup.defaults.insert(key);
   }
   // A study has its rates from a file of its own, always of the same name.
   if (const auto rates = setup.options.find("measure.rates"); rates != setup.options.end()) {

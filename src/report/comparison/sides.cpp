@@ -37,7 +37,7 @@ std::vector<Trait> traits_of(const RunFile& run, const Setup& setup) {
           {"type", value_of(setup.plan, "input.type")},
           {"precision", run.text("precision")},
           {"backend", run.text("backend")},
-          {"ranks", std::to_string(run.ranks)}};
+          {"ranks", std::to_string(run.size.ranks)}};
 }
 
 /// The traits of `there` that differ from those of `here`.
@@ -111,8 +111,8 @@ Side read_side(const std::string& name, const std::string& path) {
   std::map<std::vector<std::string>, std::size_t> places;
   for (StudyReport& study : report.studies) {
     std::ranges::move(study.excluded, std::back_inserter(side.excluded));
-    std::ranges::move(study.failed, std::back_inserter(side.failed));
-    std::ranges::move(study.missing, std::back_inserter(side.missing));
+    std::ranges::move(study.unfinished.failed, std::back_inserter(side.failed));
+    std::ranges::move(study.unfinished.missing, std::back_inserter(side.missing));
     for (RunFile& run : study.runs) {
       try {
         Setup setup = read_setup(run);
@@ -129,7 +129,7 @@ Side read_side(const std::string& name, const std::string& path) {
   }
   const auto order = [](const ComparedPoint& point) {
     const RunFile& run = point.first();
-    return std::tuple(run.workload, run.text("precision"), run.text("backend"), run.ranks,
+    return std::tuple(run.workload, run.text("precision"), run.text("backend"), run.size.ranks,
                       run.work);
   };
   std::ranges::stable_sort(side.points, {}, order);
@@ -139,12 +139,12 @@ Side read_side(const std::string& name, const std::string& path) {
 void check_distinct(const Side& before, const Side& after) {
   std::map<std::string, fs::path> seen;
   for (const ComparedPoint& point : before.points) {
-    for (const ComparedRun& run : point.runs) seen.emplace(run.file.uuid, run.file.path);
+    for (const ComparedRun& run : point.runs) seen.emplace(run.file.provenance.uuid, run.file.path);
   }
   seen.erase("");
   for (const ComparedPoint& point : after.points) {
     for (const ComparedRun& run : point.runs) {
-      const auto found = seen.find(run.file.uuid);
+      const auto found = seen.find(run.file.provenance.uuid);
       if (found == seen.end()) continue;
       throw UsageError(fmt::format("'{}' is the same run as '{}': name results of two runs",
                                    run.file.path.string(), found->second.string()));

@@ -44,7 +44,7 @@ struct Side {
   std::vector<ComparedPoint> points;  ///< sorted by their traits, with ascending ranks
   std::vector<ExcludedFile> excluded, unreadable;
   std::vector<study_folder::LaunchAttempt> failed;
-  std::vector<std::string> missing;  ///< see StudyReport::missing
+  std::vector<std::string> missing;  ///< see UnfinishedLaunches::missing
 
   std::size_t launches() const;
 };

@@ -38,7 +38,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
   }
   for (const std::string& note : study.notes) texts.push_back(fmt::format("Note: {}", note));
   for (std::string& sentence : words_on_attempts(study)) texts.push_back(std::move(sentence));
-  for (const std::string& launch : study.missing) {
+  for (const std::string& launch : study.unfinished.missing) {
     texts.push_back(fmt::format("Missing: {}: the same scale command launches it", launch));
   }
   for (const study::Size& size : study.table.sizes) {
@@ -126,7 +126,8 @@ std::string environment(const DetailedStudy& detailed) {
   std::string text = join_lines(detailed.medians.front(), true);
   for (const DetailedRun& each : detailed.medians) {
     const std::string own = join_lines(each, false);
-    if (!own.empty()) text += fmt::format("\n# on {}\n{}", counted(each.run->ranks, "rank"), own);
+    if (!own.empty())
+      text += fmt::format("\n# on {}\n{}", counted(each.run->size.ranks, "rank"), own);
   }
   return text;
 }
@@ -152,7 +153,7 @@ std::string findings(const StudyReport& study) {
 
 std::string methods(const StudyReport& study) {
   const RunFile& run = study.runs.front();
-  const std::string warm_ups = run.option("measure.warmup");
+  const std::string warm_ups = run.options.text("measure.warmup");
   const std::string warm_up = warm_ups.empty() || warm_ups == "auto" || warm_ups == "0"
                                   ? ""
                                   : fmt::format(" after {} untimed", warm_ups);
@@ -170,7 +171,7 @@ std::string methods(const StudyReport& study) {
     text += fmt::format("{} recorded spans for timelines; no curve contains their times. ",
                         counted(study.timelines.size(), "additional run"));
   }
-  if (!study.facts.empty() && run.study.empty()) {
+  if (!study.facts.empty() && run.study.name.empty()) {
     text += "These runs have no labels of a study; they are grouped by their work.";
   } else {
     text += "The launcher visits the sizes in random order.";
@@ -202,13 +203,14 @@ std::string raw_points(const StudyReport& study) {
   Grid grid{{"ranks", "launch", "nodes", "repetitions", "median [s]", "min [s]", "max [s]",
              fmt::format("rate [{}/s]", study.unit), "sampling", "throttled", "made", "file"}};
   for (const RunFile& run : study.runs) {
-    const auto [min, max] = std::ranges::minmax(run.repetitions);
-    grid.rows.push_back({fmt::format("{}", run.ranks), fmt::format("{}", run.replicate),
-                         fmt::format("{}", run.hosts), fmt::format("{}", run.repetitions.size()),
-                         number_text(run.seconds, 6), number_text(min, 6), number_text(max, 6),
-                         number_text(run.work / run.seconds), run.sampling,
-                         run.throttled > 0 ? fmt::format("{} repetitions", run.throttled) : "no",
-                         run.created, run.path.string()});
+    const auto [min, max] = std::ranges::minmax(run.timing.repetitions);
+    grid.rows.push_back(
+        {fmt::format("{}", run.size.ranks), fmt::format("{}", run.study.replicate),
+         fmt::format("{}", run.size.hosts), fmt::format("{}", run.timing.repetitions.size()),
+         number_text(run.timing.median, 6), number_text(min, 6), number_text(max, 6),
+         number_text(run.work / run.timing.median), run.timing.sampling,
+         run.timing.throttled > 0 ? fmt::format("{} repetitions", run.timing.throttled) : "no",
+         run.provenance.created, run.path.string()});
   }
   return folded(
       fmt::format("{}, in the order in which they ran", counted(study.runs.size(), "launch")),
@@ -223,8 +225,9 @@ std::string provenance(const DetailedStudy& detailed) {
   };
   add("device", study.device);
   const auto& last = *detailed.medians.back().run;
-  add("largest size", fmt::format("{}, {}, {}", counted(last.ranks, "rank"),
-                                  counted(last.gpus, "GPU"), counted(last.hosts, "node")));
+  add("largest size",
+      fmt::format("{}, {}, {}", counted(last.size.ranks, "rank"), counted(last.size.gpus, "GPU"),
+                  counted(last.size.hosts, "node")));
   const Telemetry& telemetry = detailed.medians.back().details.telemetry;
   if (telemetry.samples > 0) {
     add("GPUs while they worked",
@@ -258,7 +261,7 @@ std::string commands(const StudyReport& study) {
   const std::string ini = fmt::format("{}/{}", folder, study_folder::ini_name);
   std::error_code ignored;
   std::string html;
-  if (!study.runs.front().study.empty() && std::filesystem::exists(ini, ignored)) {
+  if (!study.runs.front().study.name.empty() && std::filesystem::exists(ini, ignored)) {
     html +=
         "<p>The study once more, with its options in study.ini, and whether it became slower:"
         "</p>\n";
@@ -272,8 +275,9 @@ std::string commands(const StudyReport& study) {
     const std::string launcher =
         ranks > 1 ? fmt::format("mpirun -np {} --bind-to none ", ranks) : "";
     // The last -o counts.
-    list += fmt::format("# on {}\n{}{} {}\n", counted(ranks, "rank"), launcher, run.command,
-                        shell_line({"-o", again + "/" + run.path.filename().string()}));
+    list +=
+        fmt::format("# on {}\n{}{} {}\n", counted(ranks, "rank"), launcher, run.provenance.command,
+                    shell_line({"-o", again + "/" + run.path.filename().string()}));
   }
   return html + folded("One launch at each size", command_block(list));
 }
@@ -284,7 +288,7 @@ std::string page_command(const Report& report) {
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   };
   for (const StudyReport& study : report.studies) {
-    if (study.runs.front().study.empty() && study.runs.size() <= max_lines) {
+    if (study.runs.front().study.name.empty() && study.runs.size() <= max_lines) {
       for (const RunFile& run : study.runs) add(run.path.string());
     } else {
       add(folder_of(study));

@@ -22,8 +22,8 @@ std::string capitalised(std::string text) {
 /// The prediction of the law, with the cost of a repetition there.
 std::string expected(const StudyReport& study) {
   const std::string text = words_on_expected(study);
-  if (!study.expected || !study.expected->seconds) return text;
-  const study::Extrapolation& next = *study.expected;
+  if (!study.laws.expected || !study.laws.expected->seconds) return text;
+  const study::Extrapolation& next = *study.laws.expected;
   const study::Size& last = study.table.sizes.back();
   return fmt::format("{} A repetition costs {} rank-seconds there and {} on {}.", text,
                      number_text(next.ranks * next.seconds->value, 3),
@@ -73,7 +73,7 @@ std::string what_bounds(const StudyReport& study) {
 
 /// The time to the result if the run had only one timed repetition.
 double to_result_once(const RunFile& run) {
-  return run.to_result() - run.wall() + run.seconds;
+  return run.to_result() - run.wall() + run.timing.median;
 }
 
 std::string time_to_result(const StudyReport& study) {
@@ -108,7 +108,8 @@ std::string trust(const StudyReport& study) {
   if (with_values == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
     text += "; the result is the same at every size";
   }
-  text += fmt::format(". {} excluded, {} failed", study.excluded.size(), study.failed.size());
+  text += fmt::format(". {} excluded, {} failed", study.excluded.size(),
+                      study.unfinished.failed.size());
   if (const std::size_t throttled = study.throttled(); throttled > 0) {
     text += fmt::format(", {} of {} with a throttled GPU", throttled,
                         counted(study.runs.size(), "launch"));
@@ -127,8 +128,8 @@ std::string studied(const StudyReport& study) {
   const std::string sizes = ranks.size() == 1
                                 ? counted(ranks.front(), "rank")
                                 : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
-  const bool one_gpu_each =
-      std::ranges::all_of(study.runs, [](const RunFile& each) { return each.gpus == each.ranks; });
+  const bool one_gpu_each = std::ranges::all_of(
+      study.runs, [](const RunFile& each) { return each.size.gpus == each.size.ranks; });
   return fmt::format("{}{}, {}, on {} of {}{}; {}.",
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
@@ -167,8 +168,8 @@ std::string tiles(const StudyReport& study) {
                 : tile(fmt::format("{} %", std::lround(100 * facts.bound_share)),
                        fmt::format("of the ceiling {}", facts.bound_by));
   }
-  if (study.expected) {
-    const study::Extrapolation& next = *study.expected;
+  if (study.laws.expected) {
+    const study::Extrapolation& next = *study.laws.expected;
     const study::Fit& fit = *study.fit();
     const char* const caution = fit.verdict == study::FitVerdict::fits ? ""
                                 : fit.verdict == study::FitVerdict::unclear

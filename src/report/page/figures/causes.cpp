@@ -192,7 +192,7 @@ double computation(const std::vector<double>& reference, double reference_work,
 }
 
 double work_of(const RunFile& run) {
-  return run.work * static_cast<double>(run.repetitions.size());
+  return run.work * static_cast<double>(run.timing.repetitions.size());
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ Figure host_causes_figure(const DetailedStudy& detailed) {
       reference_work = work_of(*run);
     }
     const double scaling = computation(reference, reference_work, useful, work_of(*run));
-    rows.push_back({static_cast<double>(run->ranks), causes->balance, causes->busy, scaling,
+    rows.push_back({static_cast<double>(run->size.ranks), causes->balance, causes->busy, scaling,
                     causes->total() * scaling});
   }
   if (rows.empty()) return missing(figure.id, figure.title, why);
@@ -284,7 +284,7 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                          });
   if (has_spans) figure.basis = basis_of_traced(detailed);
   for (const auto& [run, details] : has_spans ? detailed.traced : detailed.medians) {
-    const double ranks = static_cast<double>(run->ranks);
+    const double ranks = static_cast<double>(run->size.ranks);
     if (details.knows_timed) why = "no kernels of a device were recorded";
     if (has_spans) {
       const DeviceTimes times = device_times(details);

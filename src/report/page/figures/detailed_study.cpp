@@ -15,7 +15,7 @@ const RunFile* traced_run(const StudyReport& study, const std::vector<const RunF
                           int ranks) {
   if (const RunFile* const run = study.timeline_on(static_cast<std::uint64_t>(ranks))) return run;
   const auto found = std::ranges::find_if(
-      nearest, [](const RunFile* run) { return run->option("measure.timeline") == "true"; });
+      nearest, [](const RunFile* run) { return run->options.text("measure.timeline") == "true"; });
   return found == nearest.end() ? nullptr : *found;
 }
 
@@ -26,7 +26,7 @@ DetailedStudy with_details(const StudyReport& study) {
   for (const study::Size& size : study.table.sizes) {
     auto runs = study.runs_on(size.ranks);
     std::ranges::stable_sort(
-        runs, {}, [&](const RunFile* run) { return std::abs(run->seconds - size.median); });
+        runs, {}, [&](const RunFile* run) { return std::abs(run->timing.median - size.median); });
     detailed.medians.push_back({runs.front(), read_details(*runs.front(), Spans::leave)});
     if (const RunFile* const traced = traced_run(study, runs, size.ranks)) {
       detailed.traced.push_back({traced, read_details(*traced, Spans::read)});
@@ -36,7 +36,7 @@ DetailedStudy with_details(const StudyReport& study) {
 }
 
 bool is_timeline_run(const RunFile& run) {
-  return run.point == study_folder::timeline_label;
+  return run.study.point == study_folder::timeline_label;
 }
 
 std::string basis_of_medians(const StudyReport& study) {

@@ -22,8 +22,8 @@ constexpr Style limit_style = {styles[1].colour, "2 3", 0};
 /// The fitted law for one new launch: the time (strong) or the efficiency (weak), with ends of the
 /// interval that are not negative. The number of ranks need not be whole.
 Estimate law_at(const StudyReport& study, double ranks) {
-  Estimate law = study.gustafson ? study.gustafson->predict_efficiency(ranks)
-                                 : study.amdahl->seconds_of_launch(ranks);
+  Estimate law = study.laws.gustafson ? study.laws.gustafson->predict_efficiency(ranks)
+                                      : study.laws.amdahl->seconds_of_launch(ranks);
   if (law.interval) law.interval->lo = std::max(law.interval->lo, 0.0);
   return law;
 }
@@ -42,8 +42,8 @@ std::vector<Bar> law_bars(const StudyReport& study, double from, double to) {
 
 /// The law's time or efficiency as a speed-up.
 double speedup_of(const StudyReport& study, const Bar& law) {
-  if (study.gustafson) return law.ranks * law.value;
-  return study.amdahl->reference * study.amdahl->reference_seconds.value / law.value;
+  if (study.laws.gustafson) return law.ranks * law.value;
+  return study.laws.amdahl->reference * study.laws.amdahl->reference_seconds.value / law.value;
 }
 
 std::string name_of_law(const StudyReport& study) {
@@ -63,15 +63,16 @@ std::string basis_of_law(const StudyReport& study) {
 }
 
 Grid law_grid(const StudyReport& study) {
-  Grid grid{{"ranks", study.gustafson ? "efficiency" : "time [s]", "lower end", "upper end", ""}};
+  Grid grid{
+      {"ranks", study.laws.gustafson ? "efficiency" : "time [s]", "lower end", "upper end", ""}};
   const auto add = [&](int ranks, const Estimate& law, const char* words) {
     const auto ends = law.interval.value_or(study::Interval{NAN, NAN});
     grid.rows.push_back({fmt::format("{}", ranks), number_text(law.value, 6),
                          number_text(ends.lo, 6), number_text(ends.hi, 6), words});
   };
   for (const int ranks : ranks_of(study)) add(ranks, law_at(study, ranks), "within the study");
-  if (study.expected) {
-    const study::Extrapolation& next = *study.expected;
+  if (study.laws.expected) {
+    const study::Extrapolation& next = *study.laws.expected;
     add(next.ranks, next.seconds.value_or(next.efficiency), "extrapolated");
   }
   return grid;
@@ -89,10 +90,11 @@ Parts parts_of(const StudyReport& study) {
   if (study.is_law_rejected()) {
     for (Bar& bar : parts.inside) bar.lo = bar.hi = bar.value;
   }
-  if (study.expected) parts.beyond = law_bars(study, last, study.expected->ranks);
+  if (study.laws.expected) parts.beyond = law_bars(study, last, study.laws.expected->ranks);
   for (Bar& bar : parts.beyond) {  // as Extrapolation: no efficiency above 1
-    bar.value = study.gustafson ? std::min(bar.value, 1.0)
-                                : std::max(bar.value, study.amdahl->ideal_seconds(bar.ranks));
+    bar.value = study.laws.gustafson
+                    ? std::min(bar.value, 1.0)
+                    : std::max(bar.value, study.laws.amdahl->ideal_seconds(bar.ranks));
     bar.lo = std::min(bar.lo, bar.value);
     bar.hi = std::max(bar.hi, bar.value);
   }
@@ -122,13 +124,13 @@ Figure law_figure(const StudyReport& study) {
   if (study.table.sizes.size() < 2) {
     return missing("law", name + ", fitted", "the runs have one number of ranks only");
   }
-  if (study.fit() == nullptr) return missing("law", name + ", fitted", study.expected.why_not);
+  if (study.fit() == nullptr) return missing("law", name + ", fitted", study.laws.expected.why_not);
   Figure figure{"law",
                 name + (study.is_law_rejected() ? " does not fit these times"
-                        : study.expected        ? ", fitted, with what it expects next"
+                        : study.laws.expected   ? ", fitted, with what it expects next"
                                                 : ", fitted"),
                 "Points off the full line deviate from the law.", basis_of_law(study)};
-  if (study.expected) {
+  if (study.laws.expected) {
     figure.how_to_read += " The dashed part is extrapolated to twice the largest size.";
   }
   const Parts parts = parts_of(study);
@@ -139,7 +141,7 @@ Figure law_figure(const StudyReport& study) {
   bars.insert(bars.end(), parts.inside.begin(), parts.inside.end());
   bars.insert(bars.end(), parts.beyond.begin(), parts.beyond.end());
   std::vector<int> ranks = ranks_of(study);
-  if (study.expected) ranks.push_back(study.expected->ranks);
+  if (study.laws.expected) ranks.push_back(study.laws.expected->ranks);
   const Extent extent = study.is_strong() ? extent_of(Spacing::logarithmic, {}, bars)
                                           : extent_of(Spacing::linear, {0, 1}, bars);
   Script script;
@@ -158,21 +160,22 @@ Figure law_figure(const StudyReport& study) {
 }
 
 LawLines law_of_speedups(const StudyReport& study) {
-  if (!study.expected) return {};
+  if (!study.laws.expected) return {};
   LawLines law;
   const study::Fit& fit = *study.fit();
   const char* const caution = fit.verdict == study::FitVerdict::fits      ? ""
                               : fit.verdict == study::FitVerdict::unclear ? " (it may not fit)"
                                                                           : " (untested)";
   law.name = name_of_law(study) + caution;
-  law.share = study.is_strong() ? fmt::format("s = {:.3g}", study.amdahl->serial_share.value)
-                                : fmt::format("s' = {:.3g}", study.gustafson->serial_share.value);
+  law.share = study.is_strong()
+                  ? fmt::format("s = {:.3g}", study.laws.amdahl->serial_share.value)
+                  : fmt::format("s' = {:.3g}", study.laws.gustafson->serial_share.value);
   const Parts parts = parts_of(study);
   for (const Bar& bar : parts.inside) law.inside.push_back({bar.ranks, speedup_of(study, bar)});
   for (const Bar& bar : parts.beyond) law.beyond.push_back({bar.ranks, speedup_of(study, bar)});
-  const double last = study.expected->ranks;
-  if (!study.expected->max_speedup) return law;
-  const double limit = *study.expected->max_speedup;
+  const double last = study.laws.expected->ranks;
+  if (!study.laws.expected->max_speedup) return law;
+  const double limit = *study.laws.expected->max_speedup;
   const bool is_shown = limit <= 2 * last;
   law.limit_words =
       fmt::format("{}{:.3g}", study.table.anchor == 1 ? "1/s: " : "on many ranks: ", limit);
@@ -182,8 +185,8 @@ LawLines law_of_speedups(const StudyReport& study) {
 
 Rows configured_speedups(const StudyReport& study) {
   Rows rows;
-  if (!study.configured) return rows;
-  for (const study::Size& size : study.configured->expected.sizes) {
+  if (!study.laws.configured) return rows;
+  for (const study::Size& size : study.laws.configured->expected.sizes) {
     rows.push_back({static_cast<double>(size.ranks), size.speedup.value});
   }
   return rows;

@@ -95,7 +95,7 @@ Grid roof_grid(const DetailedStudy& detailed) {
   for (const DetailedRun& median : detailed.medians) {
     const RunFile* const run = median.run;
     for (const result::Ceiling& ceiling : run->ceilings) {
-      grid.rows.push_back({fmt::format("{}", run->ranks), ceiling.name,
+      grid.rows.push_back({fmt::format("{}", run->size.ranks), ceiling.name,
                            number_text(ceiling.aggregate), ceiling.unit,
                            ceiling.on_path ? "yes" : "no"});
     }
@@ -105,11 +105,11 @@ Grid roof_grid(const DetailedStudy& detailed) {
 
 /// The energy of a repetition in joules, and its GPU hours; NaN if unknown.
 double energy_of(const RunFile& run) {
-  return run.number("energy") / static_cast<double>(run.repetitions.size());
+  return run.number("energy") / static_cast<double>(run.timing.repetitions.size());
 }
 
 double devices_of(const RunFile& run) {
-  return static_cast<double>(run.gpus > 0 ? run.gpus : run.ranks);
+  return static_cast<double>(run.size.gpus > 0 ? run.size.gpus : run.size.ranks);
 }
 
 /// A point for each launch and a line through the medians of the sizes.
@@ -120,7 +120,7 @@ void plot_runs(Figure& figure, const StudyReport& study, const std::string& labe
   for (const RunFile& run : study.runs) {
     const double value = of(run);
     if (!std::isfinite(value)) continue;
-    points.push_back({static_cast<double>(run.ranks), value});
+    points.push_back({static_cast<double>(run.size.ranks), value});
     top = std::max(top, value);
   }
   for (const int ranks : ranks_of(study)) {
@@ -155,13 +155,13 @@ Figure roofline_figure(const DetailedStudy& detailed) {
   Rows points;
   for (const DetailedRun& median : detailed.medians) {
     const double gigabytes = streamed(*median.run);
-    for (const RunFile* run : study.runs_on(static_cast<int>(median.run->ranks))) {
-      const double ranks = static_cast<double>(run->ranks);
-      points.push_back({run->work / gigabytes, run->work / run->seconds / ranks});
+    for (const RunFile* run : study.runs_on(static_cast<int>(median.run->size.ranks))) {
+      const double ranks = static_cast<double>(run->size.ranks);
+      points.push_back({run->work / gigabytes, run->work / run->timing.median / ranks});
     }
   }
-  const Roofs roofs = roofs_of(*first.run, study, static_cast<double>(first.run->ranks));
-  const Roofs last = roofs_of(*final.run, study, static_cast<double>(final.run->ranks));
+  const Roofs roofs = roofs_of(*first.run, study, static_cast<double>(first.run->size.ranks));
+  const Roofs last = roofs_of(*final.run, study, static_cast<double>(final.run->size.ranks));
   const bool known = std::ranges::all_of(
       points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
@@ -175,11 +175,11 @@ Figure roofline_figure(const DetailedStudy& detailed) {
   figure.legend = {{styles[0], Look::points, "each launch"},
                    {{styles[1].colour, "", 0},
                     Look::line,
-                    fmt::format("{}, on {}", names, counted(first.run->ranks, "rank"))}};
+                    fmt::format("{}, on {}", names, counted(first.run->size.ranks, "rank"))}};
   if (has_sizes && last.bandwidth > 0) {
     figure.legend.push_back(
         {styles[3], Look::line,
-         fmt::format("a rank's share of {}", counted(final.run->ranks, "rank"))});
+         fmt::format("a rank's share of {}", counted(final.run->size.ranks, "rank"))});
   }
   return figure;
 }
@@ -215,7 +215,7 @@ Figure energy_figure(const StudyReport& study) {
 }
 
 Figure cost_figure(const StudyReport& study) {
-  const bool has_gpus = study.runs.front().gpus > 0;
+  const bool has_gpus = study.runs.front().size.gpus > 0;
   const char* const unit = has_gpus ? "GPU-hours" : "rank-hours";
   const char* const short_unit = has_gpus ? "GPU-seconds" : "rank-seconds";
   Figure figure{
@@ -224,7 +224,7 @@ Figure cost_figure(const StudyReport& study) {
                         : "Flat is ideal: cost for each unit of work.",
       fmt::format("{}; start-up excluded, see Numbers.", counted(study.runs.size(), "launch"))};
   constexpr double hour = 3600;
-  const auto cost = [](const RunFile& run) { return devices_of(run) * run.seconds / hour; };
+  const auto cost = [](const RunFile& run) { return devices_of(run) * run.timing.median / hour; };
   double largest = 0;
   for (const RunFile& run : study.runs) largest = std::max(largest, cost(run));
   const bool is_small = largest < 0.1;

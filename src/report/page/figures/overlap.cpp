@@ -39,7 +39,7 @@ struct Overlaps {
 };
 
 Overlaps overlaps_of(const DetailedRun& each) {
-  Overlaps found{.ranks = static_cast<double>(each.run->ranks), .wall = each.run->wall()};
+  Overlaps found{.ranks = static_cast<double>(each.run->size.ranks), .wall = each.run->wall()};
   std::set<int> ranks;
   for (const RankPhase& phase : each.details.phases) ranks.insert(phase.rank);
   std::vector<double> overlaps;

@@ -26,8 +26,9 @@ std::vector<double> node_boundaries(const StudyReport& study) {
   std::vector<double> boundaries;
   double ranks = 0, hosts = 0;
   for (const study::Size& size : study.table.sizes) {
-    const double on = median_of(study.runs_on(size.ranks),
-                                [](const RunFile& run) { return static_cast<double>(run.hosts); });
+    const double on = median_of(study.runs_on(size.ranks), [](const RunFile& run) {
+      return static_cast<double>(run.size.hosts);
+    });
     if (hosts > 0 && on > hosts) boundaries.push_back(std::sqrt(ranks * size.ranks));
     ranks = size.ranks;
     hosts = on;
@@ -57,15 +58,16 @@ bool has_one_size(const StudyReport& study) {
 }
 
 void plot_configured(Script& script, Figure& figure, const StudyReport& study) {
-  if (!study.configured) return;
+  if (!study.laws.configured) return;
   constexpr Style dotted = {styles[2].colour, styles[2].dashes, 0};
   script.plot(configured_speedups(study), "using 1:2 with lines " + line_of(dotted, 2.2));
   figure.legend.push_back(
       {dotted, Look::line,
-       fmt::format(
-           "configured law, {} = {:.3g}{}", study.is_strong() ? "s" : "s'",
-           study.configured->serial_share,
-           study.configured->has_other_costs() ? ", with its noise, imbalance or overhead" : "")});
+       fmt::format("configured law, {} = {:.3g}{}", study.is_strong() ? "s" : "s'",
+                   study.laws.configured->serial_share,
+                   study.laws.configured->has_other_costs()
+                       ? ", with its noise, imbalance or overhead"
+                       : "")});
 }
 
 }  // namespace

@@ -53,12 +53,13 @@ std::optional<Window> last_repetition(const Details& details, const RunFile& run
     if (first.empty()) first = span.phase;
     if (span.phase == first) starts.push_back(span.start);
   }
-  const std::size_t repetitions = run.repetitions.size();
+  const std::size_t repetitions = run.timing.repetitions.size();
   if (starts.size() < repetitions) return {};
   std::ranges::sort(starts);
   const std::int64_t begin = starts[starts.size() - starts.size() / repetitions];
   constexpr double nanoseconds = 1e9;
-  return Window{begin, begin + static_cast<std::int64_t>(run.repetitions.back() * nanoseconds)};
+  return Window{begin,
+                begin + static_cast<std::int64_t>(run.timing.repetitions.back() * nanoseconds)};
 }
 
 std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Window window) {
@@ -196,7 +197,7 @@ Figure timeline_of(const Details& details, const RunFile& run, const std::string
   if (!window) return missing(id, title, "the spans do not tell the timed repetitions apart");
   const std::vector<Lane> lanes = lanes_of(details, phases, *window);
   if (lanes.empty()) return missing(id, title, "the last repetition has no spans but waiting");
-  Figure figure{id, fmt::format("{} on {}", title, counted(run.ranks, "rank")),
+  Figure figure{id, fmt::format("{} on {}", title, counted(run.size.ranks, "rank")),
                 "Each row is a track of a rank. Blank is waiting; copies that overlap with kernels "
                 "cost no time.",
                 ""};
@@ -217,7 +218,9 @@ Figure timeline_of(const Details& details, const RunFile& run, const std::string
       is_timeline_run(run)
           ? "From an additional run that recorded its spans; no curve contains its time"
           : "From the launch with spans whose time is nearest to the median",
-      run.ranks > max_ranks ? fmt::format("; the first {} of {} ranks", max_ranks, run.ranks) : "",
+      run.size.ranks > max_ranks
+          ? fmt::format("; the first {} of {} ranks", max_ranks, run.size.ranks)
+          : "",
       drawn < spans
           ? fmt::format("{} spans are drawn as {} boxes: a box joins spans without a visible gap",
                         spans, drawn)
@@ -240,9 +243,9 @@ std::vector<Figure> timeline_figures(const DetailedStudy& detailed) {
     }
     ++sizes;
     if (figures.size() == max_sizes) continue;
-    figures.push_back(
-        timeline_of(each->details, *each->run,
-                    figures.empty() ? "timeline" : fmt::format("timeline-{}", each->run->ranks)));
+    figures.push_back(timeline_of(
+        each->details, *each->run,
+        figures.empty() ? "timeline" : fmt::format("timeline-{}", each->run->size.ranks)));
   }
   if (figures.empty()) figures.push_back(missing("timeline", title, why));
   if (sizes > figures.size()) {

@@ -119,7 +119,7 @@ Figure speedup_figure(const Report& report) {
     for (const Rows& part : {law.inside, law.beyond, law.limit}) {
       shown.insert(shown.end(), part.begin(), part.end());
     }
-    if (!law.beyond.empty()) ranks.push_back(study.expected->ranks);
+    if (!law.beyond.empty()) ranks.push_back(study.laws.expected->ranks);
   }
   if (shown.empty()) {
     laws.clear();
