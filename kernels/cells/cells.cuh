@@ -187,7 +187,8 @@ void launch_accumulate(const AccumulateArgs<T>& args, CudaStream stream) {
   const bool one_column = args.tasks.has_one_block && args.layout.has_one_column();
   const bool by_column = args.layout.has_one_column() && !by_rows && (one_column || !has_runs);
   const std::uint64_t width = by_column ? block_threads / args.units.joined_units : threads;
-  const dim3 grid = grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
+  const dim3 grid =
+      grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
   const auto launch = [&](auto quantities, auto skips) {
     using Known = decltype(quantities);
     using Q = std::conditional_t<is_fixed<Known>, Known, LaneQuantities>;

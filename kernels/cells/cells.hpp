@@ -218,7 +218,7 @@ struct NodeStates {
 struct NodeStack {
   static constexpr unsigned max_depth = 32;
 
-  unsigned kept = 0;               ///< nodes at the bottom that stay as they are and are not told
+  unsigned kept = 0;               ///< nodes at the bottom that stay; their places are not needed
   unsigned depth = 0;              ///< of the stack before
   FoldNode nodes[max_depth] = {};  ///< from `kept` to `depth`
 };

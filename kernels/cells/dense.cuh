@@ -364,8 +364,8 @@ void launch_dense_columns(const AccumulateArgs<T>& args, CudaStream stream) {
   constexpr auto* kernel = accumulate_dense_columns<T, Q, Grouped>;
   const std::uint64_t width = column_threads * thread_columns<T> / args.units.joined_units;
   const std::uint64_t groups = args.layout.groups;
-  const dim3 grid =
-      grid_of(args.tasks.max_items / groups, width, args.tasks.count / args.units.joined_units * groups);
+  const dim3 grid = grid_of(args.tasks.max_items / groups, width,
+                            args.tasks.count / args.units.joined_units * groups);
   std::size_t bytes = sizeof(ColumnMemory<T, Q>);
   const std::uint64_t most =
       resident_blocks(kernel, column_threads, bytes) / attribute(cudaDevAttrMultiProcessorCount);
@@ -398,7 +398,8 @@ bool is_dense(const AccumulateArgs<T>& args) {
 template <class T, class Q>
 void launch_dense_rows(const AccumulateArgs<T>& args, CudaStream stream) {
   const std::uint64_t width = block_threads / args.units.joined_units;
-  const dim3 grid = grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
+  const dim3 grid =
+      grid_of(args.tasks.max_items, width, args.tasks.count / args.units.joined_units);
   accumulate_dense_rows<T, Q><<<grid, block_threads, 0, stream>>>(args);
 }
 
@@ -407,8 +408,8 @@ template <class T, class Q>
 void launch_dense(const AccumulateArgs<T>& args, CudaStream stream) {
   const Layout& layout = args.layout;
   if (layout.group_axis == layout.axes - 1) {
-    const dim3 grid =
-        grid_of(args.tasks.max_items / layout.groups, grouped_rows(layout.groups), args.tasks.count);
+    const dim3 grid = grid_of(args.tasks.max_items / layout.groups, grouped_rows(layout.groups),
+                              args.tasks.count);
     accumulate_grouped_rows<T, Q><<<grid, grouped_threads, 0, stream>>>(args);
   } else if (layout.group_axis != no_axis) {
     launch_dense_columns<T, Q, true>(args, stream);

@@ -63,7 +63,8 @@ template <class T, class Q>
 __global__ void __launch_bounds__(threads, 3)
     fold_outputs(const __grid_constant__ FoldArgs<T> args) {
   const std::uint64_t i = std::uint64_t{blockIdx.x} * threads + threadIdx.x;
-  if (i < args.outputs.groups.count * args.outputs.cells.count) fold_output(args, Q(args.quantities), i);
+  if (i < args.outputs.groups.count * args.outputs.cells.count)
+    fold_output(args, Q(args.quantities), i);
 }
 
 template <class T, class Q>
