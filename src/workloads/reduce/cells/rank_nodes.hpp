@@ -20,10 +20,10 @@ struct RankNodes {
   std::vector<std::vector<cells::Node>> of;
   std::vector<cells::CellRange> cells;  ///< of each rank
   bool are_apart = true;                ///< no two ranks have a cell in common
-  std::uint64_t max_depth;              ///< of the stack while the nodes of all ranks are appended
+  std::uint64_t max_depth;  ///< of the stack to which the nodes of all ranks are appended
 
   RankNodes(const CellPlan& plan, const stream::Shards& shards)
-      : max_depth(workloads::max_depth(plan, {0, shards.elements}) + 1) {
+      : max_depth(workloads::max_depth(plan, {0, shards.elements})) {
     expect(shards.unit % plan.unit_elements() == 0, "shards have whole units");
     std::uint64_t end = 0;
     for (std::uint64_t rank = 0; rank < shards.ranks; ++rank) {

@@ -47,8 +47,8 @@ std::uint64_t max_depth(const CellPlan& plan, Range shard) {
   std::size_t depth = 1;
   const Range units = units_of(plan, shard);
   for (std::uint64_t u = units.first; u < units.end(); ++u) {
-    depth = std::max(depth, stack.size() + 1);
     push(stack, {u, 0});
+    depth = std::max(depth, stack.size());
   }
   return depth;
 }

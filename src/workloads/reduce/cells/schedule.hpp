@@ -15,7 +15,8 @@ namespace shardstream::workloads {
 /// The largest whole subtrees of the units of a shard, from left to right.
 std::vector<cells::Node> nodes_of(const CellPlan& plan, Range shard);
 
-/// The maximum number of nodes on the stack while the units of a shard are appended.
+/// The maximum number of nodes on the stack, after each unit of a shard, at least 1. A unit that is
+/// joined with the nodes before it never has a place of its own.
 std::uint64_t max_depth(const CellPlan& plan, Range shard);
 
 /// The numbers of units that a shard's elements belong to.
