@@ -52,20 +52,30 @@ __device__ void for_each_dense(const AccumulateArgs<T>& args, const UnitThreads&
   }
 }
 
+/// f32 with powers: joining takes long, which a third block on a multiprocessor hides better than
+/// more values in flight.
+template <class T, class Q>
+inline constexpr bool joins_long = std::is_same_v<T, float>&& Q::has(Quantity::powers);
+
 /// Blocks of accumulate_dense_rows on a multiprocessor, as many as registers allow.
 template <class T, class Q>
-inline constexpr unsigned row_blocks_at_once = Q::has(Quantity::powers) ||
-                                                       (std::integral<T> && sizeof(T) > 1 &&
-                                                        Q::has(Quantity::squares))
-                                                   ? 2
-                                                   : 3;
+inline constexpr unsigned row_blocks = joins_long<T, Q> ? 3
+                                       : Q::has(Quantity::powers) ||
+                                               (std::integral<T> && sizeof(T) > 1 &&
+                                                Q::has(Quantity::squares))
+                                           ? 2
+                                           : 3;
+
+/// Values that a thread loads before it adds them.
+template <class T, class Q>
+inline constexpr unsigned row_flight = joins_long<T, Q> ? 12 : (sizeof(T) == 1 ? 4 : 2) * flight<T>;
 
 /// Rows, the innermost axis of which is reduced. A thread has the runs of one lane.
 template <class T, class Q>
-__global__ void __launch_bounds__(block_threads, (row_blocks_at_once<T, Q>))
+__global__ void __launch_bounds__(block_threads, (row_blocks<T, Q>))
     accumulate_dense_rows(const __grid_constant__ AccumulateArgs<T> args) {
   static_assert(row_run == vector_elements);
-  constexpr unsigned at_once = (sizeof(T) == 1 ? 4 : 2) * flight<T> / row_run;
+  constexpr unsigned at_once = row_flight<T, Q> / row_run;
   constexpr Q quantities;
   const UnitThreads own(1);
   for_each_dense<false>(args, own, [&](std::uint64_t t, std::uint64_t) {

@@ -9,8 +9,8 @@ namespace shardstream::cells {
 
 /// The division depends only on the number of elements. Few elements have small units, so that many
 /// ranks have some. Units of many elements are larger, since each takes memory and time. A lane has
-/// 256 elements of a unit, as far as possible: with more, sums have larger errors; with fewer,
-/// joining takes longer.
+/// 256 elements of the smallest unit, so that a GPU has enough threads, and up to 1024 of larger
+/// ones: with more, sums have larger errors; with fewer, joining takes longer.
 struct RowUnits {
   std::uint64_t unit, lanes;
 
@@ -20,10 +20,10 @@ struct RowUnits {
       : unit(its_unit), lanes(its_lanes) {}
   constexpr explicit RowUnits(std::uint64_t elements) {
     constexpr std::uint64_t enough_units = std::uint64_t{1} << 14, largest = std::uint64_t{1} << 20;
-    constexpr std::uint64_t lane = 256, most_lanes = 1024;
+    constexpr std::uint64_t lane = 1024, fewest_lanes = 256;
     const std::uint64_t least = elements / enough_units + (elements % enough_units > 0 ? 1 : 0);
     unit = std::clamp(std::bit_ceil(least), smallest, largest);
-    lanes = std::min(unit / lane, most_lanes);
+    lanes = std::max(unit / lane, fewest_lanes);
   }
 };
 

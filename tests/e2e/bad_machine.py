@@ -76,7 +76,7 @@ def test_memory_remedies():
         options = {"--pipeline.gpu-memory": limit, remedy[1]: remedy[2]}
         run(*arguments, *itertools.chain(*options.items()), ranks=ranks).expect(0)
     each([(["--input.count", "1e7"], "1MiB", 1), (["--input.count", "1e7"], "1MiB", 2),
-          (["--input.count", "1e8"], "50MiB", 1), (["--input.count", "1e7"], "100KiB", 2),
+          (["--input.count", "1e8"], "20MiB", 1), (["--input.count", "1e7"], "100KiB", 2),
           (["--input.count", "1e7", "--input.type", "f64"], "1KiB", 1)], check)
 
 

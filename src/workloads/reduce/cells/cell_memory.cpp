@@ -29,10 +29,6 @@ cells::CellRange CellMemory::cells_of_pass(std::uint64_t number) const {
   return {part.first, part.count};
 }
 
-std::uint64_t CellMemory::bytes(Range shard) const {
-  return use(shard).with(slots_);
-}
-
 std::uint64_t CellMemory::max_samples() const {
   constexpr std::uint64_t enough = std::uint64_t{1} << 21;
   return std::clamp<std::uint64_t>(enough / plan_.layout().groups, 1, stream::SampledRanges::max);
@@ -44,9 +40,9 @@ void CellMemory::choose(const pipeline::BatchMemory& batches, const stream::Shar
   box_cells_ = box_cells_in(device_memory);
   const std::uint64_t most_passes = std::min(max_passes, plan_.cells());
   for (passes_ = 1;;) {
-    const Use need = largest_use(shards);
-    const std::uint64_t least = need.with(1);
-    if (least <= device_memory) return choose_slots(need, batches);
+    largest_ = largest_use(shards);
+    const std::uint64_t least = largest_.with(1);
+    if (least <= device_memory) return choose_slots(batches);
     if (needs_.is_row) return;  // the kit says what does not fit
     if (passes_ < most_passes) {
       passes_ *= 2;
@@ -63,11 +59,11 @@ void CellMemory::choose(const pipeline::BatchMemory& batches, const stream::Shar
   }
 }
 
-void CellMemory::choose_slots(const Use& use, const pipeline::BatchMemory& batches) {
+void CellMemory::choose_slots(const pipeline::BatchMemory& batches) {
   const std::uint64_t enough = std::max(enough_for_units, batches.left / 8);
-  const std::uint64_t room = std::min(enough, batches.left - use.fixed);
-  const std::uint64_t units = std::clamp<std::uint64_t>(use.units, 1, units_at_once(batches));
-  const std::uint64_t slots = room / std::max<std::uint64_t>(use.per_unit, 1);
+  const std::uint64_t room = std::min(enough, batches.left - largest_.fixed);
+  const std::uint64_t units = std::clamp<std::uint64_t>(largest_.units, 1, units_at_once(batches));
+  const std::uint64_t slots = room / std::max<std::uint64_t>(largest_.per_unit, 1);
   // A power of two holds whole subtrees.
   slots_ = slots >= units ? units : std::bit_floor(std::max<std::uint64_t>(slots, 1));
 }

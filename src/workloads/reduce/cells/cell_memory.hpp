@@ -38,8 +38,8 @@ class CellMemory {
   std::uint64_t slots() const { return slots_; }
   /// The most cells of a sampled box.
   std::uint64_t box_cells() const { return box_cells_; }
-  /// The bytes that a rank with this shard needs.
-  std::uint64_t bytes(Range shard) const;
+  /// The bytes of the rank that needs most, so that all ranks give the same advice.
+  std::uint64_t bytes() const { return largest_.with(slots_); }
   /// The most sampled boxes, each of which has accumulators of all groups. Known before choose().
   std::uint64_t max_samples() const;
 
@@ -58,11 +58,12 @@ class CellMemory {
   std::uint64_t exchange_bytes(std::uint64_t outputs) const;
   std::uint64_t box_cells_in(std::uint64_t device_memory) const;
   std::uint64_t units_at_once(const pipeline::BatchMemory& batches) const;
-  void choose_slots(const Use& use, const pipeline::BatchMemory& batches);
+  void choose_slots(const pipeline::BatchMemory& batches);
 
   const CellPlan& plan_;
   const Needs needs_;
   std::optional<RankNodes> nodes_;
+  Use largest_;
   std::uint64_t passes_ = 1, slots_ = 1, box_cells_ = 1;
 };
 

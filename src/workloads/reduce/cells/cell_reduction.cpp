@@ -155,10 +155,9 @@ class CellReduction final : public stream::Computation {
   void plan(const pipeline::BatchMemory& batches, const stream::Shards& shards) override {
     memory_.choose(batches, shards);
   }
-  pipeline::DeviceState device_state(Range shard) const override {
-    return {.unit = request_.unit,
-            .per_unit = 0,
-            .fixed = memory_.is_chosen() ? memory_.bytes(shard) : 0};
+  pipeline::DeviceState device_state(Range) const override {
+    return {
+        .unit = request_.unit, .per_unit = 0, .fixed = memory_.is_chosen() ? memory_.bytes() : 0};
   }
   std::uint64_t shard_unit() const override { return plan_.unit_elements(); }
   std::string_view unit_word() const override { return "units"; }
