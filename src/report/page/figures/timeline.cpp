@@ -131,7 +131,8 @@ Boxes boxes_of(const std::vector<Lane>& lanes, const std::string& kind, Window w
   return boxes;
 }
 
-std::string placeholder_of(std::size_t lane) {
+/// The text of a lane in the drawing, which its label replaces.
+std::string lane_key(std::size_t lane) {
   return fmt::format("LANE{:03}", lane);
 }
 
@@ -141,7 +142,7 @@ std::string script_of(const std::vector<Lane>& lanes, const std::vector<Boxes>& 
   Script script(width, around + lane_height * static_cast<int>(lanes.size()));
   std::string tics;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    tics += fmt::format("{}'{}' {}", i == 0 ? "" : ",", placeholder_of(i), -static_cast<double>(i));
+    tics += fmt::format("{}'{}' {}", i == 0 ? "" : ",", lane_key(i), -static_cast<double>(i));
   }
   script.set(fmt::format("set lmargin at screen {:.4g}", static_cast<double>(label_width) / width));
   script.set(fmt::format("set ytics ({}) scale 0", tics));
@@ -185,7 +186,7 @@ void add_labels(Figure& figure, const std::vector<Lane>& lanes) {
     std::string name = lanes[i].name;
     if (name.size() > longest) name = name.substr(0, longest);
     const bool is_first = i == 0 || lanes[i - 1].rank != lanes[i].rank;
-    figure.labels[placeholder_of(i)] = is_first ? fmt::format("{}: {}", lanes[i].rank, name) : name;
+    figure.labels[lane_key(i)] = is_first ? fmt::format("{}: {}", lanes[i].rank, name) : name;
   }
 }
 
