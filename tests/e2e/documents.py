@@ -13,7 +13,7 @@ import sys
 import h5py
 import numpy as np
 
-from harness import HANGS, PROGRAM, Finished, each, environment, experiments, main, new_folder
+from harness import HANGS, PROGRAM, Finished, each, environment, experiments, main, new_folder, run
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -131,6 +131,51 @@ def cells(path, column):
             found.append(row[position])
     assert found, f"{path} has no column {column}"
     return " ".join(found)
+
+
+def rows(path):
+    """The cells of all lines of the tables of a document."""
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in path.read_text().splitlines() if line.startswith("|")]
+
+
+def texts_of_shipped_results():
+    """All texts in the tables of each experiment, in the files that the repository ships."""
+    found = {}
+    for name in ("bench.h5", "bench-four.h5"):
+        with h5py.File(TOP / "inputs/examples" / name) as file:
+            for experiment in set(file["bench"]) - {"experiments"}:
+                table = file["bench"][experiment]["rows"][()]
+                for column in table.dtype.names:
+                    if table.dtype[column].kind == "S":
+                        found.setdefault(experiment, set()).update(
+                            text.decode() for text in table[column])
+    return found
+
+
+def test_examples_name_rows_of_the_shipped_results():
+    existing, shipped, named = experiments(), texts_of_shipped_results(), 0
+    for line in rows(TOP / "src/experiments/EXAMPLES.md"):
+        command = re.fullmatch(r"`bench ([^`]*)`", line[1])
+        if not command:
+            continue
+        names = command[1].split(" --")[0].split()
+        assert names and set(names) <= set(existing), line
+        texts = set().union(*(shipped[name] for name in names))
+        missing = set(re.findall(r"`([^`]+)`", line[2])) - texts
+        assert not missing, f"{names} have no rows {missing}"
+        named += len(re.findall("`", line[2])) // 2
+    assert named > 50, named
+
+
+def test_options_of_commands_exist():
+    """Also in blocks that do not run."""
+    man = run("man").expect(0).out.replace("\\-", "-")
+    existing = set(re.findall(r"--[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9-]+", man))
+    assert "--measure.repeat" in existing, man
+    for path in pages():
+        named = set(re.findall(r"--[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9-]*[a-z0-9]", path.read_text()))
+        assert named <= existing, f"{path} names {named - existing}"
 
 
 def test_documents_name_all_experiments_and_no_others():
