@@ -4,6 +4,8 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -13,7 +15,9 @@
 #include "core/text.hpp"
 #include "experiments/bench_session.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/code.hpp"
 #include "experiments/helper_processes.hpp"
+#include "experiments/search.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
@@ -21,6 +25,54 @@
 #include "runtime/runtime.hpp"
 
 namespace shardstream::cli {
+
+namespace {
+
+/// Whether the command prints texts of the catalogue, and starts neither MPI nor CUDA.
+bool reads_texts(const Arguments& arguments) {
+  return (!arguments.empty() && arguments[0] == "help") ||
+         std::ranges::any_of(arguments, [](const std::string& argument) {
+           return argument == "--list" || argument == "--search" ||
+                  argument.starts_with("--search=");
+         });
+}
+
+void reject_code(const CommandLine& line) {
+  if (line.switches.contains("code")) {
+    throw UsageError("--code belongs to bench help: write shardstream bench help NAME --code");
+  }
+}
+
+/// The explanations of experiments, or their code.
+std::string help_of(std::span<const std::string> names, bool as_code) {
+  if (names.empty()) {
+    throw UsageError(
+        "bench help needs names of experiments or groups, or all, as in shardstream bench help "
+        "stride: see shardstream bench --list for all names");
+  }
+  return join(experiments::select(names), "\n\n", [&](const experiments::Experiment* each) {
+    return as_code ? experiments::code_text(*each) : experiments::help(*each);
+  });
+}
+
+/// For --list, --search and help.
+std::string text_of_catalogue(const CommandLine& line) {
+  const auto searched = line.settings.find("search");
+  const bool is_list = line.switches.contains("list"), is_search = searched != line.settings.end();
+  if (!is_list && !is_search) {
+    return help_of(std::span(line.words).subspan(1), line.switches.contains("code"));
+  }
+  reject_code(line);
+  if (is_list && is_search) throw UsageError("--list and --search exclude each other: give one");
+  if (!line.words.empty()) {
+    throw UsageError(fmt::format("{} runs nothing: leave out {}", is_list ? "--list" : "--search",
+                                 excerpt(line.words[0])));
+  }
+  return is_list ? experiments::list(printing_of(line))
+                 : experiments::search(searched->second, printing_of(line));
+}
+
+}  // namespace
 
 OptionTable bench_table() {
   std::vector<std::span<const OptionRow>> groups = {
@@ -33,23 +85,11 @@ OptionTable bench_table() {
 
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
-  const auto parsed_line = [&] { return table.parse_command_line(arguments, switches_of_bench); };
-  if (std::ranges::find(arguments, "--list") != arguments.end()) {
-    const CommandLine line = parsed_line();
-    if (!line.words.empty()) {
-      throw UsageError(fmt::format("--list runs nothing: leave out {}", excerpt(line.words[0])));
-    }
-    print_output(experiments::list(printing_of(line)));
-    return static_cast<int>(ExitCode::done);
-  }
-  if (!arguments.empty() && arguments[0] == "help") {
-    const CommandLine line = parsed_line();
-    if (line.words.size() != 2) {
-      throw UsageError(
-          "bench help needs the name of one experiment, as in shardstream bench help stride: see "
-          "shardstream bench --list for all names");
-    }
-    print_output(experiments::help(experiments::named(line.words[1])));
+  const auto parsed_line = [&] {
+    return table.parse_command_line(arguments, switches_of_bench, settings_of_bench);
+  };
+  if (reads_texts(arguments)) {
+    print_output(text_of_catalogue(parsed_line()));
     return static_cast<int>(ExitCode::done);
   }
   std::vector<const experiments::Experiment*> selected;
@@ -57,6 +97,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
   return in_session(
       [&] {
         const CommandLine line = parsed_line();
+        reject_code(line);
         selected = experiments::select(line.words);
         request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),

@@ -96,8 +96,9 @@ inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "e
 inline constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
 inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",
                                                                         "launch-noise"};
-inline constexpr std::array<std::string_view, 4> switches_of_bench = {"list", "quick", "json",
-                                                                      "quiet"};
+inline constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick",
+                                                                      "json", "quiet"};
+inline constexpr std::array<std::string_view, 1> settings_of_bench = {"search"};
 inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
 inline constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
 

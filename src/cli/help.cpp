@@ -264,7 +264,8 @@ std::string bench_help(const Arguments& arguments) {
   return fmt::format(
       R"(shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]
 shardstream bench --list
-shardstream bench help NAME
+shardstream bench --search WORD
+shardstream bench help NAME...|GROUP...|all [--code]
 
 Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An
 experiment measures a technique of the CUDA guides, with it and without, checks results,
@@ -274,7 +275,10 @@ ceiling that the same run has measured, or another case. The line `share` names 
 reference. If a rank is slower than the others, its number is shown.
 
   --list      lists the experiments by group
-  help NAME   explains an experiment: what it varies and why, the expected result, options
+  --search    lists the experiments whose texts, options or guides mention a word or a phrase,
+              such as coalesced or "shared memory", with the sentence
+  help NAME   explains an experiment: a question, what it varies, what to expect, what may
+              mislead, where to read on, and its options; with --code, prints its kernels
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment

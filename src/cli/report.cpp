@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "experiments/catalogue.hpp"
 #include "io/description/origin.hpp"
 #include "io/output/part_file.hpp"
 #include "io/output/text_file.hpp"
@@ -126,7 +127,7 @@ std::string add_outputs(const CommandLine& line, const std::optional<fs::path>& 
     outputs.add_folder("--svg", *folder, io::Contents::figure, report::figure_files(report));
   }
   if (!page_path) return {};
-  report::Page page = report::to_page(report);
+  report::Page page = report::to_page(report, experiments::lesson_of);
   outputs.add("output.file", *page_path, io::Contents::page, std::move(page.html));
   return page.why_no_pictures;
 }

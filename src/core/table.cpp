@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -121,6 +122,18 @@ std::string to_text(const Cell& cell, int digits) {
   return std::get<std::string>(cell);
 }
 
+Table with_columns(const Table& table, const std::function<bool(const Column&)>& keep) {
+  std::vector<Column> columns;
+  std::ranges::copy_if(table.columns(), std::back_inserter(columns), keep);
+  Table shown(table.name(), columns);
+  for (const Row& row : table.rows()) {
+    std::vector<Cell> cells;
+    for (const Column& column : columns) cells.push_back(row[column.name]);
+    shown.add(std::move(cells));
+  }
+  return shown;
+}
+
 Table without_empty_columns(const Table& table) {
   const auto has_value = [&](const Column& column) {
     return std::ranges::any_of(table.rows(), [&](const Row& row) {
@@ -130,15 +143,7 @@ Table without_empty_columns(const Table& table) {
       return text == nullptr || !(text->empty() || *text == "-");
     });
   };
-  std::vector<Column> columns;
-  std::ranges::copy_if(table.columns(), std::back_inserter(columns), has_value);
-  Table shown(table.name(), columns);
-  for (const Row& row : table.rows()) {
-    std::vector<Cell> cells;
-    for (const Column& column : columns) cells.push_back(row[column.name]);
-    shown.add(std::move(cells));
-  }
-  return shown;
+  return with_columns(table, has_value);
 }
 
 std::string to_text(const Table& table, std::size_t width) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <ranges>
 #include <span>
 #include <string>
@@ -78,6 +79,9 @@ class Table {
 
 /// A cell as text: integers in full, reals with up to `digits` significant digits.
 std::string to_text(const Cell& cell, int digits = 6);
+
+/// The table with the columns that `keep` accepts.
+Table with_columns(const Table& table, const std::function<bool(const Column&)>& keep);
 
 /// The table without the columns in which no row has a value: empty text, "-" or NaN.
 Table without_empty_columns(const Table& table);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -191,6 +192,23 @@ std::string words_on_share(const ExperimentResult& experiment) {
   return fmt::format("share: {}", experiment.share);
 }
 
+namespace {
+
+/// Without the work of kernels, which only the figure of the roofs needs, and without columns that
+/// have no value.
+Table for_terminal(const Table& table) {
+  static constexpr std::array work = {"operations", "bytes",        "duration",    "arithmetic",
+                                      "distinct",   "shared_bytes", "instructions"};
+  const auto is_of_work = [](const Column& column) {
+    return std::ranges::find(work, column.name) != work.end();
+  };
+  const bool has_kernels = std::ranges::count_if(table.columns(), is_of_work) == std::ssize(work);
+  return without_empty_columns(with_columns(
+      table, [&](const Column& column) { return !has_kernels || !is_of_work(column); }));
+}
+
+}  // namespace
+
 std::string to_text(const ExperimentResult& experiment) {
   const std::string name = printable(experiment.name);
   if (!experiment.is_measured()) {
@@ -199,8 +217,9 @@ std::string to_text(const ExperimentResult& experiment) {
         fmt::format("{}: {}: {}", name, printable(experiment.state), printable(experiment.message)),
         0);
   }
-  std::string text = fmt::format("{}: {}\n{}", name, printable(experiment.summary),
-                                 shardstream::to_text(of_first_rank(experiment.table)));
+  std::string text =
+      fmt::format("{}: {}\n{}", name, printable(experiment.summary),
+                  shardstream::to_text(for_terminal(of_first_rank(experiment.table))));
   const std::string share = words_on_share(experiment);
   if (!share.empty()) text += wrapped("", printable(share), 0);
   for (const std::string& note : experiment.notes) text += wrapped("", printable(note), 0);

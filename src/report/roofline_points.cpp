@@ -47,25 +47,35 @@ Roofs roofs_of(const ExperimentResult& experiment) {
     if (part == memory_roof) raise(roofs.memory, name, row.get<double>("traffic"));
     if (part == link_roof) raise(roofs.links, name, row.get<double>("traffic"));
     if (part == arithmetic_roof) raise(roofs.arithmetic, name, row.get<double>(experiment.y));
+    if (part == shared_roof) {
+      roofs.shared_memory = std::max(roofs.shared_memory, row.get<double>("traffic"));
+    }
+    if (part == issue_roof) roofs.issue = std::max(roofs.issue, row.get<double>(experiment.y));
   }
   std::ranges::sort(roofs.memory, {}, &Roof::rate);
   return roofs;
 }
 
-/// `placed` has its name, its intensity and its rates. Finds its roofs. `link`: the bytes cross the
-/// host link; null: they do not.
-Placed below(const Roofs& roofs, Placed placed, const Roof* link) {
-  const Roof& memory = link != nullptr ? *link : memory_of(roofs, placed.traffic);
-  placed.memory = memory.name;
-  placed.memory_share = placed.traffic / memory.rate;
+/// A rate over a roof; NaN if the roof was not measured or the rate is unknown.
+double share_of(double rate, double roof) {
+  return roof > 0 ? rate / roof : not_known;
+}
+
+/// `placed` has its name, its intensity and its rates. Finds the roofs of its bytes and operations.
+/// `link`: the bytes cross the host link; null: they do not. `distinct` as in memory_of().
+Placed below(const Roofs& roofs, Placed placed, const Roof* link, double distinct = not_known) {
+  const ServedBy served = link != nullptr ? ServedBy{link, placed.traffic / link->rate}
+                                          : memory_of(roofs, placed.traffic, distinct);
+  placed.memory = served.memory->name;
+  placed.shares.memory = served.share;
   const auto peak = std::ranges::find(roofs.arithmetic, placed.arithmetic, &Roof::name);
   if (placed.rate == 0) {
     placed.arithmetic.clear();
+    placed.shares.compute = 0;
   } else if (peak != roofs.arithmetic.end()) {
-    placed.compute_share = placed.rate / peak->rate;
+    placed.shares.compute = placed.rate / peak->rate;
   } else {
     placed.arithmetic.clear();
-    placed.compute_share = not_known;
   }
   return placed;
 }
@@ -107,16 +117,23 @@ std::size_t place_rows(const ExperimentResult& experiment, Roofline& roofline) {
       ++left_out;
       continue;
     }
-    roofline.placed.push_back(
-        below(roofline.roofs,
-              {.source = experiment.name,
-               .name = is_own ? row.get<std::string>("name") : name_of(experiment, row),
-               .intensity = gigas * 1e3 / megabytes,
-               .rate = gigas * 1e3 / milliseconds,
-               .traffic = megabytes / milliseconds,
-               .arithmetic = row.get<std::string>("arithmetic"),
-               .in_turn = link != nullptr},
-              link));
+    const auto rate = [&](const char* column) {  // in 10^9 per second; files of earlier versions
+      return has_column(experiment.table, column, ColumnType::real)  // do not have these columns
+                 ? row.get<double>(column) / milliseconds
+                 : not_known;
+    };
+    Placed placed = below(roofline.roofs,
+                          {.source = experiment.name,
+                           .name = is_own ? row.get<std::string>("name") : name_of(experiment, row),
+                           .intensity = gigas * 1e3 / megabytes,
+                           .rate = gigas * 1e3 / milliseconds,
+                           .traffic = megabytes / milliseconds,
+                           .arithmetic = row.get<std::string>("arithmetic"),
+                           .in_turn = link != nullptr},
+                          link, rate("distinct"));
+    placed.shares.shared = share_of(rate("shared_bytes"), roofline.roofs.shared_memory);
+    placed.shares.issue = share_of(rate("instructions"), roofline.roofs.issue);
+    roofline.placed.push_back(std::move(placed));
   }
   return left_out;
 }
@@ -203,12 +220,20 @@ std::string place_run(const RunFile& run, const std::string& device, Roofline& r
 
 }  // namespace
 
-const Roof& memory_of(const Roofs& roofs, double traffic) {
+ServedBy memory_of(const Roofs& roofs, double traffic, double distinct) {
   expect(!roofs.memory.empty(), "there are roofs of memory");
   constexpr double tolerance = 0.9;
-  const auto fits = std::ranges::find_if(
-      roofs.memory, [&](const Roof& roof) { return roof.rate >= tolerance * traffic; });
-  return fits == roofs.memory.end() ? roofs.memory.back() : *fits;
+  const bool is_divided = std::isfinite(distinct) && roofs.memory.size() > 1;
+  const auto first = roofs.memory.begin() + (is_divided ? 1 : 0);  // the slowest is device memory
+  const auto fits = std::find_if(first, roofs.memory.end(), [&](const Roof& roof) {
+    return roof.rate >= tolerance * traffic;
+  });
+  const Roof& level = fits == roofs.memory.end() ? roofs.memory.back() : *fits;
+  const ServedBy served{&level, traffic / level.rate};
+  if (!is_divided) return served;
+  const Roof& device = roofs.memory.front();
+  const double share = distinct / device.rate;
+  return share >= served.share ? ServedBy{&device, share} : served;
 }
 
 std::optional<Roofline> roofline_of(std::span<const ExperimentResult> experiments,
@@ -237,13 +262,15 @@ Table to_table(const Roofline& roofline) {
                            {"traffic", ColumnType::real, "GB/s"},
                            {"memory", ColumnType::text},
                            {"memory_share", ColumnType::real},
+                           {"shared_share", ColumnType::real},
                            {"arithmetic", ColumnType::text},
                            {"compute_share", ColumnType::real},
+                           {"issue_share", ColumnType::real},
                            {"limiter", ColumnType::text}});
   for (const Placed& each : roofline.placed) {
     table.add({each.source, each.name, each.intensity, each.rate, each.traffic, each.memory,
-               each.memory_share, each.arithmetic, each.compute_share,
-               std::string(word_of(each.limiter()))});
+               each.shares.memory, each.shares.shared, each.arithmetic, each.shares.compute,
+               each.shares.issue, std::string(word_of(each.limiter()))});
   }
   return table;
 }

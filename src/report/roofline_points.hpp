@@ -24,6 +24,8 @@ struct Roof {
 struct Roofs {
   std::vector<Roof> memory;  ///< of the GPU, the slowest first
   std::vector<Roof> links, arithmetic;
+  double shared_memory = 0;  ///< GB/s; 0: not measured
+  double issue = 0;          ///< 10^9 instructions of warps per second; 0: not measured
 };
 
 /// A kernel, a transfer or a run.
@@ -35,12 +37,15 @@ struct Placed {
   double traffic = 0;           ///< GB/s of one GPU
   std::string memory = {};      ///< the roof of its bytes
   std::string arithmetic = {};  ///< the roof of its operations; empty: there is none
-  /// The shares of these roofs. `compute_share` is NaN if no roof bounds the operations.
-  double memory_share = 0, compute_share = 0;
+  /// The share of `compute` is NaN if no roof bounds the operations. Those of shared memory and of
+  /// the instructions are NaN if the table does not count them.
+  RoofShares shares = {};
   bool is_run = false;
   bool in_turn = false;  ///< moves its bytes and computes one after the other
 
-  Limiter limiter() const { return limiter_of(memory_share, compute_share, in_turn); }
+  Limiter limiter() const {
+    return in_turn ? limiter_in_turn(shares.memory, shares.compute) : limiter_of(shares);
+  }
 };
 
 struct Roofline {
@@ -49,9 +54,17 @@ struct Roofline {
   std::vector<std::string> notes = {};  ///< sentences on what is not placed
 };
 
-/// The memory whose roof bounds `traffic` in GB/s: the slowest one that is at least as fast, within
-/// 10 %, or the fastest one. The tables do not tell in which level a kernel finds its data.
-const Roof& memory_of(const Roofs& roofs, double traffic);
+/// The memory that serves `traffic` in GB/s, and the share of its roof.
+struct ServedBy {
+  const Roof* memory;
+  double share;
+};
+/// A kernel asks for `traffic`, of which `distinct` is of words that it has not used before (each
+/// in GB/s; NaN: unknown). If `distinct` is known, these words come from device memory, and all
+/// traffic passes through the slowest cache that is fast enough: the level that reaches the larger
+/// share of its roof serves the kernel. Otherwise it is the slowest memory that is fast enough.
+/// "Fast enough" is within 10 %; if none is, it is the fastest one.
+ServedBy memory_of(const Roofs& roofs, double traffic, double distinct);
 
 /// The kernels of rank 0 in all tables with operations, bytes and times, and `runs` on `device`.
 /// Empty if no table has roofs.

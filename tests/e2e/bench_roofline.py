@@ -16,7 +16,9 @@ from harness import each, expect_complaint, expect_words, main, new_folder, run
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
 PRODUCTS, SUMS, RESIDENT = (EXAMPLES / name / "p1-r1.h5" for name in (
     "gemm-bf16-strong", "reduce-pinned-weak", "reduce-resident-four"))
-KERNEL = ["ci_lo", "ci_hi", "share", "operations", "bytes", "duration", "arithmetic", "remark"]
+KERNEL = ["ci_lo", "ci_hi", "share", "operations", "bytes", "duration", "arithmetic", "distinct",
+          "shared_bytes", "instructions", "remark"]
+SHARED, ISSUE = 33000, 1000  # GB/s, 10^9 instructions of warps per second
 MEMORIES = {"L1": 26000, "L2": 6500, "device memory": 4500}
 PEAKS = {"fp32": 60000, "fp64": 30000, "fp16 pairs": 61000, "bf16 pairs": 61500, "dp4a": 122000,
          "dp2a": 61200, "tensor fp64": 61000, "tensor tf32": 320000, "tensor fp16": 640000,
@@ -34,9 +36,11 @@ def rows_of(columns, rows):
     return table
 
 
-def kernel(operations, size, seconds, arithmetic):
-    """The last columns of a row; `operations` in 10^9, `size` in MB."""
-    return [math.nan] * 3 + [float(operations), float(size), seconds * 1e3, arithmetic, ""]
+def kernel(operations, size, seconds, arithmetic, shared=0, instructions=0):
+    """The last columns of a row; `operations` in 10^9, `size` and `shared` in MB, `instructions` in
+    10^6."""
+    return [math.nan] * 3 + [float(operations), float(size), seconds * 1e3, arithmetic, math.nan,
+                             float(shared), float(instructions), ""]
 
 
 def roofs():
@@ -46,6 +50,10 @@ def roofs():
              for name in ("host link, up", "host link, down")]
     rows += [[0, "arithmetic roof", name, 1e3, 1.0, rate * 1.0, *kernel(rate, 1, 1, name)]
              for name, rate in PEAKS.items()]
+    rows += [[0, "shared memory roof", "shared memory", 0.25, SHARED * 1.0, SHARED / 4.0,
+              *kernel(1, 1, 1, "")],
+             [0, "issue roof", "instructions of warps", 1e3, 1.0, ISSUE * 1.0,
+              *kernel(1, 1, 1, "")]]
     rows += [[0, "arithmetic roof", "tensor bf16", 1e3, 1.0, 800e3, *kernel(1, 1, 1, "")]]
     for steps in (1, 2, 4, 8, 16, 32, 64, 128, 256):
         intensity = (2 * steps + 1) / 4
@@ -59,12 +67,21 @@ def roofs():
     return rows_of(["part", "name", "intensity", "traffic", "rate", *KERNEL], rows)
 
 
-LADDER = {  # rung: operations in 10^9, MB and ms of a call, arithmetic, and its limiter
-    "copy": (0, 9000, 2.1, "", "memory-bound"), "from L2": (1, 6000, 1, "fp32", "memory-bound"),
-    "tiles": (55, 1000, 1, "fp32", "compute-bound"), "ridge": (50, 4000, 1, "fp32", "memory- and"),
-    "slow": (5, 100, 1, "fp32", "latency-bound"), "wgmma": (700, 200, 1, "tensor bf16", "compute-"),
-    "integers": (9, 100, 1, "", "not memory-bound"), "no roof": (9, 100, 1, "fp8", "not memory"),
-    "clocks": (9, 100, math.nan, "fp32", None)}
+# rung: operations in 10^9, MB and ms of a call, arithmetic, MB of shared memory, instructions in
+# 10^6, and its limiter
+LADDER = {
+    "copy": (0, 9000, 2.1, "", 0, 0, "memory-bound"),
+    "from L2": (1, 6000, 1, "fp32", 0, 0, "memory-bound"),
+    "compute": (55, 1000, 1, "fp32", 0, 0, "compute-bound"),
+    "ridge": (50, 4000, 1, "fp32", 0, 0, "data- and instruction-bound"),
+    "tiles": (8, 100, 1, "fp32", 30000, 0, "shared-memory-bound"),
+    "tree": (0.1, 100, 1, "fp32", 9000, 900, "issue-bound"),
+    "slow": (5, 100, 1, "fp32", 0, 0, "latency-bound"),
+    "wgmma": (700, 200, 1, "tensor bf16", 0, 0, "compute-bound"),
+    "integers": (9, 100, 1, "", 0, 0, "none known"),
+    "no roof": (9, 100, 1, "fp8", 0, 0, "none known"),
+    "uncounted": (5, 100, 1, "fp32", 0, math.nan, "none known"),
+    "clocks": (9, 100, math.nan, "fp32", 0, 0, None)}
 
 
 def example_with(*names):
@@ -85,8 +102,8 @@ def example_with(*names):
 def crafted():
     """An example with roofs and with a ladder whose rows have operations, bytes and times."""
     path = example_with("roofline", "reduction")
-    ladder = [[0, rung, 1.0, *kernel(operations, size, time / 1e3, arithmetic)]
-              for rung, (operations, size, time, arithmetic, _) in LADDER.items()]
+    ladder = [[0, rung, 1.0, *kernel(operations, size, time / 1e3, arithmetic, *more)]
+              for rung, (operations, size, time, arithmetic, *more, _) in LADDER.items()]
     with h5py.File(path, "r+") as file:
         for name, table, look in (
                 ("roofline", roofs(), {"look": "roofline", "x": "intensity", "y": "rate",
@@ -111,9 +128,11 @@ def test_each_kernel_has_its_limiter():
     rungs = placed(told, "reduction")
     for name, (*_, limiter) in LADDER.items():
         assert (name in rungs) == (limiter is not None), (name, rungs)
-        assert limiter is None or rungs[name]["limiter"].startswith(limiter), rungs[name]
+        assert limiter is None or rungs[name]["limiter"] == limiter, rungs[name]
     assert rungs["from L2"]["memory"] == "L2" and rungs["copy"]["memory"] == "device memory"
     assert abs(rungs["wgmma"]["compute_share"] - 700 / 800) < 1e-3, rungs["wgmma"]
+    assert abs(rungs["tiles"]["shared_share"] - 30 / 33) < 1e-3, rungs["tiles"]
+    assert abs(rungs["tree"]["issue_share"] - 0.9) < 1e-3, rungs["tree"]
     walks = placed(told, "roofline")
     assert walks["1 fma for each element"]["limiter"] == "memory-bound"
     assert walks["256 fma for each element"]["limiter"] == "compute-bound"
@@ -155,7 +174,7 @@ def test_the_page_has_one_figure_of_the_roofs():
     path, page = crafted(), new_folder() / "page.html"
     run("report", path, PRODUCTS, "-o", page).expect(0)
     text = page.read_text(encoding="utf-8")
-    expect_words(text, ["operations per byte", "latency-bound", "memory- and compute-bound",
+    expect_words(text, ["operations per byte", "latency-bound", "data- and instruction-bound",
                         "host link, up"])
     assert shutil.which("gnuplot") is None or "tensor int8" in text
     expect_words(run("report", path).expect(0).out, ["below the roofs", "latency-bound"])

@@ -42,6 +42,29 @@ SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll("body *")].filter(
   .map(e => parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ?
        Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1)))"""
 
+# The texts of figures that leave their picture, or that overlap another text.
+CROWDED = """(() => {
+  const bad = [];
+  for (const svg of document.querySelectorAll(".picture > svg")) {
+    const frame = svg.getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim()).map(
+        text => [text.textContent, text.getBoundingClientRect()]);
+    for (const [i, [text, box]] of frame.height ? boxes.entries() : []) {
+      const outside = Math.max(frame.left - box.left, box.right - frame.right,
+                               frame.top - box.top, box.bottom - frame.bottom);
+      if (outside > 1) bad.push(`${svg.parentElement.parentElement.id}: "${text}" is cut`);
+      for (const [other, beside] of boxes.slice(0, i)) {
+        const across = Math.min(box.right, beside.right) - Math.max(box.left, beside.left);
+        const along = Math.min(box.bottom, beside.bottom) - Math.max(box.top, beside.top);
+        if (across > -2 && along > 3) {
+          bad.push(`${svg.parentElement.parentElement.id}: "${text}" touches "${other}"`);
+        }
+      }
+    }
+  }
+  return bad;
+})()"""
+
 
 def test_examples_have_every_figure():
     folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
@@ -102,7 +125,8 @@ def test_studies_in_one_figure():
         for words in ("A: product.precision=tf32", "B: product.precision=bf16"):
             assert words in figures[f"{name}.svg"], name
             assert html.escape(words) in page.source, words
-    words = re.sub(r"<[^>]*>|\s+", " ", html.unescape(figures["together-speedup.svg"]))
+    words = " ".join(re.sub(r"<[^>]*>", " ", html.unescape(
+        figures["together-speedup.svg"])).split())
     assert len(re.findall(r"Amdahl's law[^;]*: s = -?[\d.]+", words)) == 2, words
     for row in numbers_of(page, "together-speedup"):
         assert len(row) == 3, row
@@ -227,7 +251,8 @@ def test_a_thousand_files():
 
 
 def check_in_browser(browser, path, figures):
-    """The page has no overflow, small text or low contrast at two widths and in two schemes."""
+    """The page has no overflow, crowded figure, small text or low contrast at two widths and in two
+    schemes."""
     for width in (360, 1440):
         for scheme in ("light", "dark"):
             browser.show(path, width, scheme)
@@ -239,6 +264,8 @@ def check_in_browser(browser, path, figures):
             assert shown == browser.value(
                 "[...document.querySelectorAll('figure')].filter("
                 "e => e.querySelector('.picture')).length"), where
+            if scheme == "light":
+                assert browser.value(CROWDED) == [], (where, browser.value(CROWDED))
             assert browser.value(CONTRAST) == [], (where, browser.value(CONTRAST))
             assert browser.value(SMALLEST_TEXT) >= 11, (where, browser.value(SMALLEST_TEXT))
     browser.show(path, 688, "light", "print")  # an A4 page between its margins
@@ -270,6 +297,29 @@ def test_in_a_browser():
         check_in_browser(browser, together, 2 * len(FIGURES) + 3)
         check_in_browser(browser, study, len(FIGURES) * len(folders))
         check_in_browser(browser, run, len(FIGURES))
+
+
+def test_figures_of_experiments_have_room():
+    """No text in a figure is cut or touches another one, and none has back-ticks."""
+    program = chromium.find()
+    if not program:
+        harness.skip_part("the pages in a browser: there is no Chromium (package chromium)")
+        return
+    runs = [EXAMPLES / name for name in ("gemm-tf32-four", "gemm-fp32-four", "reduce-file-four")]
+    with chromium.Browser(program) as browser:
+        # Without runs, and with them in the roofline.
+        for files in [[EXAMPLES / "bench.h5"], [EXAMPLES / "bench-four.h5", *runs]]:
+            page, out, _ = report(*files)
+            assert list(page.figures.values()).count("picture") > 100, page.figures
+            documents = out.with_suffix(".documents.html")
+            documents.write_text("<meta charset=utf-8>" + "".join(
+                f'<div id="{name}"><div class="picture">{text[text.index("<svg"):]}</div></div>'
+                for name, text in figures_of(*files).items()), encoding="utf-8")
+            for path, width in ((out, 360), (documents, 1280)):  # documents have wide pictures
+                browser.show(path, width, "light")
+                bad = browser.value(CROWDED)
+                assert bad == [], (path, width, len(bad), bad[:20])
+                assert "`" not in browser.value("document.body.textContent"), (path, width)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/text.hpp"
 #include "report/page/figures/estimates.hpp"
 #include "report/page/figures/figure.hpp"
 #include "report/page/gnuplot.hpp"
@@ -26,6 +30,18 @@ TEST(EscapedText, IsValidUtf8) {
     EXPECT_TRUE(text.starts_with(replacement)) << text;
     EXPECT_EQ(text.size() % replacement.size(), 0U) << text;
   }
+}
+
+TEST(Sentences, HaveCodeForWordsBetweenBackTicks) {
+  EXPECT_EQ(with_code("`a < b` and (`c`), `d`."),
+            "<code>a &lt; b</code> and (<code>c</code>), <code>d</code>.");
+  EXPECT_EQ(without_ticks("times of `copied`, for `mapped`"), "times of copied, for mapped");
+  for (const char* const other : {"`", "a `b", "a`b`c", "``", "it`s 5` wide"}) {
+    EXPECT_EQ(with_code(other), other);
+    EXPECT_EQ(without_ticks(other), other);
+  }
+  const std::string html = to_html(Grid{{"remark"}, {{"half of `copied`"}}});
+  EXPECT_NE(html.find("<td>half of <code>copied</code></td>"), std::string::npos) << html;
 }
 
 TEST(Grid, AlignsColumnsOfNumbers) {
@@ -70,6 +86,70 @@ TEST(LogTics, AreFewForAnyRange) {
     EXPECT_GE(count, hi > 1.5 ? 2 : 1) << tics;
     EXPECT_LE(count, 9) << tics;
   }
+}
+
+/// The texts and values of gnuplot's list of tics.
+std::vector<std::pair<std::string, double>> parsed(const std::string& list) {
+  std::vector<std::pair<std::string, double>> tics;
+  for (const std::string_view item : split(list, ',')) {
+    const auto end = item.find('\'', 1);
+    tics.emplace_back(item.substr(1, end - 1), std::stod(std::string(item.substr(end + 1))));
+  }
+  return tics;
+}
+
+TEST(FittingTics, DoNotTouch) {
+  for (const Spacing spacing : {Spacing::linear, Spacing::logarithmic}) {
+    for (const double lo : {1e-6, 0.3, 1.0, 900.0, 4e9}) {
+      for (const double ratio : {1.5, 3.0, 30.0, 1e3, 1e9}) {
+        const Axis axis{spacing, Direction::across, {lo, lo * ratio}, 260};
+        const auto tics = parsed(fitting_tics(axis));
+        ASSERT_GE(tics.size(), 1U) << lo << ' ' << ratio;
+        for (std::size_t i = 1; i < tics.size(); ++i) {
+          const double part = spacing == Spacing::linear
+                                  ? (tics[i].second - tics[i - 1].second) / (lo * ratio - lo)
+                                  : std::log(tics[i].second / tics[i - 1].second) / std::log(ratio);
+          EXPECT_GT(part * axis.pixels,
+                    (text_width(tics[i].first) + text_width(tics[i - 1].first)) / 2)
+              << tics[i - 1].first << ' ' << tics[i].first;
+        }
+      }
+    }
+  }
+}
+
+TEST(FittingTics, EndOnAxesWithFewNumbers) {
+  const Axis axis{Spacing::linear, Direction::across, {1e17, 1e17 + 32}, 260};
+  EXPECT_LE(std::ranges::count(fitting_tics(axis), ','), 8);
+  EXPECT_EQ(fitting_tics({Spacing::linear, Direction::across, {-1, 1}, 60}), "'-1' -1,'0' 0,'1' 1");
+}
+
+TEST(FittingTics, AreTheValuesIfTheseHaveRoom) {
+  const Axis axis{Spacing::logarithmic, Direction::across, {0.9, 5000}, 260};
+  EXPECT_EQ(fitting_tics(axis, {8, 1, 512, 4096, 8}), "'1' 1,'8' 8,'512' 512,'4096' 4096");
+  EXPECT_EQ(fitting_tics(axis, {1, 1.1, 1.2}), fitting_tics(axis));
+}
+
+TEST(LongTexts, HaveSeveralLines) {
+  const auto fit = [](const std::vector<std::string>& lines, double pixels) {
+    return std::ranges::all_of(lines, [&](const auto& line) { return text_width(line) <= pixels; });
+  };
+  EXPECT_EQ(lines_of("reads, stride 1", 168), std::vector<std::string>{"reads, stride 1"});
+  EXPECT_EQ(lines_of("a very long name, 16 MiB of it", 168),
+            (std::vector<std::string>{"a very long name,", "16 MiB of it"}));
+  EXPECT_EQ(lines_of("NCCL_CUMEM_ENABLE=0", 120),
+            (std::vector<std::string>{"NCCL_CUMEM_", "ENABLE=0"}));
+  const auto lines = lines_of(std::string(500, 'x') + "\xc3\xa4", 168);
+  EXPECT_EQ(lines.size(), 4U);
+  EXPECT_TRUE(lines.back().ends_with("\xe2\x80\xa6") && fit(lines, 168)) << lines.back();
+  EXPECT_EQ(lines_of("", 168), std::vector<std::string>{""});
+}
+
+TEST(Amounts, HavePrefixesAndUnits) {
+  EXPECT_EQ(amount_text(512, "B"), "512 B");
+  EXPECT_EQ(amount_text(268435456, "B"), "268 MB");
+  EXPECT_EQ(amount_text(4294967296, ""), "4.29G");
+  EXPECT_EQ(amount_text(1, ""), "1");
 }
 
 TEST(DoublingTics, ArePowersOfTwo) {

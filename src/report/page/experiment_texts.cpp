@@ -65,6 +65,22 @@ std::string words_on(const ExperimentResult& experiment) {
   return words;
 }
 
+std::string to_html(const Lesson& lesson) {
+  std::string content;
+  for (const auto& [heading, words] : lesson.texts) {
+    content += fmt::format("<p><b>{}:</b> {}</p>\n", escape(heading), escape(words));
+  }
+  std::string list;
+  for (const auto& [title, address] : lesson.read_on) {
+    list += address == title
+                ? fmt::format("<li><code>{}</code></li>\n", escape(title))
+                : fmt::format("<li><a href=\"{}\">{}</a></li>\n", escape(address), escape(title));
+  }
+  content += fmt::format("<p><b>Read on:</b></p>\n<ul>\n{}</ul>\n", list);
+  return fmt::format("<p class=\"read\"><b>Question:</b> {}</p>\n", escape(lesson.question)) +
+         folded("What varies and what to expect", content);
+}
+
 std::string with_unit(const Table& table, const std::string& name) {
   const auto column = std::ranges::find(table.columns(), name, &Column::name);
   return column->unit.empty() ? name : fmt::format("{} [{}]", name, column->unit);

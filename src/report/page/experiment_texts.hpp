@@ -4,6 +4,7 @@
 #include <string>
 
 #include "report/experiments.hpp"
+#include "report/lesson.hpp"
 #include "report/page/html.hpp"
 
 namespace shardstream::report::page {
@@ -19,5 +20,8 @@ std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment)
 
 /// A sentence on the direction of `y`, if it has one, and all texts of the experiment.
 std::string words_on(const ExperimentResult& experiment);
+
+/// The question of a lesson, and its other texts and links folded below it, as HTML.
+std::string to_html(const Lesson& lesson);
 
 }  // namespace shardstream::report::page

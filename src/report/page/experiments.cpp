@@ -13,12 +13,13 @@
 
 #include "core/text.hpp"
 #include "report/page/bench_roofline.hpp"
+#include "report/page/code.hpp"
+#include "report/page/experiment_bars.hpp"
 #include "report/page/experiment_texts.hpp"
+#include "report/page/figures/estimates.hpp"
 
 namespace shardstream::report::page {
 namespace {
-
-using Rows = std::vector<std::vector<double>>;
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
@@ -96,27 +97,6 @@ double bound(const Row& row, const char* column, double value) {
   return std::isfinite(found) ? found : value;
 }
 
-/// A linear axis from zero to a little above the maximum.
-void set_linear_axis(Script& script, const std::vector<double>& values) {
-  double max = 0;
-  for (const double value : values) max = std::isfinite(value) ? std::max(max, value) : max;
-  script.set(fmt::format("set yrange [0:{:.9g}]", max > 0 ? 1.08 * max : 1));
-}
-
-/// The gnuplot settings for the tics of a logarithmic x axis. If there are few values, each has a
-/// tic.
-std::string x_tics(std::vector<double> xs) {
-  constexpr std::size_t few = 6;
-  std::ranges::sort(xs);
-  const auto rest = std::ranges::unique(xs);
-  xs.erase(rest.begin(), rest.end());
-  if (xs.size() > few || xs.empty() || !std::ranges::all_of(xs, [](double x) { return x < 1e4; })) {
-    return "set xtics format '%.0s%c'";
-  }
-  return fmt::format("set xtics ({})",
-                     join(xs, ",", [](double x) { return fmt::format("{:.9g}", x); }));
-}
-
 /// The style of a series. If there are more series than styles, colours repeat with other dashes
 /// and markers.
 Style style_of(std::size_t series) {
@@ -129,157 +109,205 @@ Style style_of(std::size_t series) {
   return style;
 }
 
-/// The dashes of reference lines, for gnuplot and for a legend.
-struct Dashes {
-  const char *gnuplot, *legend;
-};
-constexpr std::array<Dashes, 2> reference_dashes = {{{"dt 1", ""}, {"dt (2,4)", "2 4"}}};
-
 /// The columns of the reference lines that a figure can show.
 std::span<const std::string> reference_lines(const ExperimentResult& experiment) {
   return std::span(experiment.reference_lines)
       .first(std::min(experiment.reference_lines.size(), reference_dashes.size()));
 }
 
-/// `y` over the numbers `x`, with one line for each text of `series`; it has the same style in all
-/// panels. With reference lines, `y` has only points.
-void draw_lines(Figure& figure, const Panel& panel) {
+/// A line of a figure.
+struct Series {
+  std::string name;
+  Style style;
+  std::vector<Bar> points;  ///< with the numbers `x` as ranks
+  Rows references;          ///< `x` and the reference lines, for each point
+};
+
+/// The lines of a panel. A line has the same style in all panels.
+std::vector<Series> series_of(const Panel& panel) {
   const ExperimentResult& experiment = panel.part;
-  struct Series {
-    std::string name;
-    Rows rows;
-  };
   std::vector<Series> all;
-  std::vector<double> xs, ys;
-  const auto references = reference_lines(experiment);
   for (const Row& row : first_rank(experiment.table)) {
     const std::string name =
         experiment.series.empty() ? "" : shardstream::to_text(row[experiment.series]);
     auto series = std::ranges::find(all, name, &Series::name);
-    if (series == all.end()) series = all.insert(all.end(), {name, {}});
+    if (series == all.end()) {
+      const auto place = std::ranges::find(panel.series, name) - panel.series.begin();
+      series = all.insert(all.end(), {name, style_of(static_cast<std::size_t>(place)), {}, {}});
+    }
     const double x = number_of(row[experiment.x]), y = row.get<double>(experiment.y);
-    series->rows.push_back({x, y, bound(row, "ci_lo", y), bound(row, "ci_hi", y)});
-    for (const std::string& column : references) {
-      series->rows.back().push_back(number_of(row[column]));
-    }
-    xs.push_back(x);
-    ys.push_back(y);
-  }
-  Script script;
-  const bool log_x = experiment.log.find('x') != experiment.log.npos;
-  const bool log_y = experiment.log.find('y') != experiment.log.npos;
-  if (log_x) {
-    const Extent extent = log_extent(xs);
-    script.set("set logscale x");
-    script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
-    script.set(x_tics(xs));
-  }
-  if (log_y) {
-    set_log_axis(script, "YLABEL", ys);
-  } else {
-    set_linear_axis(script, ys);
-    script.set("set ylabel 'YLABEL'");
-  }
-  script.set("set xlabel 'XLABEL'");
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto place = std::ranges::find(panel.series, all[i].name) - panel.series.begin();
-    const Style style = style_of(static_cast<std::size_t>(place));
-    std::ranges::sort(all[i].rows);
-    for (std::size_t k = 0; k < references.size(); ++k) {
-      script.plot(all[i].rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + k,
-                                           style.colour, reference_dashes[k].gnuplot));
-    }
-    if (references.empty()) {
-      script.plot(all[i].rows, "using 1:2 with lines " + line_of(style, 1.2));
-    }
-    script.plot(all[i].rows, "using 1:2:3:4 with yerrorbars " + points_of(style));
-    if (!all[i].name.empty()) {
-      figure.legend.push_back(
-          {style, references.empty() ? Look::line_and_points : Look::points, all[i].name});
+    series->points.push_back({x, y, bound(row, "ci_lo", y), bound(row, "ci_hi", y)});
+    series->references.push_back({x});
+    for (const std::string& column : reference_lines(experiment)) {
+      series->references.back().push_back(number_of(row[column]));
     }
   }
+  for (Series& series : all) {
+    std::ranges::sort(series.points, {}, &Bar::ranks);
+    std::ranges::sort(series.references);
+  }
+  return all;
+}
+
+void add_reference_lines(Figure& figure, const ExperimentResult& experiment) {
+  const auto references = reference_lines(experiment);
   for (std::size_t k = 0; k < references.size(); ++k) {
     figure.legend.push_back(
         {{ideal_style.colour, reference_dashes[k].legend, 0}, Look::line, references[k]});
   }
+}
+
+/// A number of a column with its unit.
+std::string amount(double value, const Table& table, const std::string& column) {
+  return amount_text(value, std::ranges::find(table.columns(), column, &Column::name)->unit);
+}
+
+/// Lines of one point each are bars.
+void draw_points(Figure& figure, const Panel& panel, const std::vector<Series>& all) {
+  const ExperimentResult& experiment = panel.part;
+  const double x = all[0].points[0].ranks;
+  const bool have_one_x =
+      std::ranges::all_of(all, [x](const Series& each) { return each.points[0].ranks == x; });
+  const auto x_text = [&](const Series& series) {
+    return fmt::format("{} = {}", experiment.x,
+                       amount(series.points[0].ranks, experiment.table, experiment.x));
+  };
+  std::vector<NamedBar> bars;
+  for (const Series& series : all) {
+    const Bar& point = series.points[0];
+    NamedBar bar{series.name, point.value, point.lo, point.hi, series.style.colour};
+    bar.references.assign(series.references[0].begin() + 1, series.references[0].end());
+    if (!have_one_x || bar.name.empty())
+      bar.name += (bar.name.empty() ? "" : ", ") + x_text(series);
+    bars.push_back(std::move(bar));
+  }
+  std::string label = with_unit(experiment.table, experiment.y);
+  if (have_one_x && !all[0].name.empty()) label += fmt::format(", {}", x_text(all[0]));
+  draw_bars(figure, label, bars, experiment.log.find('y') != experiment.log.npos);
+  add_reference_lines(figure, experiment);
+}
+
+/// The axes of `y` over `x`. Returns the extent of `y`, at which intervals are cut.
+Extent set_axes(Script& script, const Frame& frame, const ExperimentResult& experiment,
+                const std::vector<Series>& all) {
+  std::vector<double> xs, ys;
+  std::vector<Bar> points;
+  for (const Series& series : all) {
+    points.insert(points.end(), series.points.begin(), series.points.end());
+    for (const auto& row : series.references) {
+      xs.push_back(row[0]);
+      ys.insert(ys.end(), row.begin() + 1, row.end());
+    }
+  }
+  const auto spacing = [&](char axis) {
+    const bool is_log = experiment.log.find(axis) != experiment.log.npos;
+    return is_log ? Spacing::logarithmic : Spacing::linear;
+  };
+  Axis x{spacing('x'), Direction::across, log_extent(xs), frame.inner_width()};
+  if (x.spacing == Spacing::logarithmic) {
+    script.set("set logscale x");
+  } else {
+    x.extent = extent_of(Spacing::linear, xs, {});
+    const double length = x.extent.hi - x.extent.lo;
+    const double margin = length > 0 ? 0.02 * length : std::max(1.0, std::abs(x.extent.lo));
+    x.extent = {x.extent.lo - margin, x.extent.hi + margin};
+  }
+  script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", x.extent.lo, x.extent.hi));
+  script.set(fmt::format("set xtics ({})", fitting_tics(x, xs)));
+  Axis y{spacing('y'), Direction::up, {}, frame.inner_height()};
+  if (y.spacing == Spacing::linear) ys.push_back(0);
+  const Extent shown = extent_of(y.spacing, ys, points);
+  if (y.spacing == Spacing::logarithmic) {
+    y.extent = log_extent({shown.lo, shown.hi});
+    script.set("set logscale y");
+  } else {
+    y.extent = {std::min(0.0, shown.lo), shown.hi > 0 ? 1.08 * shown.hi : 1};
+  }
+  script.set(fmt::format("set yrange [{:.9g}:{:.9g}]", y.extent.lo, y.extent.hi));
+  script.set(fmt::format("set ytics ({})", fitting_tics(y)));
+  return shown;
+}
+
+/// `y` over the numbers `x`, with one line for each text of `series`. With reference lines, `y` has
+/// only points.
+void draw_lines(Figure& figure, const Panel& panel) {
+  const ExperimentResult& experiment = panel.part;
+  const std::vector<Series> all = series_of(panel);
+  if (std::ranges::all_of(all, [](const Series& each) { return each.points.size() == 1; })) {
+    if (!all.empty()) draw_points(figure, panel, all);
+    return;
+  }
+  const auto references = reference_lines(experiment);
+  const Frame frame;
+  Script script = script_of(frame);
+  const Extent extent = set_axes(script, frame, experiment, all);
+  script.set("set xlabel 'XLABEL'");
+  script.set("set ylabel 'YLABEL'");
+  for (const Series& series : all) {
+    for (std::size_t k = 0; k < references.size(); ++k) {
+      script.plot(series.references,
+                  fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 2 + k,
+                              series.style.colour, reference_dashes[k].gnuplot));
+    }
+    const CutBars points = cut(series.points, extent);
+    if (references.empty()) {
+      plot_estimates(script, figure, points, series.style);
+    } else {
+      plot_bars(script, figure, points, series.style);
+    }
+    if (!series.name.empty()) {
+      figure.legend.push_back(
+          {series.style, references.empty() ? Look::line_and_points : Look::points, series.name});
+    }
+  }
+  add_reference_lines(figure, experiment);
   figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
   figure.script = script.text();
 }
 
-/// The step between at most about five tics from zero to the maximum: 1, 2 or 5 times a power of
-/// ten.
-double tic_step(double max) {
-  const double power = std::pow(10, std::floor(std::log10(max / 4)));
-  for (const double step : {1.0, 2.0, 5.0}) {
-    if (step * power >= max / 4) return step * power;
+/// The names of bars: the column `x`, and, if names repeat, the first varied column that tells
+/// their rows apart.
+std::vector<std::string> bar_names(const ExperimentResult& experiment,
+                                   const std::vector<Row>& rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.push_back(shardstream::to_text(row[experiment.x]));
+  const auto are_distinct = [](std::vector<std::string> texts) {
+    std::ranges::sort(texts);
+    return std::ranges::adjacent_find(texts) == texts.end();
+  };
+  if (are_distinct(names)) return names;
+  for (const Column& column : experiment.table.columns()) {
+    if (column.name == experiment.y) break;
+    if (column.name == "rank" || column.type == ColumnType::real) continue;
+    std::vector<std::string> longer = names;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (std::ranges::count(names, names[i]) == 1) continue;
+      const Cell& cell = rows[i][column.name];
+      longer[i] +=
+          ", " + (column.type == ColumnType::text
+                      ? shardstream::to_text(cell)
+                      : fmt::format("{} {}", column.name,
+                                    amount(number_of(cell), experiment.table, column.name)));
+    }
+    if (are_distinct(longer)) return longer;
   }
-  return 10 * power;
+  return names;
 }
 
-/// Horizontal bars in the order of the rows, with `x` on the left and values on the right.
-std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
-  constexpr int width = 400, bar_height = 19, around = 78, label_width = 165;
-  constexpr double half = 0.36;
-  Script script(width, around + bar_height * static_cast<int>(rows.size()));
-  std::string tics;
-  std::vector<double> values;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    tics += fmt::format("{}'BAR{:03}' {}", i == 0 ? "" : ",", i, -static_cast<double>(i));
-    values.push_back(rows[i].get<double>(experiment.y));
-  }
-  script.set(fmt::format("set lmargin at screen {:.4g}", static_cast<double>(label_width) / width));
-  script.set("set rmargin at screen 0.84");  // room for the values
-  script.set(fmt::format("set ytics ({}) scale 0", tics));
-  script.set("unset grid");
-  script.set("set grid x lc rgb '#8a949e' lw 0.4 dt (1,4)");
-  script.set("set border 1 lw 0.8");
-  script.set(fmt::format("set yrange [{}:0.6]", 0.4 - static_cast<double>(rows.size())));
-  double from = 0;
-  if (experiment.log.find('y') != experiment.log.npos) {
-    const Extent extent = log_extent(values);
-    from = extent.lo;
-    script.set("set logscale x");
-    script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
-    script.set("set xtics format '%g'");
-  } else {
-    double max = 0;
-    for (const double value : values) max = std::isfinite(value) ? std::max(max, value) : max;
-    if (!(max > 0)) max = 1;
-    script.set(fmt::format("set xrange [0:{:.9g}]", 1.05 * max));
-    script.set(fmt::format("set xtics {:.9g}", tic_step(max)));
-  }
-  script.set("set xlabel 'YLABEL'");
-  Rows boxes;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double y = -static_cast<double>(i);
-    boxes.push_back({from, y, from, values[i], y - half, y + half});
-    if (!std::isfinite(values[i])) continue;
-    script.set(fmt::format("set label 'VALUE{:03}' at {:.9g},{} left offset 0.5,0 front", i,
-                           values[i], y));
-  }
-  script.plot(boxes, fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid 0.85 border lc rgb "
-                                 "'{0}' lc rgb '{0}' lw 0.6",
-                                 styles[0].colour));
-  return script.text();
-}
-
-/// "28836", "99.1", "0.00226"
-std::string value_text(double value) {
-  return value >= 100 && value < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-}
-
-void draw_bars(Figure& figure, const ExperimentResult& experiment) {
-  constexpr std::size_t longest = 18;
+/// Horizontal bars in the order of the rows.
+void draw_rows(Figure& figure, const ExperimentResult& experiment) {
   const std::vector<Row> rows = first_rank(experiment.table);
+  const std::vector<std::string> names = bar_names(experiment, rows);
+  std::vector<NamedBar> bars;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::string label = shardstream::to_text(rows[i][experiment.x]);
-    if (label.size() > longest) label = label.substr(0, longest);
-    figure.labels[fmt::format("BAR{:03}", i)] = label;
-    figure.labels[fmt::format("VALUE{:03}", i)] = value_text(rows[i].get<double>(experiment.y));
+    const double value = rows[i].get<double>(experiment.y);
+    bars.push_back(
+        {names[i], value, bound(rows[i], "ci_lo", value), bound(rows[i], "ci_hi", value)});
   }
-  figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
-  figure.script = bars_script(experiment, rows);
+  if (bars.empty()) return;
+  draw_bars(figure, with_unit(experiment.table, experiment.y), bars,
+            experiment.log.find('y') != experiment.log.npos);
 }
 
 /// The texts of a column in the order of their values, without duplicates.
@@ -292,30 +320,58 @@ std::vector<std::string> distinct(const Table& table, const std::string& column)
   return texts;
 }
 
-/// A cell for each pair of `series` (rows) and `x` (columns), darker for larger values. If several
-/// ranks have measured a pair, the first one is shown.
-void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
-  const std::vector<std::string> across = distinct(experiment.table, experiment.x);
-  const std::vector<std::string> down = distinct(experiment.table, experiment.series);
-  constexpr int width = 400, around = 90, row_height = 44;
-  Script script(width, around + row_height * static_cast<int>(down.size()));
-  const auto tics_of = [&](const char* prefix, const std::vector<std::string>& texts, int sign) {
+/// The texts beside the columns and rows of a matrix.
+struct MatrixTexts {
+  std::vector<std::string> across, down;
+};
+
+/// An empty matrix with room for its texts.
+Script matrix_script(Figure& figure, const MatrixTexts& texts) {
+  constexpr double row_height = 44, for_label = 32, gap = 14, longest_text = 150;
+  double across = 0, down = 0;
+  const auto tics_of = [&](const char* prefix, const std::vector<std::string>& all, int sign,
+                           double& longest) {
     std::string tics;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      figure.labels[fmt::format("{}{:03}", prefix, i)] = texts[i];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string text = lines_of(all[i], longest_text).front();
+      longest = std::max(longest, text_width(text));
+      figure.labels[fmt::format("{}{:03}", prefix, i)] = text;
       tics +=
           fmt::format("{}'{}{:03}' {}", i == 0 ? "" : ",", prefix, i, sign * static_cast<int>(i));
     }
     return tics;
   };
-  script.set(fmt::format("set xtics ({}) scale 0", tics_of("COLUMN", across, 1)));
-  script.set(fmt::format("set ytics ({}) scale 0", tics_of("LINE", down, -1)));
+  const std::string x_tics = tics_of("COLUMN", texts.across, 1, across);
+  const std::string y_tics = tics_of("LINE", texts.down, -1, down);
+  const auto columns = static_cast<double>(texts.across.size());
+  const auto rows = static_cast<double>(texts.down.size());
+  Frame frame;
+  frame.left = down + for_label + gap;
+  const bool are_upright = across + gap > frame.inner_width() / columns;
+  if (are_upright) frame.bottom += across;
+  frame.height = static_cast<int>(frame.top + row_height * rows + frame.bottom);
+  Script script = script_of(frame);
+  script.set(
+      fmt::format("set xtics {} ({}) scale 0", are_upright ? "rotate by 90 right" : "", x_tics));
+  script.set(fmt::format("set ytics ({}) scale 0", y_tics));
   script.set("unset grid");
-  script.set(fmt::format("set xrange [-0.5:{}]", static_cast<double>(across.size()) - 0.5));
-  script.set(fmt::format("set yrange [{}:0.5]", 0.5 - static_cast<double>(down.size())));
-  script.set("set lmargin at screen 0.3");
-  script.set("set xlabel 'XLABEL'");
-  script.set("set ylabel 'YLABEL'");
+  script.set(fmt::format("set xrange [-0.5:{}]", columns - 0.5));
+  script.set(fmt::format("set yrange [{}:0.5]", 0.5 - rows));
+  // gnuplot would place names of axes beside its placeholders, not beside the texts of tics.
+  constexpr double from_edge = 14;
+  script.set(fmt::format("set label 'XLABEL' at graph 0.5, screen {:.4g} center",
+                         from_edge / frame.height));
+  script.set(fmt::format("set label 'YLABEL' at screen {:.4g}, graph 0.5 center rotate by 90",
+                         from_edge / frame.width));
+  return script;
+}
+
+/// A cell for each pair of `series` (rows) and `x` (columns), darker for larger values. If several
+/// ranks have measured a pair, the first one is shown.
+void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
+  const MatrixTexts all = {distinct(experiment.table, experiment.x),
+                           distinct(experiment.table, experiment.series)};
+  Script script = matrix_script(figure, all);
   double max = 0;
   for (const Row& row : experiment.table.rows()) {
     const double value = row.get<double>(experiment.y);
@@ -327,7 +383,7 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
       return static_cast<double>(std::ranges::find(texts, shardstream::to_text(row[column])) -
                                  texts.begin());
     };
-    const double x = place(across, experiment.x), y = -place(down, experiment.series);
+    const double x = place(all.across, experiment.x), y = -place(all.down, experiment.series);
     if (!drawn.insert({x, y}).second) continue;
     const double value = row.get<double>(experiment.y);
     const double shade = max > 0 && std::isfinite(value) ? 0.6 * value / max : 0;
@@ -365,7 +421,7 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
   } else if (is_matrix) {
     draw_matrix(figure, experiment);
   } else {
-    draw_bars(figure, experiment);
+    draw_rows(figure, experiment);
   }
   if (figure.script.empty()) figure.why_missing = "the table is empty";
   figure.numbers = numbers_of(experiment.table, is_matrix);
@@ -374,13 +430,17 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
 
 }  // namespace
 
-std::vector<Figure> experiment_figures(const BenchFile& bench) {
+std::vector<Figure> experiment_figures(const BenchFile& bench, const Lessons& lessons) {
   std::vector<Figure> figures;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
     bool is_first = true;
     for (const Panel& panel : panels_of(experiment)) {
       figures.push_back(figure_of(bench, panel, is_first, fmt::format("e{}", figures.size())));
+      if (const auto lesson = lessons(experiment.name); is_first && lesson) {
+        figures.back().lesson =
+            to_html(*lesson) + code_of_rungs(*lesson, experiment.table) + code_of_lesson(*lesson);
+      }
       is_first = false;
     }
   }
@@ -418,8 +478,8 @@ std::string bench_section(const BenchFile& bench, const std::vector<Figure>& fig
       counted(bench.ranks, "rank"), escape(bench.device), escape(bench.created),
       escape(bench.command));
   html +=
-      "<p><code>shardstream bench help NAME</code> explains an experiment, what to expect, and its "
-      "columns.</p>\n" +
+      "<p><code>shardstream bench help NAME</code> explains an experiment and lists its "
+      "options.</p>\n" +
       contents_of(bench, figures, id) + "<div class=\"figures\">\n";
   for (const Figure& figure : figures) html += to_html(figure, id, why_not);
   html += "</div>\n";

@@ -31,6 +31,32 @@ std::size_t character_length(std::string_view text) {
                                                                                          : length;
 }
 
+/// The next words between back-ticks, without these; `data()` is nullptr if there are none. The
+/// first back-tick begins a word, and the last one ends it.
+std::string_view next_code(std::string_view text) {
+  constexpr std::string_view before = " (\n", after = " .,:;)\n";
+  for (auto begin = text.find('`'); begin != text.npos; begin = text.find('`', begin + 1)) {
+    const auto end = text.find('`', begin + 1);
+    if (end == text.npos) break;
+    const bool starts = begin == 0 || before.find(text[begin - 1]) != before.npos;
+    const bool ends = end + 1 == text.size() || after.find(text[end + 1]) != after.npos;
+    if (starts && ends && end > begin + 1) return text.substr(begin + 1, end - begin - 1);
+  }
+  return {};
+}
+
+/// Calls `plain` and `code` with the parts of a sentence, in their order.
+template <class Plain, class Code>
+void for_parts(std::string_view text, const Plain& plain, const Code& code) {
+  for (auto words = next_code(text); words.data() != nullptr; words = next_code(text)) {
+    const auto begin = static_cast<std::size_t>(words.data() - text.data());
+    plain(text.substr(0, begin - 1));
+    code(words);
+    text.remove_prefix(begin + words.size() + 1);
+  }
+  plain(text);
+}
+
 bool is_number(std::string_view cell) {
   if (cell == "-") return true;
   if (cell.starts_with('-') || cell.starts_with('+')) cell.remove_prefix(1);
@@ -63,6 +89,21 @@ std::string escape(std::string_view text) {
     i += length == 0 ? 1 : length;
   }
   return html;
+}
+
+std::string with_code(std::string_view sentence) {
+  std::string html;
+  for_parts(
+      sentence, [&](std::string_view text) { html += escape(text); },
+      [&](std::string_view code) { html += fmt::format("<code>{}</code>", escape(code)); });
+  return html;
+}
+
+std::string without_ticks(std::string_view sentence) {
+  std::string text;
+  const auto add = [&](std::string_view part) { text += part; };
+  for_parts(sentence, add, add);
+  return text;
 }
 
 Grid grid_of(const Table& table) {
@@ -110,7 +151,8 @@ std::string to_html(const Grid& grid) {
   html += "</tr></thead><tbody>\n";
   for (const auto& row : grid.rows) {
     html += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) html += start("td", i) + escape(row[i]) + "</td>";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      html += start("td", i) + with_code(row[i]) + "</td>";
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";

@@ -13,6 +13,11 @@ namespace shardstream::report::page {
 /// Control characters and bytes that are not UTF-8 become U+FFFD.
 std::string escape(std::string_view text);
 
+/// Escapes a sentence for the content of an element; words between back-ticks become <code>.
+std::string with_code(std::string_view sentence);
+/// The sentence without the back-ticks around words, for places without markup; not escaped.
+std::string without_ticks(std::string_view sentence);
+
 /// A table of plain texts.
 struct Grid {
   std::vector<std::string> header;

@@ -75,7 +75,7 @@ std::string draw_all(const Owned& figures) {
     std::string svg = page::inlined(drawing.pictures[i], prefix);
     for (const auto& [word, text] : figure->labels) {
       const auto at = svg.find(word);
-      if (at != svg.npos) svg.replace(at, word.size(), page::escape(text));
+      if (at != svg.npos) svg.replace(at, word.size(), page::escape(page::without_ticks(text)));
     }
     figure->pictures.push_back(std::move(svg));
   }
@@ -174,7 +174,7 @@ struct Drawn {
   std::string why_no_pictures;  ///< as Page's
 };
 
-Drawn draw_report(const Report& report) {
+Drawn draw_report(const Report& report, const Lessons& lessons) {
   Drawn drawn;
   for (const StudyReport& study : report.studies) {
     drawn.studies.push_back(page::with_details(study));
@@ -183,7 +183,7 @@ Drawn draw_report(const Report& report) {
     }
   }
   for (const BenchFile& bench : report.benches) {
-    drawn.benches.push_back(page::experiment_figures(bench));
+    drawn.benches.push_back(page::experiment_figures(bench, lessons));
   }
   if (report.together) drawn.together = page::together_figures(report);
   Owned figures;
@@ -203,7 +203,7 @@ Drawn draw_report(const Report& report) {
 }  // namespace
 
 std::vector<NamedText> figure_files(const Report& report) {
-  const Drawn drawn = draw_report(report);
+  const Drawn drawn = draw_report(report, no_lesson);
   if (!drawn.why_no_pictures.empty()) {
     throw UsageError(fmt::format("--svg: figures are missing: {}", drawn.why_no_pictures));
   }
@@ -231,8 +231,8 @@ std::vector<NamedText> figure_files(const Report& report) {
   return files;
 }
 
-Page to_page(const Report& report) {
-  const Drawn drawn = draw_report(report);
+Page to_page(const Report& report, const Lessons& lessons) {
+  const Drawn drawn = draw_report(report, lessons);
   const auto& [detailed, groups, benches, together, why_no_pictures] = drawn;
   Page made;
   made.why_no_pictures = why_no_pictures;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/formats.hpp"
+#include "report/lesson.hpp"
 #include "report/studies.hpp"
 
 namespace shardstream::report {
@@ -15,8 +16,8 @@ struct Page {
 };
 
 /// Runs gnuplot for the figures, and reads one or two files per size again. The same files give the
-/// same page.
-Page to_page(const Report& report);
+/// same page. `lessons` are shown with the figures of experiments.
+Page to_page(const Report& report, const Lessons& lessons = no_lesson);
 
 /// The figures of the page as SVG documents: sN-FIGURE.svg for section N. Throws UsageError if
 /// gnuplot cannot draw all figures.

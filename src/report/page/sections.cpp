@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t max_lines = 12;  // of a list; the tables have all entries
 
 std::string item(const std::string& text) {
-  return fmt::format("<li>{}</li>\n", escape(text));
+  return fmt::format("<li>{}</li>\n", with_code(text));
 }
 
 /// The names of files with reasons; only the first ones if there are many.

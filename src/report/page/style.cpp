@@ -17,9 +17,8 @@ h1,h2,h3{line-height:1.2;letter-spacing:-.01em;overflow-wrap:anywhere}
 h1{font-size:2rem;margin:0}
 h2{font-size:1.5rem;margin:56px 0 16px;padding-top:24px;border-top:2px solid var(--ink)}
 header+h2,header+section h2{margin-top:20px;padding-top:20px}
-h3{font-size:1.125rem;margin:40px 0 12px}
-p{margin:0 0 8px;max-width:76ch}
-a{color:var(--accent)}
+h3{font-size:1.125rem;margin:40px 0 12px}h4{font-size:1rem;margin:16px 0 4px}
+p{margin:0 0 8px;max-width:76ch}a{color:var(--accent)}
 .kicker{color:var(--soft);font-size:.8125rem;letter-spacing:.08em;text-transform:uppercase;margin:0}
 .lead{color:var(--soft);margin-top:4px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:0 0 20px;
@@ -63,8 +62,9 @@ td{max-width:52ch;overflow-wrap:break-word}
 th{font-weight:500;color:var(--soft);white-space:nowrap;vertical-align:bottom}
 .n{text-align:right;white-space:nowrap}
 pre{background:var(--tint);border-radius:6px;padding:12px 14px;overflow-x:auto;font-size:.8125rem;
-line-height:1.5;margin:8px 0;white-space:pre-wrap;overflow-wrap:anywhere;
-font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+line-height:1.5;margin:8px 0;white-space:pre-wrap;overflow-wrap:anywhere}
+pre,code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}code{font-size:.94em}
+pre mark{background:var(--warn-tint);color:var(--warn)}
 @media(min-width:900px){.wide{display:block}.narrow{display:none}}
 @media(max-width:599px){main{padding:20px 12px 40px}h1{font-size:1.625rem}
 figure{border:0;border-top:1px solid var(--line);border-radius:0;padding:16px 0 0}

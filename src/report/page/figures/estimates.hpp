@@ -19,8 +19,6 @@ Bar bar_of(double ranks, const study::Estimate& estimate);
 std::vector<Bar> bars_of(const StudyReport& study,
                          const std::function<study::Estimate(const study::Size&)>& of);
 
-enum class Spacing { linear, logarithmic };
-
 /// The extent of the `values`, and of the bars as far as they do not squash the figure. If they
 /// extend it much more, on either side, than by a quarter of the extent of the values and by twice
 /// the median length of a bar, they extend it by the larger of these only.

@@ -67,7 +67,7 @@ std::string legend_html(const std::vector<Legend>& legend) {
   if (legend.empty()) return {};
   std::string html = "<ul class=\"legend\">";
   for (const Legend& entry : legend) {
-    html += fmt::format("<li>{}{}</li>", swatch(entry, "class=\"swatch\""), escape(entry.words));
+    html += fmt::format("<li>{}{}</li>", swatch(entry, "class=\"swatch\""), with_code(entry.words));
   }
   return html + "</ul>\n";
 }
@@ -79,25 +79,39 @@ std::string picture_html(const Figure& figure, const std::string& why_not) {
         "<p class=\"missing\">{}.</p>\n",
         escape(is_drawable ? "No picture: " + why_not : "Not shown: " + figure.why_missing));
   }
+  const std::string title = escape(without_ticks(figure.title));
   const bool has_two = figure.pictures.size() > 1 && !figure.pictures.back().empty();
-  std::string html =
-      fmt::format("<div class=\"picture{}\" role=\"img\" aria-label=\"{}\">{}</div>",
-                  has_two ? " narrow" : "", escape(figure.title), figure.pictures.front());
+  std::string html = fmt::format("<div class=\"picture{}\" role=\"img\" aria-label=\"{}\">{}</div>",
+                                 has_two ? " narrow" : "", title, figure.pictures.front());
   if (has_two) {
     html += fmt::format("<div class=\"picture wide\" role=\"img\" aria-label=\"{}\">{}</div>",
-                        escape(figure.title), figure.pictures.back());
+                        title, figure.pictures.back());
   }
   return html + '\n';
 }
 
-/// Lines of at most `width` letters, broken at blanks.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+/// A text in an SVG document.
+struct Font {
+  int size = 11;
+  bool is_bold = false;
+
+  double width(std::string_view text) const {
+    constexpr double of_figures = 14, bold = 1.12;
+    return text_width(text) * size / of_figures * (is_bold ? bold : 1);
+  }
+};
+
+/// Lines of at most `pixels`, broken at blanks.
+std::vector<std::string> wrapped(const std::string& text, const Font& font, double pixels) {
   std::vector<std::string> lines(1);
   for (const std::string_view word : split(text, ' ')) {
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width)
-      lines.emplace_back();
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += word;
+    const std::string longer =
+        fmt::format("{}{}{}", lines.back(), lines.back().empty() ? "" : " ", word);
+    if (lines.back().empty() || font.width(longer) <= pixels) {
+      lines.back() = longer;
+    } else {
+      lines.emplace_back(word);
+    }
   }
   return lines;
 }
@@ -116,21 +130,23 @@ std::pair<int, int> size_of(const std::string& picture) {
 /// Places lines of text and pictures from top to bottom of an SVG document.
 class Column {
  public:
-  void add_text(const std::string& text, int size, const char* look, int width) {
-    for (const std::string& line : wrapped(text, letters_in(width, size))) {
-      y_ += size + 5;
+  void add_text(const std::string& text, const Font& font, const char* look, int width) {
+    for (const std::string& line : wrapped(without_ticks(text), font, width - 2 * margin)) {
+      y_ += font.size + 5;
       svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" {}>{}</text>\n", +margin, y_,
-                          size, look, escape(line));
+                          font.size, look, escape(line));
     }
   }
   void add_legend(const Legend& entry, int width) {
-    constexpr int size = 12, indent = 36;
+    constexpr Font font{.size = 12};
+    constexpr int indent = 36;
     svg_ +=
         swatch(entry, fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ + 8));
-    for (const std::string& line : wrapped(entry.words, letters_in(width - indent, size))) {
-      y_ += size + 6;
+    const int room = width - indent - 2 * margin;
+    for (const std::string& line : wrapped(without_ticks(entry.words), font, room)) {
+      y_ += font.size + 6;
       svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\">{}</text>\n", margin + indent,
-                          y_, +size, escape(line));
+                          y_, font.size, escape(line));
     }
   }
   void add_picture(const std::string& picture, int width, int height) {
@@ -146,29 +162,15 @@ class Column {
         "viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
         "font-size=\"14\" color=\"#1b2530\" fill=\"#1b2530\">\n<title>{2}</title>\n"
         "<rect width=\"{0}\" height=\"{1}\" rx=\"8\" fill=\"#fff\"/>\n{3}</svg>\n",
-        width, y_ + margin, escape(title), svg_, io::figure_start);
+        width, y_ + margin, escape(without_ticks(title)), svg_, io::figure_start);
   }
 
  private:
   static constexpr int margin = 14;
 
-  static std::size_t letters_in(int width, int size) {
-    const double letter = 0.56 * size;  // of a sans-serif font, on average
-    return static_cast<std::size_t>((width - 2 * margin) / letter);
-  }
-
   std::string svg_;
   int y_ = 8;
 };
-
-/// gnuplot's list of tics.
-std::string list_of(const std::vector<double>& tics) {
-  std::string list;
-  for (const double tic : tics) {
-    list += fmt::format("{}'{:.4g}' {:.9g}", list.empty() ? "" : ",", tic, tic);
-  }
-  return list;
-}
 
 }  // namespace
 
@@ -218,72 +220,6 @@ std::string Script::text() const {
   return is_empty() ? "" : settings_ + data_ + plots_ + '\n';
 }
 
-Extent log_extent(const std::vector<double>& values) {
-  constexpr double smallest = 1e-100, largest = 1e100;  // beyond any measurement
-  Extent extent{INFINITY, 0};
-  for (const double value : values) {
-    if (!std::isfinite(value) || value <= 0) continue;
-    extent.lo = std::min(extent.lo, std::clamp(value, smallest, largest));
-    extent.hi = std::max(extent.hi, std::clamp(value, smallest, largest));
-  }
-  if (extent.hi <= 0) return {0.1, 10};
-  const double room = std::max(1.08, std::pow(extent.hi / extent.lo, 0.06));
-  const double more = std::max(1.0, std::sqrt(min_log_ratio / (extent.hi / extent.lo)));
-  return {extent.lo / room / more, extent.hi * room * more};
-}
-
-std::string log_tics(const Extent& extent) {
-  static const std::vector<std::vector<double>> steps = {
-      {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9},
-      {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8},
-      {1, 2, 3, 5, 7},
-      {1, 2, 5},
-      {1, 3},
-      {1}};
-  std::vector<double> tics;
-  for (const auto& step : steps) {
-    tics.clear();
-    for (double decade = std::pow(10, std::floor(std::log10(extent.lo))); decade <= extent.hi;
-         decade *= 10) {
-      for (const double digit : step) {
-        if (decade * digit >= extent.lo && decade * digit <= extent.hi) {
-          tics.push_back(decade * digit);
-        }
-      }
-    }
-    if (tics.size() <= 7) break;
-  }
-  const std::size_t every = tics.size() / 7 + 1;
-  std::vector<double> kept;
-  for (std::size_t i = 0; i < tics.size(); i += every) kept.push_back(tics[i]);
-  return list_of(kept);
-}
-
-std::string doubling_tics(const Extent& extent) {
-  constexpr std::size_t max = 7;
-  std::vector<double> tics;
-  const auto add = [&](double value) {
-    if (value >= extent.lo && value <= extent.hi) tics.push_back(value);
-  };
-  const auto lowest = static_cast<int>(std::floor(std::log2(extent.lo)));
-  const auto highest = static_cast<int>(std::ceil(std::log2(extent.hi)));
-  for (const int parts : {4, 2, 1}) {  // between two powers of two
-    tics.clear();
-    for (int power = lowest; power <= highest; ++power) {
-      for (int part = 0; part < parts; ++part) {
-        add(std::exp2(power) * (1 + part / static_cast<double>(parts)));
-      }
-    }
-    if (tics.size() <= (parts > 1 ? max - 2 : max)) return list_of(tics);
-  }
-  const int step = 1 + (highest - lowest) / static_cast<int>(max);
-  tics.clear();
-  for (int power = lowest; power <= highest; ++power) {
-    if (power % step == 0) add(std::exp2(power));
-  }
-  return list_of(tics);
-}
-
 void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond) {
   constexpr std::size_t max = 8;
   const std::size_t every = (ranks.size() + max - 1) / max;
@@ -324,14 +260,14 @@ Figure missing(std::string id, std::string title, std::string why) {
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not) {
   std::string html =
       fmt::format("<figure id=\"{}-{}\"{}>\n<figcaption>{}</figcaption>\n", study, figure.id,
-                  figure.wide_script.empty() ? "" : " class=\"broad\"", escape(figure.title));
-  html += legend_html(figure.legend) + picture_html(figure, why_not);
+                  figure.wide_script.empty() ? "" : " class=\"broad\"", with_code(figure.title));
+  html += legend_html(figure.legend) + picture_html(figure, why_not) + figure.lesson;
   if (!figure.how_to_read.empty()) {
     html += fmt::format("<p class=\"read\"><b>How to read it:</b> {}</p>\n",
-                        escape(figure.how_to_read));
+                        with_code(figure.how_to_read));
   }
   if (!figure.basis.empty()) {
-    html += fmt::format("<p class=\"basis\">{}</p>\n", escape(figure.basis));
+    html += fmt::format("<p class=\"basis\">{}</p>\n", with_code(figure.basis));
   }
   if (!figure.numbers.rows.empty()) html += folded("Numbers", to_html(figure.numbers));
   return html + "</figure>\n";
@@ -342,11 +278,11 @@ std::string to_svg(const Figure& figure, const std::string& subtitle) {
   const std::string& picture = figure.pictures.back();
   const auto [width, height] = size_of(picture);
   Column column;
-  column.add_text(figure.title, 14, "font-weight=\"600\"", width);
-  column.add_text(subtitle, 11, "fill=\"#52606d\"", width);
+  column.add_text(figure.title, {.size = 14, .is_bold = true}, "font-weight=\"600\"", width);
+  column.add_text(subtitle, {}, "fill=\"#52606d\"", width);
   for (const Legend& entry : figure.legend) column.add_legend(entry, width);
   column.add_picture(picture, width, height);
-  column.add_text(figure.basis, 11, "fill=\"#52606d\"", width);
+  column.add_text(figure.basis, {}, "fill=\"#52606d\"", width);
   return column.document(figure.title, width);
 }
 

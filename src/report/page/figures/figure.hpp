@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/page/figures/axes.hpp"
 #include "report/page/html.hpp"
 #include "study/statistics/estimate.hpp"
 
@@ -61,18 +62,6 @@ class Script {
   int blocks_ = 0;
 };
 
-/// The minimum and maximum of an axis.
-struct Extent {
-  double lo = 0, hi = 0;
-};
-/// A logarithmic axis extends at least by this factor: a flat curve must not fill the picture.
-inline constexpr double min_log_ratio = 1.5;
-/// The extent of the positive values, with a margin.
-Extent log_extent(const std::vector<double>& values);
-/// At most about six round numbers on a logarithmic axis, as gnuplot's list of tics.
-std::string log_tics(const Extent& extent);
-/// The same for speed-ups: powers of two, with numbers between them on short axes.
-std::string doubling_tics(const Extent& extent);
 /// The x axis with numbers of ranks, logarithmic, with a tic at each size (at most eight).
 void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond = 1);
 /// The y axis, logarithmic, over all values, with tics as a function of this file gives them;
@@ -88,6 +77,7 @@ struct Figure {
   std::string title;
   std::string how_to_read;  ///< one line
   std::string basis;        ///< launches and intervals
+  std::string lesson = {};  ///< what the figure teaches, as HTML
   std::vector<Legend> legend = {};
   std::string script = {};       ///< empty if there is nothing to draw
   std::string wide_script = {};  ///< a variant for wide screens; empty: `script`

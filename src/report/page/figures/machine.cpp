@@ -232,7 +232,7 @@ Figure cost_figure(const StudyReport& study) {
     return cost(run) * (is_small ? hour : 1) / (study.is_strong() ? 1 : run.work);
   };
   plot_runs(figure, study,
-            fmt::format("{} [{}]", study.is_strong() ? "cost" : "cost per unit of work",
+            fmt::format("{} [{}]", study.is_strong() ? "cost" : "cost per unit",
                         is_small ? short_unit : unit),
             shown);
   figure.numbers.header = {"ranks", "launches", fmt::format("repetition [{}]", unit),

@@ -31,7 +31,7 @@ std::vector<Bar> joined(const AllBars& all) {
 }
 
 /// The numbers of ranks of all studies.
-std::vector<int> ranks_of(const Report& report) {
+std::vector<int> ranks_of_all(const Report& report) {
   std::set<int> ranks;
   for (const StudyReport& study : report.studies) {
     for (const study::Size& size : study.table.sizes) ranks.insert(size.ranks);
@@ -76,7 +76,7 @@ std::string basis_of(const Report& report) {
 Grid grid_of(const Report& report, study::Estimate study::Size::*of) {
   Grid grid{{"ranks"}};
   for (const Distinction& study : report.together->studies) grid.header.push_back(study.label);
-  for (const int ranks : ranks_of(report)) {
+  for (const int ranks : ranks_of_all(report)) {
     grid.rows.push_back({fmt::format("{}", ranks)});
     for (const StudyReport& study : report.studies) {
       const auto found = std::ranges::find(study.table.sizes, ranks, &study::Size::ranks);
@@ -96,7 +96,7 @@ Figure time_figure(const Report& report) {
   const AllBars all = all_bars_of(report, &study::Size::seconds);
   const Extent extent = extent_of(Spacing::logarithmic, {}, joined(all));
   Script script;
-  set_ranks_axis(script, ranks_of(report));
+  set_ranks_axis(script, ranks_of_all(report));
   set_log_axis(script, "time of a repetition [s]", {extent.lo, extent.hi});
   plot_studies(script, figure, report, all, extent);
   figure.script = script.text();
@@ -111,7 +111,7 @@ Figure speedup_figure(const Report& report) {
                 "study is compared with its own smallest size.",
                 basis_of(report)};
   const AllBars all = all_bars_of(report, &study::Size::speedup);
-  std::vector<int> ranks = ranks_of(report);
+  std::vector<int> ranks = ranks_of_all(report);
   std::vector<LawLines> laws;
   Rows shown;  // all points of the laws
   for (const StudyReport& study : report.studies) {
@@ -164,10 +164,10 @@ Figure efficiency_figure(const Report& report) {
   Figure figure{"efficiency", "Efficiency",
                 "1 is ideal. Each study is compared with its own smallest size.", basis_of(report)};
   const AllBars all = all_bars_of(report, &study::Size::efficiency);
-  const double first = ranks_of(report).front(), last = ranks_of(report).back();
+  const double first = ranks_of_all(report).front(), last = ranks_of_all(report).back();
   const Extent extent = extent_of(Spacing::linear, {0, 1}, joined(all));
   Script script;
-  set_ranks_axis(script, ranks_of(report));
+  set_ranks_axis(script, ranks_of_all(report));
   set_linear_axis(script, "efficiency", extent);
   script.plot({{first, 1}, {last, 1}}, "using 1:2 with lines " + line_of(ideal_style));
   plot_studies(script, figure, report, all, extent);
