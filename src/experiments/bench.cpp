@@ -27,7 +27,10 @@ std::vector<Column> columns_of(std::vector<Column> varied, Column figure, Rows r
     varied.insert(varied.end(), {{"operations", ColumnType::real, "Gop"},
                                  {"bytes", ColumnType::real, "MB"},
                                  {"duration", ColumnType::real, "ms"},
-                                 {"arithmetic", ColumnType::text}});
+                                 {"arithmetic", ColumnType::text},
+                                 {"distinct", ColumnType::real, "MB"},
+                                 {"shared_bytes", ColumnType::real, "MB"},
+                                 {"instructions", ColumnType::real, "1e6"}});
   }
   varied.push_back({"remark", ColumnType::text});
   std::set<std::string> names;
@@ -200,7 +203,8 @@ void Measurements::add(std::vector<Cell> varied, const Measured& figure, double 
                        std::string remark, const Work& work, double seconds) {
   std::vector<Cell> cells = cells_of(std::move(varied), figure, share);
   cells.insert(cells.end(), {work.operations / 1e9, work.bytes / 1e6, seconds * 1e3,
-                             std::string(work.arithmetic), std::move(remark)});
+                             std::string(work.arithmetic), work.distinct / 1e6, work.shared / 1e6,
+                             work.instructions / 1e6, std::move(remark)});
   table_.add(std::move(cells));
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ struct Timing {
   }
 };
 
+/// The quantity is not counted.
+inline constexpr double not_counted = std::numeric_limits<double>::quiet_NaN();
+
 /// The work of one call of a kernel, counted from its algorithm, for a roofline.
 struct Work {
   double operations;  ///< arithmetic operations on elements; a fused multiply-add is two
@@ -62,7 +66,21 @@ struct Work {
   /// The row of `roofline` that bounds the rate of the operations, such as "fp32" or "tensor bf16".
   /// Empty: none does, as for integers, atomics and functions of several instructions.
   std::string_view arithmetic = {};
+  /// The part of `bytes` that caches cannot save: each word counts once for its loads and once for
+  /// its stores.
+  double distinct = not_counted;
+  /// Bytes that shared memory could move while it serves the kernel: 128, the width of its banks,
+  /// for each access of a warp that needs no second turn.
+  double shared = not_counted;
+  /// Instructions that the warps issue. Counts of a kernel's inner loop are those of its machine
+  /// code for compute capability 9.0.
+  double instructions = not_counted;
 };
+
+/// The work of a kernel that loads and stores each word once and uses no shared memory.
+constexpr Work streaming(double bytes) {
+  return {.operations = 0, .bytes = bytes, .distinct = bytes, .shared = 0};
+}
 
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {

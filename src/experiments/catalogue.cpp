@@ -11,6 +11,7 @@
 #include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "experiments/code.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
@@ -133,6 +134,31 @@ std::vector<std::string_view> all_names() {
   return names;
 }
 
+std::string list_as_json() {
+  std::vector<Column> columns;
+  for (const char* const name : {"name", "group", "summary", "needs", "question", "varies",
+                                 "expectation", "pitfalls", "published", "read_on"}) {
+    columns.push_back({name, ColumnType::text});
+  }
+  Table rows("experiments", columns);
+  for (const Experiment* each : catalogue) {
+    const Explanation& explanation = each->explanation;
+    const std::string needs = needs_of(*each);
+    const std::string sections = join(each->read_on, "; ", [](const Section& section) {
+      return fmt::format("{} <{}>", title_of(section), link_of(section));
+    });
+    std::vector<Cell> cells;
+    for (const std::string_view text :
+         {each->name, each->group, each->summary, std::string_view(needs), explanation.question,
+          explanation.varies, explanation.expectation, explanation.pitfalls, each->reference,
+          std::string_view(sections)}) {
+      cells.emplace_back(std::string(text));
+    }
+    rows.add(std::move(cells));
+  }
+  return to_json(std::span(&rows, 1));
+}
+
 [[noreturn]] void fail_as_unknown(const std::vector<std::string_view>& unknown) {
   const auto with_nearest = [](std::string_view name) {
     return excerpt(name) + did_you_mean(nearest(name, all_names()));
@@ -149,6 +175,17 @@ std::span<const Group> groups() {
 
 std::span<const Experiment* const> all() {
   return catalogue;
+}
+
+std::vector<Text> texts_of(const Experiment& experiment) {
+  const Explanation& explanation = experiment.explanation;
+  std::vector<Text> texts = {{"question", "Question", explanation.question},
+                             {"varies", "What varies", explanation.varies},
+                             {"expectation", "What to expect", explanation.expectation},
+                             {"pitfalls", "Pitfalls", explanation.pitfalls},
+                             {"published", "Published", experiment.reference}};
+  std::erase_if(texts, [](const Text& text) { return text.words.empty(); });
+  return texts;
 }
 
 std::vector<const Experiment*> select(std::span<const std::string> words) {
@@ -217,15 +254,7 @@ void reject_missing_files(const Options& options, std::span<const std::string> w
 std::string list(Printing printing) {
   if (printing == Printing::none) return {};
   if (printing == Printing::json) {
-    Table rows("experiments", {{"name", ColumnType::text},
-                               {"group", ColumnType::text},
-                               {"summary", ColumnType::text},
-                               {"needs", ColumnType::text}});
-    for (const Experiment* each : catalogue) {
-      rows.add({std::string(each->name), std::string(each->group), std::string(each->summary),
-                needs_of(*each)});
-    }
-    return to_json(std::span(&rows, 1));
+    return list_as_json();
   }
   std::string text;
   for (const Group& group : the_groups) {
@@ -242,17 +271,41 @@ std::string list(Printing printing) {
 }
 
 std::string help(const Experiment& experiment) {
-  std::string text = fmt::format("shardstream bench {} [OPTIONS]\n\n{}\n{}", experiment.name,
-                                 wrapped("", std::string(experiment.summary), 0),
-                                 wrapped("", std::string(experiment.explanation), 0));
-  if (!experiment.reference.empty()) {
-    text += '\n' + wrapped("", fmt::format("Published: {}", experiment.reference), 0);
+  std::string text = fmt::format("shardstream bench {} [OPTIONS]\n\n{}", experiment.name,
+                                 wrapped("", std::string(experiment.summary), 0));
+  for (const auto& [key, heading, words] : texts_of(experiment)) {
+    text += fmt::format("\n{}\n{}", heading, wrapped("  ", std::string(words), 2));
+  }
+  text += "\nRead on\n";
+  for (const Section& section : experiment.read_on) {
+    const std::string title = title_of(section), link = link_of(section);
+    text += fmt::format("  {}\n", title);
+    if (link != title) text += fmt::format("    {}\n", link);
   }
   text += fmt::format("\n{}\n", needs_of(experiment));
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();
   }
   return text;
+}
+
+std::optional<report::Lesson> lesson_of(std::string_view name) {
+  const Experiment* const experiment = find(name);
+  if (experiment == nullptr) return std::nullopt;
+  report::Lesson lesson;
+  lesson.question = experiment->explanation.question;
+  for (const auto& [key, heading, words] : texts_of(*experiment)) {
+    // The question has its own place, and the published figure stands in the file.
+    if (key == "question" || key == "published") continue;
+    lesson.texts.push_back({std::string(heading), std::string(words)});
+  }
+  for (const Section& section : experiment->read_on) {
+    lesson.read_on.push_back({title_of(section), link_of(section)});
+  }
+  for (Declaration& declaration : code_of(*experiment)) {
+    lesson.code.push_back({place_of(declaration), std::move(declaration.text)});
+  }
+  return lesson;
 }
 
 }  // namespace shardstream::experiments

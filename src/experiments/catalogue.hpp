@@ -1,6 +1,7 @@
 // All experiments, one row each.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "core/metric.hpp"
 #include "core/options.hpp"
 #include "experiments/experiment.hpp"
+#include "report/lesson.hpp"
 
 namespace shardstream::experiments {
 
@@ -38,9 +40,18 @@ void reject_options_of_others(const Options& options, std::span<const Experiment
 /// options name none. In a group, such an experiment is not available.
 void reject_missing_files(const Options& options, std::span<const std::string> words);
 
-/// For `bench --list`: name, group, sentence and needs.
+/// A text of an experiment.
+struct Text {
+  std::string_view key, heading, words;  ///< the key is that of `bench --list --json`
+};
+/// The question, the other parts of the explanation and the published figure, without empty ones.
+std::vector<Text> texts_of(const Experiment& experiment);
+
+/// For `bench --list`: name, group, sentence and needs; as JSON with all texts.
 std::string list(Printing printing);
-/// For `bench help NAME`.
+/// For `bench help`: all texts and options of an experiment.
 std::string help(const Experiment& experiment);
+/// For the page of `report`; none if no experiment has this name.
+std::optional<report::Lesson> lesson_of(std::string_view name);
 
 }  // namespace shardstream::experiments

@@ -12,6 +12,13 @@
 
 namespace shardstream::experiments {
 
+/// The newest version of CUDA that the driver supports, 12040 for 12.4.
+inline int driver_version() {
+  int version = 0;
+  device::cuda::check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return version;
+}
+
 /// The driver's function `name` in its form of CUDA `version`, 12000 for 12.0. `Function` is its
 /// pointer type, from cudaTypedefs.h. Throws Error if the driver does not have it.
 template <class Function>

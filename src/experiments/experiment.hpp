@@ -13,6 +13,7 @@
 
 #include "core/options.hpp"
 #include "core/table.hpp"
+#include "experiments/guides.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
@@ -20,25 +21,37 @@ namespace shardstream::experiments {
 class Bench;
 class HelperEnd;
 
-/// Up to four names, in a form that a constant can hold.
-class Names {
+/// Up to `max` values, in a form that a constant can hold.
+template <class Value, std::size_t max>
+class UpTo {
  public:
-  constexpr Names(std::initializer_list<std::string_view> names) : count_(names.size()) {
+  constexpr UpTo(std::initializer_list<Value> values) : count_(values.size()) {
     std::size_t i = 0;
-    for (const std::string_view name : names) names_.at(i++) = name;
+    for (const Value& value : values) values_.at(i++) = value;
   }
-  constexpr const std::string_view* begin() const { return names_.data(); }
-  constexpr const std::string_view* end() const { return begin() + count_; }
+  constexpr const Value* begin() const { return values_.data(); }
+  constexpr const Value* end() const { return begin() + count_; }
 
  private:
-  std::array<std::string_view, 4> names_ = {};
+  std::array<Value, max> values_ = {};
   std::size_t count_;
+};
+using Names = UpTo<std::string_view, 4>;
+using Sections = UpTo<Section, 10>;
+
+/// What a learner reads before and after a measurement.
+struct Explanation {
+  std::string_view question;     ///< one sentence that a reader can try to answer first
+  std::string_view varies;       ///< what the rows of the table vary, and what its columns mean
+  std::string_view expectation;  ///< the expected result, with its arithmetic
+  /// What misleads, and how the check or the measurement avoids it; empty if nothing does.
+  std::string_view pitfalls = {};
 };
 
 /// How a report draws the table of an experiment.
 enum class Look {
   bars,    ///< one bar per row
-  lines,   ///< `y` over the numbers `x`, one line per value of `series`
+  lines,   ///< `y` over the numbers `x`, one line per value of `series`; bars if each has one point
   steps,   ///< one bar per row; the rows are the rungs of a ladder
   matrix,  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
   /// `y` over `x` below the roofs of the table, with the kernels of all experiments; `series` tells
@@ -59,9 +72,9 @@ struct Figure {
   /// Up to two columns that `lines` draws as lines to compare `y` with, such as a prediction and a
   /// bound.
   Names reference_lines = {};
-  bool log_x = false, log_y = false;
-  bool more_is_better = true;  ///< whether `y` is better if it is larger; false for times
-  bool is_rated = true;        ///< false: `y` is neither good nor bad, such as a place in an order
+  bool log_x = false, log_y = false;  ///< bars with similar values ignore `log_y`
+  bool more_is_better = true;         ///< whether `y` is better if it is larger; false for times
+  bool is_rated = true;  ///< false: `y` is neither good nor bad, such as a place in an order
 };
 
 /// Whether the ranks of an experiment communicate.
@@ -93,8 +106,8 @@ struct Needs {
 struct Experiment {
   std::string_view name, group;
   std::string_view summary;  ///< one sentence
-  /// For `bench help`: what varies, why, what to expect, and the section of a guide.
-  std::string_view explanation;
+  Explanation explanation;
+  Sections read_on;
   std::string_view reference = {};  ///< a published figure and its GPU; empty if there is none
   /// The reference of the column `share`, such as "of the rate of a copy in device memory"; empty
   /// if that column is empty.

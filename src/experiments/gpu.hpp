@@ -16,6 +16,7 @@
 #include "device/cuda/handles.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/numbers.hpp"
+#include "experiments/warp_size.hpp"
 
 namespace shardstream::experiments {
 

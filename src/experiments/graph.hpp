@@ -27,6 +27,8 @@ class ExecutableGraph {
     check(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
     graph_.reset(made);
   }
+  /// Owns a graph that was instantiated otherwise.
+  explicit ExecutableGraph(cudaGraphExec_t made) : graph_(made) {}
 
   void launch(cudaStream_t stream) const {
     check(cudaGraphLaunch(graph_.get(), stream), "cudaGraphLaunch");

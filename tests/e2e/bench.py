@@ -48,6 +48,37 @@ def test_list_and_help():
         expect_words(text, ["bench", name, "GPU"])
         assert text == run("bench", name, "--help", env=NO_MPI).expect(0).out
     each([(name,) for name in found], check)
+    whole = run("bench", "help", "all", env=NO_MPI).expect(0).out
+    assert re.findall(r"^shardstream bench (\S+) \[OPTIONS\]$", whole,
+                      flags=re.MULTILINE) == list(found)
+    two = run("bench", "help", "offset", "stride", env=NO_MPI).expect(0).out
+    assert two in whole and two.count("\nQuestion\n") == 2
+
+
+def test_code():
+    code = run("bench", "help", "stride", "--code", env=NO_MPI).expect(0).out
+    line = re.search(r"^// src/experiments/memory/stride.cu:(\d+)\n(?:// .*\n|///.*\n)*"
+                     r"__global__ void copy_strided", code, flags=re.MULTILINE)
+    source = (EXAMPLE.parents[2] / "src/experiments/memory/stride.cu").read_text().splitlines()
+    assert source[int(line[1]) - 1].startswith("__global__ void copy_strided"), code
+    assert "Question" not in code and "about_stride" not in code
+    both = run("bench", "help", "link", "stride", "--code", env=NO_MPI).expect(0).out
+    assert both.endswith(code) and "transfer has no kernel of its own" in both
+
+
+def test_search():
+    def names(*words):
+        out = run("bench", "--search", *words, env=NO_MPI).expect(0).out
+        return re.findall(r"^([a-z0-9-]+) \([a-z]+\)$", out, flags=re.MULTILINE)
+    assert names("occupancy") == names("OCCUPANCY") and "occupancy" in names("occupancy")
+    assert names("Strided Accesses") == ["stride"]   # a section of a guide
+    assert names("stride.most") == ["stride"]        # an option
+    assert set(names("bank conflicts")) == {"gram"}  # its sentence
+    out = run("bench", "--search=word of padding", env=NO_MPI).expect(0).out
+    expect_words(out, ["banks (memory)", "varies", "word of padding in each row"])
+    out = run("bench", "--search", "Loop Counters", env=NO_MPI).expect(0).out
+    expect_words(out, ["integer (instructions)", "read_on", "Loop Counters Signed vs. Unsigned"])
+    assert run("bench", "--search", "stride", "--quiet", env=NO_MPI).expect(0).out == ""
 
 
 def test_bad_input():
@@ -64,6 +95,15 @@ def test_bad_input():
                       (["bench", "stride", "-o", "no/folder/x.h5"], 2, ["no/folder"])])
     for arguments, words in ((["help"], ["help", "--list"]),
                              (["help", "strid"], ["strid", "stride"]),
+                             (["help", "stride", "ofset"], ["ofset", "offset"]),
+                             (["--search", "xyzzy"], ["--search", "xyzzy", "--list"]),
+                             (["--search", "strid3"], ["strid3", "stride"]),
+                             (["--search", " "], ["--search"]),
+                             (["--search"], ["--search"]),
+                             (["stride", "--code"], ["--code", "bench help"]),
+                             (["--list", "--code"], ["--code", "bench help"]),
+                             (["--search", "x", "stride"], ["--search", "stride"]),
+                             (["--search", "x", "--list"], ["--search", "--list"]),
                              (["--list", "stride"], ["--list", "stride"])):
         expect_complaint(run("bench", *arguments, env=NO_MPI), 2, words)
 
@@ -85,6 +125,7 @@ def test_ranks_have_their_rows():
     for row in rows:
         assert 0 < row["ci_lo"] <= row["time"] <= row["ci_hi"], row
         assert abs(row["read"] - 2**22 / row["time"] / 1e6) < 1e-6 * row["read"], row
+        assert row["factor"] == row["total_factor"] == 1, row  # the only rung on a host
 
 
 def test_what_is_not_available():
@@ -356,11 +397,11 @@ def test_report_says_what_bench_printed():
     assert "\n".join(printed).strip() in text and count in text, (printed, count, text)
 
 
-def test_unknown_numbers_are_dashes():
+def test_columns_without_a_number_are_not_printed():
     out, _, tables, _ = bench("bandwidth", *V100, *QUICK)
     assert np.isnan(tables["bandwidth"]["share"]).all(), tables
-    row = next(line for line in out.splitlines() if line.startswith("theoretical"))
-    assert row.split()[2:5] == ["-"] * 3 and "nan" not in out, out
+    header = next(line for line in out.splitlines() if line.startswith("kernel"))
+    assert header.split() == ["kernel", "rate", "[GB/s]", "remark"] and "nan" not in out, out
 
 
 def test_share_is_explained():
@@ -397,6 +438,9 @@ def test_report_of_the_examples():
         run("report", example, "-o", page).expect(0)
         text = page.read_text(encoding="utf-8")
         assert text.count("<figure") == figures, (text.count("<figure"), figures)
+        assert text.count("<b>Question:</b>") == len(measured)
+        if "stride" in measured:
+            assert "src/experiments/memory/stride.cu:" in text and "copy_strided(" in text
         assert "class=\"missing\"" not in text or shutil.which("gnuplot") is None
     assert found == set(experiments(NO_MPI)), found ^ set(experiments(NO_MPI))
 

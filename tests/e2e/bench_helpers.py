@@ -3,6 +3,7 @@
 expressions, which helper processes compile and run."""
 
 import contextlib
+import json
 import math
 import os
 import pathlib
@@ -115,6 +116,19 @@ def test_signals_leave_no_helper():
         process.send_signal(number)
         assert finish(process, timeout=10).code == -number
         expect_gone(helpers)
+
+
+def test_helpers_that_lose_their_gpu_or_print():
+    """A misaligned load ends the context of its process alone, and lines that a kernel prints do
+    not go to the output."""
+    if not ON_A_GPU:
+        skip_part("helpers run on a GPU only")
+        return
+    finished = run("bench", "alignment", "scheduling", "stride", "--quick", "--json").expect(0)
+    told = {each["name"]: each for each in json.loads(finished.out)["experiments"]}
+    assert {each["state"] for each in told.values()} == {"measured"}, told
+    expect_words(" ".join(told["alignment"]["notes"]), ["cudaErrorMisalignedAddress"])
+    expect_words(" ".join(told["scheduling"]["notes"]), ["printed", "of 512 lines"])
 
 
 def test_a_helper_that_dies():

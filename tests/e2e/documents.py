@@ -1,11 +1,8 @@
 #!/usr/bin/python3
-"""The commands, links and names in documents. Every block ```sh or ```python of a document runs, in
-the order of the document and in its own folder. If a block ```text with lines KEY=VALUE follows, it
-must have the keys that the last command of the block prints. Blocks ```console do not run: they
-need a cluster, or change the machine."""
+"""The commands, links and names in documents."""
 
-import os
-import pathlib
+import collections
+import json
 import re
 import subprocess
 import sys
@@ -13,10 +10,8 @@ import sys
 import h5py
 import numpy as np
 
-from harness import HANGS, PROGRAM, Finished, each, environment, experiments, main, new_folder, run
-
-TOP = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+from harness import HANGS, each, experiments, main, new_folder, run
+from shown import BLOCK, LESSONS, TOP, check_document
 
 
 def pages():
@@ -31,41 +26,8 @@ def documents():
     return found
 
 
-def bash(text, folder):
-    """Runs the commands as a user would paste them; the program is on PATH. Only runs that repeat
-    until they are precise end sooner."""
-    programs = folder / ".bin"
-    programs.mkdir(exist_ok=True)
-    if not (programs / "shardstream").exists():
-        (programs / "shardstream").symlink_to(PROGRAM)
-    variables = environment({"PATH": f"{programs}:{os.environ['PATH']}",
-                             "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                             "SHARDSTREAM_MEASURE_MAX_TIME": "0.2s"}, ranks=2)
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=variables,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANGS,
-                          check=False)
-    return Finished(["bash", "-c", text], done.returncode, done.stdout, done.stderr, 0)
-
-
-def check_document(path):
-    folder = new_folder()
-    for name in ("inputs", "jobs"):
-        (folder / name).symlink_to(TOP / name)
-    finished = None
-    for kind, text in BLOCK.findall(path.read_text()):
-        if kind == "python":
-            subprocess.run([sys.executable, "-c", text], cwd=folder, timeout=HANGS, check=True)
-        elif kind == "sh":
-            finished = bash(text, folder).expect(0)
-        elif kind == "text" and finished is not None and re.search(r"^\w+=", text, re.MULTILINE):
-            shown = re.findall(r"^(\w+)=", text, flags=re.MULTILINE)
-            # A line that depends on the machine, and that no document shows.
-            printed = re.findall(r"^(?!allocate=)(\w+)=", finished.out, flags=re.MULTILINE)
-            assert shown == printed[-len(shown):], f"{path} shows {shown}, not {printed}"
-
-
 def test_shown_commands():
-    each([(path,) for path in documents()], check_document)
+    each([(path,) for path in documents() if path not in LESSONS], check_document)
 
 
 def test_area_weights_are_not_negative_at_the_poles():
@@ -176,6 +138,45 @@ def test_options_of_commands_exist():
     for path in pages():
         named = set(re.findall(r"--[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9-]*[a-z0-9]", path.read_text()))
         assert named <= existing, f"{path} names {named - existing}"
+
+
+def sections_of_guides(path):
+    """The sections that GUIDES.md names for each experiment, as `bench --list --json` writes them;
+    those of all experiments under "all"."""
+    guides = {"BP": "CUDA C++ Best Practices Guide", "PG": "CUDA C++ Programming Guide"}
+    found = collections.defaultdict(set)
+    for line in path.read_text().splitlines():
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(row) != 4:
+            continue
+        guide = None
+        for section in row[1].split("; "):
+            abbreviation, _, rest = section.partition(": ")
+            if abbreviation in guides:
+                guide, section = guides[abbreviation], rest
+            for name in re.findall(r"`([^`]+)`", row[2]):
+                found[name].add(f"{guide}, {section}" if guide else section)
+    return found
+
+
+def test_sections_of_an_experiment_are_those_of_its_techniques():
+    """Each section that an experiment names is one of a technique for which GUIDES.md names it."""
+    known = sections_of_guides(TOP / "src/experiments/GUIDES.md")
+    listed = json.loads(run("bench", "--list", "--json").expect(0).out)["experiments"]
+    missing = {}
+    for experiment in listed:
+        sections = {section.rsplit(" <", 1)[0] for section in experiment["read_on"].split("; ")}
+        of_guides = {section for section in sections if section.startswith("CUDA C++ ")}
+        if of_guides - known[experiment["name"]]:
+            missing[experiment["name"]] = of_guides - known[experiment["name"]]
+    assert not missing, missing
+
+
+def test_files_to_read_on_exist():
+    listed = json.loads(run("bench", "--list", "--json").expect(0).out)["experiments"]
+    files = {section.rsplit(" <", 1)[0] for experiment in listed
+             for section in experiment["read_on"].split("; ") if "<http" not in section}
+    assert files and all((TOP / file).is_file() for file in files), files
 
 
 def test_documents_name_all_experiments_and_no_others():

@@ -184,6 +184,12 @@ def test_json_of_plans_lists_and_experiments():
     assert experiment["name"] == "bandwidth" and abs(row["rate"] - 898) < 1, bench
 
 
+def test_json_of_a_search():
+    found = as_json("bench", "--search", "Strided accesses")
+    expect_keys_of_tables("bench --search", found)
+    assert ("stride", "read_on") in {(row["name"], row["field"]) for row in found["matches"]}
+
+
 def test_quiet_commands_print_nothing():
     folder = new_folder()
     each([(["run", "reduce", "--input.count", 10, "-o", folder / "r.h5"],),

@@ -319,7 +319,12 @@ TEST(Experiments, GiveBackThePartOfTheCacheThatTheySetAside) {
   if (result.state == "not available") GTEST_SKIP() << result.message;
   EXPECT_EQ(result.state, "measured") << result.message;
   std::set<std::string> varied;
-  for (const Row& row : result.table.rows()) varied.insert(row.get<std::string>("varied"));
+  for (const Row& row : result.table.rows()) {
+    const bool is_new = varied.insert(row.get<std::string>("varied")).second;
+    if (is_new) {
+      EXPECT_EQ(row.get<std::string>("policy"), "nothing set aside");
+    }
+  }
   EXPECT_EQ(varied.size(), 5U);
 }
 
@@ -339,15 +344,20 @@ TEST(Experiments, VerifyEachWayToSharedMemoryConstantsAndTextures) {
   }
 }
 
-TEST(Experiments, StartCachesAtFourKiB) {
-  const Ended ended = test::run_bench({named("cache")}, {{"cache.most", "256KiB"}});
+TEST(Experiments, ReadSlicesThroughBothCaches) {
+  const Ended ended = test::run_bench({named("cache")}, {{"cache.most", "128MiB"}});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
-  std::set<std::int64_t> sizes;
+  std::map<std::string, std::set<std::int64_t>> slices;
+  std::set<std::int64_t> multiprocessors;
   for (const Row& row : ended.results.at("cache").table.rows()) {
-    sizes.insert(row.get<std::int64_t>("set"));
+    const auto slice = row.get<std::int64_t>("slice");
+    slices[row.get<std::string>("loads")].insert(slice);
+    multiprocessors.insert(row.get<std::int64_t>("set") / slice);
   }
-  EXPECT_EQ(sizes, (std::set<std::int64_t>{4096, 16384, 65536, 262144}));
+  EXPECT_EQ(multiprocessors.size(), 1U) << "each multiprocessor has a slice";
+  EXPECT_EQ(slices["L1"], slices["L2"]);
+  EXPECT_EQ(*slices["L1"].begin(), 64 << 10);
 }
 
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {

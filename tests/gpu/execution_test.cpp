@@ -47,7 +47,7 @@ TEST(Execution, HasThePredictedBlocksOnAMultiprocessor) {
 
 TEST(Execution, IsMeasured) {
   const std::vector<Experiment> experiments = {named("hiding"), named("barriers"),
-                                               named("divergence"), named("scheduling")};
+                                               named("divergence")};
   const test::BenchEnd ended = test::run_bench(experiments);
   EXPECT_EQ(ended.code, ExitCode::done);
   if (test::session().rank() != 0) return;
@@ -117,6 +117,27 @@ TEST(Execution, HasTheSmallestAndTheLargestCarveout) {
   }
 }
 
+/// Ways that need a newer GPU than this one have no rows.
+TEST(Execution, LaunchesKernelsInAllWays) {
+  const test::BenchEnd ended = test::run_bench({named("concurrency")}, {{"concurrency.most", "4"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (test::session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("concurrency");
+  ASSERT_EQ(result.state, "measured") << result.message;
+  cudaDeviceProp gpu{};
+  check(cudaGetDeviceProperties(&gpu, current_gpu()), "cudaGetDeviceProperties");
+  std::set<std::string> ways;
+  for (const Row& row : result.table.rows()) {
+    const auto way = row.get<std::string>("way");
+    ways.insert(way);
+    if (way.find("dependent") != std::string::npos) {
+      EXPECT_EQ(row.get<std::int64_t>("at_once"), 1) << way;
+    }
+  }
+  EXPECT_TRUE(ways.contains("loop: the host decides"));
+  EXPECT_EQ(ways.contains("one stream, dependent launches"), gpu.major >= 9);
+}
+
 /// Each experiment verifies its kernels, so that a wrong one has no row.
 TEST(Execution, OfReductionsWarpsAndLoopsIsRight) {
   const std::vector<const char*> names = {"reduction", "atomics", "warp", "unroll"};
@@ -133,6 +154,13 @@ TEST(Execution, OfReductionsWarpsAndLoopsIsRight) {
   }
   for (const Row& row : ended.results.at("unroll").table.rows()) {
     EXPECT_GT(row.get<double>("code"), 0) << "the program has a cubin for this GPU";
+  }
+  double first = 0;  // ms of the first rung
+  for (const Row& row : ended.results.at("reduction").table.rows()) {
+    if (row.get<std::int64_t>("rank") != 0) continue;
+    const double time = row.get<double>("time");
+    if (first <= 0) first = time;
+    EXPECT_NEAR(row.get<double>("total_factor") * time, first, 1e-9 * first);
   }
 }
 

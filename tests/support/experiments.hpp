@@ -22,7 +22,8 @@ inline experiments::Experiment experiment(const char* name, Table (*measure)(exp
   return {.name = name,
           .group = "tests",
           .summary = "A test.",
-          .explanation = "",
+          .explanation = {.question = "", .varies = "", .expectation = ""},
+          .read_on = {},
           .figure = {.look = experiments::Look::bars, .x = "case", .y = "rate"},
           .run = measure,
           .run_host = measure};

@@ -8,11 +8,13 @@
 #include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/code.hpp"
 #include "experiments/gpu_pairs.hpp"
 #include "experiments/link/overlap_model.hpp"
 #include "experiments/memory/levels.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "report/experiments.hpp"
+#include "report/page/code.hpp"
 #include "report/page/experiments.hpp"
 
 namespace shardstream::experiments {
@@ -156,16 +158,68 @@ TEST(Catalogue, SharesOfCeilingsAreExplained) {
   }
 }
 
-TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
+/// Whether `text` is one sentence that ends with `end`.
+bool is_one_sentence(std::string_view text, char end) {
+  return text.ends_with(end) && text.find(end) + 1 == text.size() && text.find(". ") == text.npos;
+}
+
+TEST(Catalogue, EveryExplanationHasAQuestionWhatVariesAndAnExpectation) {
   for (const Experiment* each : all()) {
-    const auto names = [&](const char* word) {
-      return each->explanation.find(word) != std::string_view::npos;
-    };
-    EXPECT_TRUE(names("Guide, section") || names("Guide, chapter") || names("Guide, sections") ||
-                names("README.md") || names("MEASUREMENTS.md"))
-        << each->name;
-    EXPECT_TRUE(names("xpect")) << each->name;
+    const Explanation& explanation = each->explanation;
+    EXPECT_TRUE(is_one_sentence(explanation.question, '?')) << each->name;
+    for (const std::string_view text : {explanation.varies, explanation.expectation}) {
+      EXPECT_TRUE(text.ends_with('.')) << each->name << ": " << text;
+    }
+    EXPECT_TRUE(explanation.pitfalls.empty() || explanation.pitfalls.ends_with('.')) << each->name;
   }
+}
+
+TEST(Catalogue, EveryExperimentNamesWhatToReadNext) {
+  for (const Experiment* each : all()) {
+    EXPECT_NE(each->read_on.begin(), each->read_on.end()) << each->name;
+    for (const Section& section : each->read_on) {
+      EXPECT_EQ(link_of(section).starts_with("https://"), section.guide != Guide::project)
+          << each->name;
+      EXPECT_FALSE(title_of(section).empty()) << each->name;
+    }
+  }
+}
+
+TEST(Guides, AnAddressNamesItsSection) {
+  const std::string practices = "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/";
+  EXPECT_EQ(link_of({Guide::best_practices, "Loop Counters Signed vs. Unsigned"}),
+            practices + "#loop-counters-signed-vs-unsigned");
+  EXPECT_EQ(link_of({Guide::best_practices, "Strong Scaling and Amdahl's Law"}),
+            practices + "#strong-scaling-and-amdahls-law");
+  EXPECT_EQ(link_of({Guide::best_practices, "Title (C=AAT)", "title-c-aa"}),
+            practices + "#title-c-aa");
+  EXPECT_TRUE(link_of({Guide::programming, "#pragma unroll"}).ends_with("/#pragma-unroll"));
+  EXPECT_EQ(link_of({Guide::driver_api, "Green Contexts", "green.html"}),
+            "https://docs.nvidia.com/cuda/cuda-driver-api/green.html");
+  EXPECT_EQ(link_of({Guide::best_practices}), practices);
+  EXPECT_EQ(link_of({Guide::project, "jobs/README.md"}), "jobs/README.md");
+  EXPECT_EQ(title_of({Guide::ptx, "A Section"}), "PTX ISA, A Section");
+}
+
+TEST(Catalogue, HelpAndPageHaveEveryTextOfAnExperiment) {
+  const Experiment& stride = named("stride");
+  const std::string text = help(stride);
+  for (const char* const heading :
+       {"\nQuestion\n", "\nWhat varies\n", "\nWhat to expect\n", "\nPitfalls\n", "\nPublished\n",
+        "\nRead on\n", "#strided-accesses\n"}) {
+    EXPECT_NE(text.find(heading), text.npos) << heading << text;
+  }
+  Experiment without_pitfalls = stride;
+  without_pitfalls.explanation.pitfalls = {};
+  EXPECT_EQ(help(without_pitfalls).find("Pitfalls"), text.npos);
+  const auto lesson = lesson_of("stride");
+  ASSERT_TRUE(lesson);
+  EXPECT_EQ(lesson->question, stride.explanation.question);
+  ASSERT_EQ(lesson->texts.size(), 3U);
+  EXPECT_EQ(lesson->texts[1].words, stride.explanation.expectation);
+  EXPECT_EQ(lesson->read_on.size(), 2U);
+  EXPECT_EQ(lesson->code.size(), code_of(stride).size());
+  EXPECT_FALSE(lesson_of("none"));
 }
 
 /// The GPUs that each rank of one host sees. A letter names a GPU; `own` is the index of the rank's
@@ -365,22 +419,148 @@ TEST(Results, AreCountedByState) {
   EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 failed, 1 wrong");
 }
 
-TEST(Figures, HaveTheTextsOnceAndAllReferenceLines) {
+std::vector<report::page::Figure> figures_of(const report::ExperimentResult& made) {
   report::BenchFile bench;
   bench.ranks = 2;
-  bench.experiments = {result()};
-  const auto figures = report::page::experiment_figures(bench);
+  bench.experiments = {made};
+  return report::page::experiment_figures(bench);
+}
+
+bool has(const report::page::Figure& figure, std::string_view part) {
+  return figure.script.find(part) != figure.script.npos;
+}
+
+TEST(Figures, OfOnePointOnEachLineHaveBarsAndReferences) {
+  for (const auto& figure : figures_of(result())) {
+    EXPECT_TRUE(has(figure, "with boxxyerror")) << figure.script;
+    EXPECT_TRUE(has(figure, "with vectors nohead lw 2"));  // the reference
+    ASSERT_FALSE(figure.legend.empty());
+    EXPECT_EQ(figure.legend.back().words, "predicted");
+    EXPECT_EQ(figure.labels.at("BAR000LINE00"), "streams = 1");
+    EXPECT_EQ(figure.labels.at("VALUE000"), "2.5");
+  }
+  report::ExperimentResult made = result();
+  made.series = "remark";
+  const auto figures = figures_of(made);
+  EXPECT_EQ(figures[0].labels.at("BAR000LINE00"), "as expected");
+  EXPECT_EQ(figures[0].labels.at("YLABEL"), "time, streams = 1");
+}
+
+TEST(Figures, HaveAnAxisForASingleNumber) {
+  report::ExperimentResult made = result();
+  made.table.add({std::int64_t{0}, "a", std::int64_t{1}, 2.0, 3.5, NAN, NAN, NAN, ""});
+  const auto figures = figures_of(made);  // two points at the same place
+  EXPECT_TRUE(has(figures[0], "set xrange [0:2]")) << figures[0].script;
+}
+
+/// An experiment with a bar for each value, on a logarithmic axis.
+report::ExperimentResult bars(const std::vector<double>& values) {
+  report::ExperimentResult made = result();
+  made.look = "bars";
+  made.x = "remark";
+  made.panel = "";
+  made.log = "y";
+  const std::vector<Column> columns = made.table.columns();
+  made.table = Table("rows", columns);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    made.table.add({std::int64_t{0}, "a", static_cast<std::int64_t>(i), NAN, values[i], NAN, NAN,
+                    NAN, "a name that is too long for one line"});
+  }
+  return made;
+}
+
+TEST(Figures, HaveBarsOnlyOnLinearAxes) {
+  const auto near = figures_of(bars({1, 30})), far = figures_of(bars({1, 50}));
+  EXPECT_TRUE(has(near[0], "with boxxyerror") && !has(near[0], "logscale"));
+  EXPECT_TRUE(!has(far[0], "with boxxyerror") && has(far[0], "logscale x"));
+}
+
+TEST(Figures, TellBarsApartAndHaveWholeNames) {
+  const auto figures = figures_of(bars({1, 2}));
+  std::string name;
+  for (const auto& [word, text] : figures[0].labels) {
+    if (word.starts_with("BAR001")) name += text + ' ';
+  }
+  EXPECT_EQ(name, "a name that is too long for one line, streams 1 ");
+}
+
+TEST(Figures, HaveTheTextsOnceAndAllReferenceLines) {
+  report::ExperimentResult made = result();
+  made.table.add({std::int64_t{0}, "a", std::int64_t{2}, 2.0, 2.5, NAN, NAN, NAN, ""});
+  made.table.add({std::int64_t{0}, "b", std::int64_t{2}, 2.0, 2.5, NAN, NAN, NAN, ""});
+  const auto figures = figures_of(made);
   ASSERT_EQ(figures.size(), 2U);
   EXPECT_NE(figures[0].title.find("A test."), std::string::npos);
   EXPECT_NE(figures[0].how_to_read.find("A note."), std::string::npos);
   EXPECT_NE(figures[0].how_to_read.find("share: of a ceiling"), std::string::npos);
   EXPECT_EQ(figures[1].how_to_read, "");
   for (const auto& figure : figures) {
-    EXPECT_NE(figure.script.find("using 1:5 with lines"), std::string::npos) << figure.script;
+    EXPECT_NE(figure.script.find("using 1:2 with lines"), std::string::npos) << figure.script;
     ASSERT_FALSE(figure.legend.empty());
     EXPECT_EQ(figure.legend.back().words, "predicted");
   }
   for (const auto& cell : figures[1].numbers.rows.at(0)) EXPECT_EQ(cell.find("nan"), cell.npos);
+}
+
+TEST(Figures, OnlyTheFirstOneOfAKnownExperimentHasItsLesson) {
+  report::BenchFile bench;
+  bench.experiments = {result(), result()};
+  bench.experiments[1].name = "unknown";
+  const auto figures = report::page::experiment_figures(bench, [](std::string_view name) {
+    std::optional<report::Lesson> lesson;
+    if (name == "x") {
+      lesson = {"Why <so>?", {{"Pitfalls", "None."}}, {{"A guide", "https://a/#b"}}, {}};
+    }
+    return lesson;
+  });
+  ASSERT_EQ(figures.size(), 4U);
+  for (const char* const text :
+       {"Why &lt;so&gt;?", "Pitfalls", "<a href=\"https://a/#b\">A guide"}) {
+    EXPECT_NE(figures[0].lesson.find(text), std::string::npos) << figures[0].lesson;
+  }
+  for (std::size_t i = 1; i < figures.size(); ++i) EXPECT_EQ(figures[i].lesson, "");
+}
+
+TEST(CodeOnAPage, MarksWhatIsNewButNotOtherIndentation) {
+  using report::page::new_lines;
+  EXPECT_EQ(new_lines("a\nb\nc\n", "a\n  b\nx\nc\n"), (std::vector{false, false, true, false}));
+  EXPECT_EQ(new_lines("b\na\n", "a\nb\n"), (std::vector{false, true}));
+  EXPECT_EQ(new_lines("", "a\n"), std::vector{true});
+  EXPECT_EQ(new_lines("a\n", ""), std::vector<bool>{});
+}
+
+/// A ladder of three rungs, the last two with one kernel.
+Table ladder(const std::string& first, const std::string& second) {
+  Table table("rows", {{"rung", ColumnType::text}, {"kernel", ColumnType::text}});
+  for (int size = 0; size < 2; ++size) {
+    table.add({"one", first});
+    table.add({"two", second});
+    table.add({"three", second});
+    table.add({"library", "-"});
+  }
+  return table;
+}
+
+TEST(CodeOnAPage, OfALadderHasEachRungOnceWithItsNewLines) {
+  report::Lesson lesson;
+  lesson.code = {{"src/x/a.cu:3", "// first\nint a = 1 < 2;\nreturn a;\n"},
+                 {"src/x/a.cu:9", "// second\nint a = 3;\nreturn a;\n"}};
+  const std::string html = report::page::code_of_rungs(lesson, ladder("a.cu:3", "a.cu:9"));
+  for (const char* const text :
+       {"<h4>one</h4>", "int a = 1 &lt; 2;\n", "<h4>two</h4>",
+        "// second\n<mark>int a = 3;</mark>\nreturn a;\n", "<h4>three</h4>\n<p>The kernel above"}) {
+    const auto at = html.find(text);
+    ASSERT_NE(at, html.npos) << text << html;
+    EXPECT_EQ(html.find(text, at + 1), html.npos) << text;
+  }
+  EXPECT_EQ(html.find("library"), html.npos);
+  EXPECT_EQ(html.find("<mark>"), html.rfind("<mark>"));
+  EXPECT_EQ(report::page::code_of_rungs(lesson, ladder("a.cu:1", "a.cu:9")), "");
+  EXPECT_EQ(report::page::code_of_rungs(lesson, ladder("ba.cu:3", "ba.cu:9")), "");
+  EXPECT_EQ(report::page::code_of_rungs(lesson, result().table), "");
+  EXPECT_EQ(report::page::code_of_lesson(lesson).find("<mark>"), html.npos);
+  EXPECT_NE(report::page::code_of_lesson(lesson).find("src/x/a.cu:9"), html.npos);
+  EXPECT_EQ(report::page::code_of_lesson({}), "");
 }
 
 }  // namespace

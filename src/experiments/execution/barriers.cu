@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 
 #if SHARDSTREAM_HAS_CUDA
 #include <cooperative_groups.h>
+#include <cuda/barrier>
 #endif
 
 namespace shardstream::experiments::execution {
@@ -28,18 +30,42 @@ extern const Experiment about_barriers = {
     .group = "execution",
     .summary = "While the warps of a block wait at a barrier, only other blocks use the GPU.",
     .explanation =
-        "1024 threads run on each multiprocessor, as 1, 2, 4 or 8 blocks. All warps do 256 pieces "
-        "of work of random length, the same ones in each case, with a barrier of the block after "
-        "every piece, after every 4, 16 or 64 of them, or with none. A barrier costs little by "
-        "itself. Its price is the time for which warps wait for the slowest warp of their block. "
-        "Expect the time to grow with the number of barriers, and less if there are several small "
-        "blocks: the other blocks continue, and a small block has fewer warps to wait for. In the "
-        "second part, all threads of the grid wait for each other, since in each step they read "
-        "what another block has written. A cooperative launch does it by grid.sync(); otherwise "
-        "each step is a launch. All launches are enqueued before the first one begins, so the cost "
-        "of the host's calls is not in the times. Expect both to take some microseconds or less "
-        "for each step. CUDA C++ Best Practices Guide, section Thread and Block Heuristics; CUDA "
-        "C++ Programming Guide, sections Multiprocessor Level and Grid Synchronization.",
+        {
+            .question =
+                "How much time do the warps of a block lose if they wait for each other more "
+                "often?",
+            .varies =
+                "1024 threads run on each multiprocessor, as 1, 2, 4 or 8 blocks. All warps do 256 "
+                "pieces of work of random length, the same ones in each case. A barrier of the "
+                "block follows every piece, every 4, 16 or 64 pieces, or none. In the second part, "
+                "each warp gives a word to the others and reads that of the next warp, but half of "
+                "its work does not need it. With __syncthreads(), or if all threads arrive at an "
+                "asynchronous barrier and wait at once, this half follows the barrier. In `arrive, "
+                "work, wait`, it lies between the arrival and the wait. Last in this part, one "
+                "lane arrives for its warp. In the third part, all threads of the grid wait for "
+                "each other, since in each step they read what another block has written. Either a "
+                "cooperative launch does that with grid.sync(), or each step is a launch.",
+            .expectation =
+                "A barrier costs little by itself. Its price is the time for which warps wait for "
+                "the slowest warp of their block. Expect the time to grow with the number of "
+                "barriers, and less if there are several small blocks: the other blocks continue, "
+                "and a small block has fewer warps to wait for. An asynchronous barrier is a word "
+                "in shared memory, so expect it to be a little slower than __syncthreads(). Work "
+                "between arrival and wait saves time if barriers are frequent, since a slow warp "
+                "then delays the others less; expect arrivals by warp to cost less than by thread. "
+                "For a barrier of the grid, expect both ways to take some microseconds or less for "
+                "each step.",
+            .pitfalls =
+                "A host that launches slowly would make the launches of the third part look "
+                "expensive. All of them are enqueued before the first one begins, so the cost of "
+                "the host's calls is not in the times. A given word must not be overwritten before "
+                "it has been read: the words go to two buffers in turn. Hardware supports "
+                "asynchronous barriers from compute capability 8.0 on.",
+        },
+    .read_on = {{Guide::best_practices, "Thread and Block Heuristics"},
+                {Guide::programming, "Multiprocessor Level"},
+                {Guide::programming, "Grid Synchronization"},
+                {Guide::programming, "Asynchronous Barrier"}},
     .share =
         "of the speed without barriers; for a barrier of the grid, of the speed with a launch for "
         "each step",
@@ -59,7 +85,6 @@ namespace {
 namespace cg = cooperative_groups;
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
-constexpr unsigned warp = 32;
 constexpr unsigned threads_each = 1024;  // on a multiprocessor
 
 // ------------------------------------------------------------------------ barriers of a block
@@ -94,7 +119,18 @@ __global__ void __launch_bounds__(threads_each) work(unsigned interval, float* t
   to[thread] = x;
 }
 
-/// The results of work(), by warp.
+/// Does `count` pieces of work of a warp, from piece `first` on.
+__device__ float do_pieces(float x, unsigned number, unsigned first, unsigned count) {
+#pragma unroll 1
+  for (unsigned piece = first; piece < first + count; ++piece) {
+    const unsigned length = length_of(number, piece);
+#pragma unroll 1
+    for (unsigned r = 0; r < length; ++r) x = step(x);
+  }
+  return x;
+}
+
+/// The results of all pieces, by warp.
 std::vector<float> expected_results(unsigned warps) {
   std::vector<float> after = {0};  // so many steps
   for (unsigned r = 0; r < pieces * (min_length + lengths); ++r)
@@ -116,15 +152,17 @@ double steps_of(unsigned warps) {
   return steps;
 }
 
-void add_barriers_of_blocks(Bench& bench, Gpu& gpu, Measurements& rows) {
+/// Adds rows. Returns the times without barriers in microseconds, by the number of blocks.
+std::map<unsigned, double> add_barriers_of_blocks(Bench& bench, Gpu& gpu, Measurements& rows) {
   const auto multiprocessors = static_cast<unsigned>(gpu.properties().multiProcessorCount);
   const unsigned threads = multiprocessors * threads_each, warps = threads / warp;
   const DeviceArray<float> to(threads);
   const std::vector<float> expected = expected_results(warps);
   const double operations = 2 * warp * steps_of(warps);
+  std::map<unsigned, double> all_without;
   for (const unsigned each : {1U, 2U, 4U, 8U}) {
     if (bench.is_quick() && each == 4) continue;
-    double without = 0;
+    double& without = all_without[each];
     for (const unsigned interval : {pieces + 1, 64U, 16U, 4U, 1U}) {
       if (bench.is_quick() && (interval == 64 || interval == 4)) continue;
       const std::string name = formatted("{} x {} threads", each, threads_each / each);
@@ -145,6 +183,129 @@ void add_barriers_of_blocks(Bench& bench, Gpu& gpu, Measurements& rows) {
                interval > pieces ? "no warp waits"
                                  : formatted("{:.2f} times the time without barriers", ratio),
                {operations, static_cast<double>(to.bytes()), "fp32"}, time.value * 1e-6);
+    }
+  }
+  return all_without;
+}
+
+// ------------------------------------------------------------ work between arrival and wait
+
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
+
+/// How the warps of a block wait for each other's words. Each warp also has independent work, which
+/// needs no words of others.
+enum class Meeting {
+  syncthreads,   ///< __syncthreads(), then the independent work
+  asynchronous,  ///< an asynchronous barrier: arrive and wait at once, then the independent work
+  split,         ///< arrive, do the independent work, then wait
+  by_warp        ///< the same, but one lane arrives for its warp
+};
+
+/// A warp's tag after a meeting, from its own one and that of the next warp of the block.
+__host__ __device__ constexpr unsigned next_tag(unsigned own, unsigned of_next) {
+  return own * 1664525 + of_next + 1013904223;
+}
+
+/// The warps do `interval` pieces of work between two meetings: one half before they give their tag
+/// to the others, and one half that is independent. `tags` receives the last tag of each warp.
+template <Meeting How>
+__global__ void __launch_bounds__(threads_each) meet(unsigned interval, float* to, unsigned* tags) {
+  __shared__ unsigned given[2][threads_each / warp];  // in turn: a slow warp may still read one
+  __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
+  auto& barrier = *reinterpret_cast<Barrier*>(room);
+  const unsigned warps = blockDim.x / warp, own = threadIdx.x / warp, half = interval / 2;
+  if (threadIdx.x == 0) init(&barrier, How == Meeting::by_warp ? warps : blockDim.x);
+  __syncthreads();
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, number = thread / warp;
+  const bool is_first_lane = threadIdx.x % warp == 0;
+  float x = 0;
+  unsigned tag = number, turn = 0;
+#pragma unroll 1
+  for (unsigned first = 0; first < pieces; first += interval, turn ^= 1) {
+    x = do_pieces(x, number, first, half);
+    if (is_first_lane) given[turn][own] = tag;
+    if constexpr (How == Meeting::syncthreads) {
+      __syncthreads();
+      x = do_pieces(x, number, first + half, half);
+    } else if constexpr (How == Meeting::asynchronous) {
+      barrier.wait(barrier.arrive());
+      x = do_pieces(x, number, first + half, half);
+    } else if constexpr (How == Meeting::split) {
+      Barrier::arrival_token arrival = barrier.arrive();
+      x = do_pieces(x, number, first + half, half);
+      barrier.wait(std::move(arrival));
+    } else {
+      __syncwarp();
+      if (is_first_lane) (void)barrier.arrive();
+      x = do_pieces(x, number, first + half, half);
+      barrier.wait_parity(turn != 0);  // the phases of the barrier have the parities 0, 1, 0, ...
+    }
+    tag = next_tag(tag, given[turn][(own + 1) % warps]);
+  }
+  to[thread] = x;
+  if (is_first_lane) tags[number] = tag;
+}
+
+/// The tags of all warps after `meetings` of the warps of each block.
+std::vector<unsigned> expected_tags(unsigned warps, unsigned of_block, unsigned meetings) {
+  std::vector<unsigned> tags(warps);
+  for (unsigned number = 0; number < warps; ++number) tags[number] = number;
+  for (unsigned m = 0; m < meetings; ++m) {
+    const std::vector<unsigned> given = tags;
+    for (unsigned number = 0; number < warps; ++number) {
+      const unsigned first = number / of_block * of_block;
+      tags[number] = next_tag(given[number], given[first + (number + 1 - first) % of_block]);
+    }
+  }
+  return tags;
+}
+
+struct NamedMeeting {
+  const char* name;
+  void (*kernel)(unsigned interval, float* to, unsigned* tags);
+};
+constexpr std::array meetings = {
+    NamedMeeting{"__syncthreads()", meet<Meeting::syncthreads>},
+    NamedMeeting{"arrive and wait", meet<Meeting::asynchronous>},
+    NamedMeeting{"arrive, work, wait", meet<Meeting::split>},
+    NamedMeeting{"a lane arrives, work, wait", meet<Meeting::by_warp>}};
+
+/// `all_without`: the times without barriers, in microseconds, by the number of blocks.
+void add_split_barriers(Bench& bench, Gpu& gpu, const std::map<unsigned, double>& all_without,
+                        Measurements& rows) {
+  const auto multiprocessors = static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const unsigned threads = multiprocessors * threads_each, warps = threads / warp;
+  const DeviceArray<float> to(threads);
+  const DeviceArray<unsigned> tags(warps);
+  const std::vector<float> expected = expected_results(warps);
+  const double operations = 2 * warp * steps_of(warps);
+  for (const auto& [each, interval] : std::vector<std::pair<unsigned, unsigned>>{
+           {1, 32}, {1, 8}, {1, 2}, {4, 32}, {4, 8}, {4, 2}}) {
+    if (bench.is_quick() && (each == 4 || interval == 8)) continue;
+    const unsigned each_threads = threads_each / each, count = pieces / interval;
+    double with_syncthreads = 0;
+    for (const auto& [meeting, kernel] : meetings) {
+      const std::string name =
+          formatted("{} x {} threads, {}", each, each_threads, std::string(meeting));
+      const auto launch = [&, run = kernel] {
+        run<<<each * multiprocessors, each_threads, 0, gpu.stream()>>>(interval, to.data(),
+                                                                       tags.data());
+        check_launch("meet");
+      };
+      to.clear(gpu.stream());
+      tags.clear(gpu.stream());
+      launch();
+      const std::vector<float> found = to.read();
+      bool is_right = tags.read() == expected_tags(warps, each_threads / warp, count);
+      for (unsigned i = 0; i < threads; ++i) is_right = is_right && found[i] == expected[i / warp];
+      bench.verify(is_right, name);
+      const Measured time = gpu.time(launch).seconds.times(1e6);
+      if (with_syncthreads == 0) with_syncthreads = time.value;
+      rows.add(
+          {"of a block, beside independent work", name, std::int64_t{count}}, time,
+          all_without.at(each) / time.value,
+          formatted("{:.2f} times the time with __syncthreads()", time.value / with_syncthreads),
+          {operations, static_cast<double>(to.bytes() + tags.bytes()), "fp32"}, time.value * 1e-6);
     }
   }
 }
@@ -265,7 +426,8 @@ Table barriers(Bench& bench) {
                      {"case", ColumnType::text},
                      {"barriers", ColumnType::integer}},
                     {"time", ColumnType::real, "us"}, Rows::of_kernels);
-  add_barriers_of_blocks(bench, gpu, rows);
+  const std::map<unsigned, double> without = add_barriers_of_blocks(bench, gpu, rows);
+  add_split_barriers(bench, gpu, without, rows);
   add_barriers_of_the_grid(bench, gpu, rows);
   return std::move(rows).table();
 }

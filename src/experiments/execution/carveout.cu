@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/device_clock.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
@@ -26,22 +27,34 @@ extern const Experiment about_carveout = {
     .group = "execution",
     .summary = "Shared memory and L1 cache are one memory; a kernel chooses how to divide it.",
     .explanation =
-        "The attribute PreferredSharedMemoryCarveout of a kernel is the percentage of the largest "
-        "possible shared memory that each multiprocessor sets aside (the carve-out). The rest of "
-        "the memory is L1 cache. A GPU has a few possible carve-outs, which a note lists; the "
-        "driver takes the next larger one, and a still larger one if a block needs it. Two "
-        "kernels run with each of them. The first one reads a working set again and again, with "
-        "one block on each multiprocessor and no shared memory: expect its rate to fall when the "
-        "remaining L1 no longer holds the set, which then comes from L2. Each block of the second "
-        "one looks numbers up in its own table in shared memory, with one load per thread in "
-        "flight: expect its rate to grow with the number of blocks that fit on a multiprocessor, "
-        "until memory is busy. `blocks` is that number, counted by the kernel; `shared` is the "
-        "carve-out asked for, and `by_default` is the rate with the one that the driver chooses "
-        "by itself (-1). When the carve-out changes, a kernel waits until the multiprocessors are "
-        "idle. The kernel that holds back a timed stream would cause such a change in each "
-        "sample, so the host's clock measures several launches of one kernel. CUDA C++ "
-        "Programming Guide, sections Maximize Memory Throughput, Implicit Synchronization, and "
-        "Compute Capabilities.",
+        {
+            .question =
+                "How should a kernel divide the memory of a multiprocessor between shared memory "
+                "and L1 cache?",
+            .varies =
+                "The attribute PreferredSharedMemoryCarveout of a kernel is the percentage of the "
+                "largest possible shared memory that each multiprocessor sets aside (the "
+                "carve-out). The rest of the memory is L1 cache. Two kernels run with each "
+                "carve-out of the GPU; a note lists them. The first kernel reads a working set "
+                "again and again, with one block on each multiprocessor and no shared memory. Each "
+                "block of the second kernel looks numbers up in its own table in shared memory, "
+                "with one load per thread in flight. `shared` is the carve-out asked for (-1: the "
+                "driver chooses). `by_default` is the rate with the driver's choice. `blocks` is "
+                "the number of blocks on a multiprocessor, counted by the kernel.",
+            .expectation =
+                "Expect the rate of the first kernel to fall when the remaining L1 no longer holds "
+                "the set, which then comes from L2. Expect the rate of the second kernel to grow "
+                "with the number of blocks that fit on a multiprocessor, until memory is busy.",
+            .pitfalls =
+                "A GPU has only a few carve-outs. The driver takes the next larger one, and a "
+                "still larger one if a block needs it. When the carve-out changes, a kernel waits "
+                "until the multiprocessors are idle. The kernel that holds back a timed stream "
+                "would cause such a change in each sample, so the host's clock measures several "
+                "launches of one kernel.",
+        },
+    .read_on = {{Guide::programming, "Maximize Memory Throughput"},
+                {Guide::programming, "Implicit Synchronization"},
+                {Guide::programming, "Compute Capabilities"}},
     .share = "of the rate with the carve-out that the driver chooses by itself",
     .figure =
         {.look = Look::lines, .x = "shared", .y = "rate", .series = "case", .panel = "kernel"},
@@ -129,13 +142,14 @@ __global__ void write_numbers(unsigned* from, std::uint64_t count) {
   if (i < count) from[i] = static_cast<unsigned>(i) * scatter;
 }
 
-__global__ void count_wrong(const unsigned* to, std::uint64_t count, unsigned entries,
-                            unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{searchers} + threadIdx.x;
-  if (i >= count) return;
-  const unsigned place = __umulhi(static_cast<unsigned>(i) * scatter, entries);
-  if (to[i] != entry(place)) atomicAdd(wrong, 1);
-}
+struct IsWrong {
+  const unsigned* to;
+  unsigned entries;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return to[i] != entry(__umulhi(static_cast<unsigned>(i) * scatter, entries));
+  }
+};
 
 // ---------------------------------------------------------------- the measurement
 
@@ -240,7 +254,7 @@ class Reads final : public Subject {
 class LookUps final : public Subject {
  public:
   LookUps(Gpu& gpu, std::uint64_t bytes, std::uint64_t count)
-      : gpu_(gpu), bytes_(bytes), from_(count), to_(count), wrong_(1), residents_(slots) {
+      : gpu_(gpu), bytes_(bytes), from_(count), to_(count), residents_(slots) {
     write_numbers<<<blocks_for(count, searchers), searchers, 0, gpu.stream()>>>(from_.data(),
                                                                                 count);
     check_launch("write_numbers");
@@ -255,13 +269,9 @@ class LookUps final : public Subject {
   }
   bool is_right() override {
     to_.clear(gpu_.stream());
-    wrong_.clear(gpu_.stream());
     residents_.clear(gpu_.stream());
     launch();
-    count_wrong<<<blocks_for(to_.size(), searchers), searchers, 0, gpu_.stream()>>>(
-        to_.data(), to_.size(), entries(), wrong_.data());
-    check_launch("count_wrong");
-    return wrong_.read()[0] == 0;
+    return count_wrong(to_.size(), IsWrong{to_.data(), entries()}, gpu_.stream()) == 0;
   }
   unsigned blocks() override {
     residents_.clear(gpu_.stream());
@@ -295,7 +305,7 @@ class LookUps final : public Subject {
 
   Gpu& gpu_;
   std::uint64_t bytes_;
-  DeviceArray<unsigned> from_, to_, wrong_;
+  DeviceArray<unsigned> from_, to_;
   DeviceArray<Residents> residents_;
 };
 

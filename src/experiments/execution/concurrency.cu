@@ -2,23 +2,24 @@
 // may run at the same time, up to a limit of the GPU. Each launch costs the host some microseconds,
 // which a graph pays once for all of its kernels.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "experiments/device_clock.cuh"
+#include "experiments/driver_function.hpp"
 #include "experiments/execution/begin_flag.hpp"
+#include "experiments/execution/divided_gpu.hpp"
+#include "experiments/execution/launch_ways.cuh"
+#include "experiments/execution/repeated_kernel.hpp"
 #include "experiments/execution/spans.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/graph.hpp"
+#include "experiments/launch_attributes.cuh"
 
 namespace shardstream::experiments::execution {
 
@@ -36,27 +37,60 @@ extern const Experiment about_concurrency = {
         "Small kernels run at the same time in different streams, and a graph launches them with "
         "one call.",
     .explanation =
-        "From 1 to concurrency.most kernels of one warp, which run for 20 us each, are launched "
-        "in several ways: in one stream; each in its own stream; as a graph that is a chain or "
-        "has a branch for each kernel; in one stream with a call of the host (cudaLaunchHostFunc) "
-        "between two kernels; and in own streams, with an empty kernel in the legacy or the "
-        "per-thread default stream between two of them. `time` is the time on the GPU for each "
-        "kernel; the ways with a default stream are timed by the host's clock. `launch` is the "
-        "time that the host needs to launch each kernel, without waiting. `start` is the time "
-        "from the launch of the first kernel until it runs. `at_once` is the largest number of "
-        "kernels that ran at the same time, found from the begin and the end of each by the "
-        "GPU's timer; there, each kernel runs long enough for all of them to start. Expect 1 in "
-        "one stream and in a chain, and otherwise all kernels, up to the maximum of resident "
-        "grids: 128 on most GPUs. CUDA_DEVICE_MAX_CONNECTIONS (8 by default) is the number of "
-        "queues between host and GPU; kernels of different streams in one queue may delay each "
-        "other. Expect graphs to launch with a fraction of the time for each kernel. A callback "
-        "costs tens of microseconds. The legacy default stream waits for all other streams, and "
-        "they wait for it, so expect 1 at once; the per-thread one does not. The last two rows "
-        "show priorities: a grid of four waves of blocks fills the GPU, and a kernel is launched "
-        "behind it. `start` and `time` then count from the begin of the grid. Expect the kernel "
-        "to begin after one wave if its stream has a high priority, and after all four waves "
-        "otherwise: blocks that run are not interrupted, but waiting blocks are overtaken. CUDA "
-        "C++ Programming Guide, sections Streams, CUDA Graphs and Stream Priorities.",
+        {
+            .question =
+                "Which ways to launch small kernels let them run at the same time, and what does "
+                "each launch cost?",
+            .varies =
+                "From 1 to concurrency.most kernels of one warp, which run for 20 us each, are "
+                "launched in several ways: in one stream; each in its own stream; as a graph that "
+                "is a chain or has a branch for each kernel; in one stream with a call of the host "
+                "(cudaLaunchHostFunc) between two kernels; and in own streams, with an empty "
+                "kernel in the legacy or the per-thread default stream between two of them. "
+                "Dependent launches let a kernel begin while the previous one runs; it then waits "
+                "on the GPU for the end of that one. In `own streams, local memory` each thread "
+                "also uses 4 KiB of local memory, and in `own streams, textures` 16 textures. In "
+                "the ways `loop`, a kernel runs until a counter is zero: the host reads the "
+                "counter after each run, or a WHILE node of a graph repeats the kernel, or the "
+                "kernel launches its own graph again. `time` is the time on the GPU for each "
+                "kernel. `launch` is the time that the host needs to launch each kernel, without "
+                "waiting. `start` is the time from the launch of the first kernel until it runs. "
+                "`at_once` is the largest number of kernels that ran at the same time, found from "
+                "the begin and the end of each by the GPU's timer. In the last three rows, a grid "
+                "of four waves of blocks fills the GPU, and a kernel is launched after it: in a "
+                "stream of the same priority, of a high one, and on multiprocessors of its own "
+                "(green contexts). `start` and `time` then count from the begin of the grid.",
+            .expectation =
+                "Expect one kernel at once in one stream and in a chain, and otherwise all "
+                "kernels, up to the maximum of resident grids: 128 on most GPUs. Expect graphs to "
+                "launch with a fraction of the time for each kernel. A dependent launch overlaps "
+                "the previous kernel: expect less time above the 20 us of a kernel. Expect kernels "
+                "with local memory or textures to run at the same time here, although the guide "
+                "calls that less likely. Expect a loop of the host to cost a launch and a wait for "
+                "each run, and a loop of a graph less. A callback costs tens of microseconds. The "
+                "legacy default stream waits for all other streams, and they wait for it, so "
+                "expect 1 at once; the per-thread one does not. Behind the grid, expect the kernel "
+                "to begin after all four waves; with a high priority after one, since blocks that "
+                "run are not interrupted, but waiting blocks are overtaken; and on multiprocessors "
+                "of its own at once. The grid then has fewer multiprocessors, and takes longer.",
+            .pitfalls =
+                "Short kernels may end before the last one starts. For `at_once`, each kernel runs "
+                "long enough for all of them to start. CUDA_DEVICE_MAX_CONNECTIONS (8 by default) "
+                "is the number of queues between host and GPU; kernels of different streams in one "
+                "queue may delay each other. The ways with a default stream and the loops are "
+                "timed by the host's clock. A dependent kernel must wait before it reads what the "
+                "previous one writes. The first launch of a kernel with more local memory than any "
+                "before it may wait for the device, so each kernel runs once before.",
+        },
+    .read_on = {{Guide::programming, "Concurrent Kernel Execution"},
+                {Guide::programming, "CUDA Graphs"},
+                {Guide::programming, "Host Functions (Callbacks)"},
+                {Guide::programming, "Default Stream"},
+                {Guide::programming, "Stream Priorities"},
+                {Guide::programming, "Programmatic Dependent Launch and Synchronization"},
+                {Guide::programming, "Conditional Graph Nodes"},
+                {Guide::programming, "Device Graph Launch"},
+                {Guide::driver_api, "Green Contexts", "group__CUDA__GREEN__CONTEXTS.html"}},
     .share =
         "the time of the kernels themselves over the measured time. Kernels that do not depend on "
         "each other run at the same time, up to the maximum of resident grids",
@@ -74,184 +108,10 @@ extern const Experiment about_concurrency = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned warp = 32;
 constexpr std::uint64_t usual_length = 20'000;   // nanoseconds of a kernel
 constexpr std::uint64_t time_to_start = 10'000;  // more than a launch and a start take
 constexpr std::uint64_t resolution = 1'000;      // of the GPU's timer
 constexpr int repetitions = 9;                   // of measurements by the host's clock
-
-/// Each block runs for `nanoseconds` by the GPU's timer and stores its times. The first one sets
-/// `*has_begun`, which is in the memory of the host.
-__global__ void run_for(std::uint64_t nanoseconds, Span* spans, volatile unsigned* has_begun) {
-  const std::uint64_t begin = global_nanoseconds();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    *has_begun = 1;
-    __threadfence_system();
-  }
-  while (global_nanoseconds() - begin < nanoseconds) {
-  }
-  if (threadIdx.x == 0) spans[blockIdx.x] = {begin, global_nanoseconds()};
-}
-
-__global__ void do_nothing() {}
-
-void count_call(void* calls) {
-  ++*static_cast<std::atomic<unsigned>*>(calls);
-}
-
-void synchronize_device() {
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-}
-
-enum class LaunchWay {
-  one_stream,
-  own_streams,
-  chain,      ///< a graph
-  branches,   ///< a graph
-  callbacks,  ///< between the kernels of one stream
-  legacy,     ///< own streams, with kernels in the legacy default stream between
-  per_thread  ///< own streams, with kernels in the per-thread default stream between
-};
-
-const char* word_of(LaunchWay way) {
-  switch (way) {
-    case LaunchWay::one_stream:
-      return "one stream";
-    case LaunchWay::own_streams:
-      return "own streams";
-    case LaunchWay::chain:
-      return "graph: chain";
-    case LaunchWay::branches:
-      return "graph: branches";
-    case LaunchWay::callbacks:
-      return "one stream, callbacks between";
-    case LaunchWay::legacy:
-      return "own streams, legacy default between";
-    case LaunchWay::per_thread:
-      return "own streams, per-thread default between";
-  }
-  return "";
-}
-
-bool is_graph(LaunchWay way) {
-  return way == LaunchWay::chain || way == LaunchWay::branches;
-}
-/// Whether the kernels need not wait for each other.
-bool is_parallel(LaunchWay way) {
-  return way == LaunchWay::own_streams || way == LaunchWay::branches ||
-         way == LaunchWay::per_thread;
-}
-bool has_own_streams(LaunchWay way) {
-  return is_parallel(way) || way == LaunchWay::legacy;
-}
-/// Whether other kernels run in a default stream. The own streams are then blocking ones, which
-/// wait for the legacy default stream, and it for them.
-bool uses_default_stream(LaunchWay way) {
-  return way == LaunchWay::legacy || way == LaunchWay::per_thread;
-}
-
-/// A number of kernels that are launched in one of the ways.
-class Kernels {
- public:
-  Kernels(Gpu& gpu, LaunchWay way, unsigned count, std::uint64_t nanoseconds)
-      : gpu_(gpu),
-        way_(way),
-        count_(count),
-        nanoseconds_(nanoseconds),
-        own_(has_own_streams(way) ? count : 0,
-             uses_default_stream(way) ? cudaStreamDefault : cudaStreamNonBlocking),
-        spans_(count) {
-    if (!is_graph(way)) return;
-    const auto begin = Clock::now();
-    graph_.emplace(captured(gpu.stream(), [&] { enqueue(); }));
-    seconds_to_make_ = seconds_since(begin);
-  }
-  Kernels(const Kernels&) = delete;
-  Kernels& operator=(const Kernels&) = delete;
-  ~Kernels() { device::cuda::report(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
-
-  /// Launches all kernels, so that they wait for earlier work of the GPU's stream, and later work
-  /// of that stream waits for them. Not for ways that use the default stream.
-  void enqueue() {
-    const bool forks = !graph_ && has_own_streams(way_);
-    if (forks) own_.fork(gpu_.stream());
-    launch();
-    if (forks) own_.join(gpu_.stream());
-  }
-
-  /// Launches all kernels, or the graph.
-  void launch() {
-    if (graph_) {
-      graph_->launch(gpu_.stream());
-      return;
-    }
-    for (unsigned i = 0; i < count_; ++i) {
-      if (i > 0) launch_between();
-      launch_kernel(i);
-    }
-  }
-
-  /// Seconds of the host for launch(), without the wait for the kernels.
-  double seconds_to_launch() {
-    const auto begin = Clock::now();
-    launch();
-    const double seconds = seconds_since(begin);
-    synchronize_device();
-    return seconds;
-  }
-
-  /// Seconds from the launch of the first kernel, or of the graph, until that kernel runs.
-  double seconds_to_start() {
-    begun_.forget();
-    const auto begin = Clock::now();
-    if (graph_) {
-      launch();
-    } else {
-      launch_kernel(0);
-    }
-    begun_.wait();
-    const double seconds = seconds_since(begin);
-    synchronize_device();
-    return seconds;
-  }
-
-  /// The times of the kernels of the last launch. Waits for the device.
-  std::vector<Span> spans() const { return spans_.read(); }
-  void forget_spans() const { spans_.clear(gpu_.stream()); }
-  /// Number of callbacks since the object was made.
-  unsigned calls() const { return calls_; }
-  /// Seconds to capture and instantiate the graph.
-  double seconds_to_make() const { return seconds_to_make_; }
-
- private:
-  cudaStream_t stream_of(unsigned i) const {
-    return has_own_streams(way_) ? own_[i] : gpu_.stream();
-  }
-  void launch_kernel(unsigned i) {
-    run_for<<<1, warp, 0, stream_of(i)>>>(nanoseconds_, spans_.data() + i, begun_.data());
-    check_launch("run_for");
-  }
-  /// Launches the work between two kernels.
-  void launch_between() {
-    if (way_ == LaunchWay::callbacks) {
-      check(cudaLaunchHostFunc(gpu_.stream(), count_call, &calls_), "cudaLaunchHostFunc");
-    }
-    if (!uses_default_stream(way_)) return;
-    do_nothing<<<1, 1, 0, way_ == LaunchWay::legacy ? cudaStreamLegacy : cudaStreamPerThread>>>();
-    check_launch("do_nothing");
-  }
-
-  Gpu& gpu_;
-  LaunchWay way_;
-  unsigned count_;
-  std::uint64_t nanoseconds_;
-  SideStreams own_;
-  DeviceArray<Span> spans_;
-  BeginFlag begun_;
-  std::atomic<unsigned> calls_ = 0;
-  std::optional<ExecutableGraph> graph_;
-  double seconds_to_make_ = 0;
-};
 
 double median_of(const std::function<double()>& seconds) {
   std::vector<double> all;
@@ -268,12 +128,21 @@ struct Found {
   Measured time = {};  ///< for each kernel
 };
 
+/// A grid of several waves of blocks, and a kernel that is launched behind it.
+struct GridAndKernel {
+  const char* name;
+  cudaStream_t grid, kernel;
+  unsigned waits;  ///< waves that the kernel has to wait for
+};
+
 class Concurrency {
  public:
   Concurrency(Bench& bench, Gpu& gpu);
 
   void measure(LaunchWay way, unsigned count);
-  void measure_priority(device::Priority priority, const char* name);
+  /// Throws NotAvailable if this GPU or driver lacks the way.
+  void measure_repeated(Decider by, unsigned count);
+  void measure_behind(const GridAndKernel& each);
   Table table() &&;
 
  private:
@@ -303,7 +172,12 @@ Concurrency::Concurrency(Bench& bench, Gpu& gpu)
             {"time", ColumnType::real, "us"}) {
   // Loads the kernels. The driver may wait for the device to do so: behind a closed gate, until it
   // gives up.
-  Kernels(gpu, LaunchWay::legacy, 2, usual_length).launch();
+  for (const LaunchWay way : {LaunchWay::legacy, LaunchWay::local, LaunchWay::textures}) {
+    Kernels(gpu, way, 2, usual_length).launch();
+  }
+  if (has_launch_attributes(gpu.properties())) {
+    Kernels(gpu, LaunchWay::dependent, 2, usual_length).launch();
+  }
 }
 
 /// Checks that each kernel has run for its time, and in its order if it waits for the one before.
@@ -313,7 +187,7 @@ unsigned Concurrency::kernels_at_once(LaunchWay way, unsigned count) {
   Kernels kernels(gpu_, way, count, length);
   kernels.forget_spans();
   gpu_.synchronize();
-  if (uses_default_stream(way)) {
+  if (uses_default_stream(way) || has_resources(way)) {
     kernels.launch();
   } else {
     const ClosedGateGuard closed(gate_, gpu_.stream());
@@ -325,6 +199,7 @@ unsigned Concurrency::kernels_at_once(LaunchWay way, unsigned count) {
     const bool waits = i > 0 && !is_parallel(way);
     bench_.verify(!waits || spans[i].begin + resolution >= spans[i - 1].end, word_of(way));
   }
+  bench_.verify(kernels.are_sums_right(), word_of(way));
   bench_.verify(kernels.calls() == (way == LaunchWay::callbacks ? count - 1 : 0), word_of(way));
   return largest_overlap(spans);
 }
@@ -340,8 +215,10 @@ void Concurrency::measure(LaunchWay way, unsigned count) {
     kernels.launch();
     synchronize_device();
   };
-  const Timing timing =
-      uses_default_stream(way) ? gpu_.time_call(until_end) : gpu_.time_after([] {}, behind_gate);
+  // A launch that waits for the kernel before it would wait for the gate.
+  const bool waits = has_resources(way) && count > 1 && found.at_once == 1;
+  const Timing timing = uses_default_stream(way) || waits ? gpu_.time_call(until_end)
+                                                          : gpu_.time_after([] {}, behind_gate);
   found.time = timing.seconds.times(1e6 / count);
   found.launch = median_of([&] { return kernels.seconds_to_launch(); }) * 1e6 / count;
   found.start = median_of([&] { return kernels.seconds_to_start(); }) * 1e6;
@@ -363,7 +240,7 @@ std::string Concurrency::words_on_overlap(unsigned at_once, unsigned count) cons
 std::string Concurrency::remark(LaunchWay way, unsigned count) const {
   const Found& found = found_.at({way, count});
   const std::string overlap = words_on_overlap(found.at_once, count);
-  if (way == LaunchWay::one_stream) {
+  if (way == LaunchWay::one_stream || way == LaunchWay::dependent) {
     return overlap + formatted(": {:.1f} us more than the kernel itself",
                                found.time.value - usual_length / 1e3);
   }
@@ -372,8 +249,16 @@ std::string Concurrency::remark(LaunchWay way, unsigned count) const {
     return overlap + formatted(": a callback takes {:.1f} us",
                                (found.time.value - one.time.value) * count / (count - 1));
   }
+  if (has_resources(way)) {
+    const Found& without = found_.at({LaunchWay::own_streams, count});
+    return overlap + formatted("; {:.2f} times the time of kernels without them",
+                               found.time.value / without.time.value);
+  }
   if (!is_graph(way)) return overlap;
-  const Found& plain = way == LaunchWay::chain ? one : found_.at({LaunchWay::own_streams, count});
+  const LaunchWay without_graph = way == LaunchWay::chain             ? LaunchWay::one_stream
+                                  : way == LaunchWay::dependent_chain ? LaunchWay::dependent
+                                                                      : LaunchWay::own_streams;
+  const Found& plain = found_.at({without_graph, count});
   const double saved = (plain.launch - found.launch) * count;  // us for all kernels
   if (saved <= 0) return overlap + "; no faster to launch than without a graph";
   return overlap + formatted(
@@ -382,7 +267,24 @@ std::string Concurrency::remark(LaunchWay way, unsigned count) const {
                        plain.launch / found.launch, std::ceil(found.make / saved));
 }
 
-void Concurrency::measure_priority(device::Priority priority, const char* name) {
+void Concurrency::measure_repeated(Decider by, unsigned count) {
+  RepeatedKernel kernel(gpu_.stream(), by, usual_length, count);
+  const char* const name = word_of(by);
+  kernel.run();
+  const std::vector<Span> spans = kernel.spans();
+  for (unsigned i = 0; i < count; ++i) {
+    bench_.verify(spans[i].begin > 0 && spans[i].end >= spans[i].begin + usual_length, name);
+    bench_.verify(i == 0 || spans[i].begin + resolution >= spans[i - 1].end, name);
+  }
+  const Measured time = gpu_.time_call([&] { kernel.run(); }).seconds.times(1e6 / count);
+  constexpr double ideal = usual_length / 1e3;
+  rows_.add(
+      {name, std::int64_t{count}, std::nan(""), std::nan(""), std::int64_t{1}}, time,
+      ideal / time.value,
+      formatted("one after the other: {:.1f} us more than the kernel itself", time.value - ideal));
+}
+
+void Concurrency::measure_behind(const GridAndKernel& each) {
   constexpr unsigned waves = 4, threads = 256;
   constexpr std::uint64_t length = 100'000;  // nanoseconds of a wave
   int resident = 0;
@@ -392,27 +294,32 @@ void Concurrency::measure_priority(device::Priority priority, const char* name) 
       waves * static_cast<unsigned>(resident * gpu_.properties().multiProcessorCount);
   const DeviceArray<Span> of_grid(blocks), of_kernel(1);
   const BeginFlag grid_begun, kernel_begun;
-  const device::cuda::StreamHandle stream(priority);
-  std::vector<double> starts;
+  std::vector<double> starts, ends;
   const Timing timing = bench_.sample([&] {
     grid_begun.forget();
-    run_for<<<blocks, threads, 0, gpu_.stream()>>>(length, of_grid.data(), grid_begun.data());
+    run_for<<<blocks, threads, 0, each.grid>>>(length, of_grid.data(), grid_begun.data());
     check_launch("run_for");
     grid_begun.wait();
-    run_for<<<1, warp, 0, stream.get()>>>(usual_length, of_kernel.data(), kernel_begun.data());
+    run_for<<<1, warp, 0, each.kernel>>>(usual_length, of_kernel.data(), kernel_begun.data());
     check_launch("run_for");
-    const std::uint64_t begin = hull(of_grid.read()).begin;
+    for (const cudaStream_t stream : {each.grid, each.kernel}) {
+      check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    }
+    const Span grid = hull(of_grid.read());
     const Span kernel = of_kernel.read()[0];
-    bench_.verify(kernel.begin > begin && kernel.end >= kernel.begin + usual_length, name);
-    starts.push_back(static_cast<double>(kernel.begin - begin) / 1e3);
-    return static_cast<double>(kernel.end - begin) / 1e9;
+    bench_.verify(kernel.begin > grid.begin && kernel.end >= kernel.begin + usual_length,
+                  each.name);
+    starts.push_back(static_cast<double>(kernel.begin - grid.begin) / 1e3);
+    ends.push_back(static_cast<double>(grid.end - grid.begin) / 1e3);
+    return static_cast<double>(kernel.end - grid.begin) / 1e9;
   });
   const double start = median(std::move(starts));
   const Measured time = timing.seconds.times(1e6);
-  const unsigned waits = priority == device::Priority::urgent ? 1 : waves;
-  const double ideal = static_cast<double>(waits * length + usual_length) / 1e3;
-  rows_.add({name, std::int64_t{1}, std::nan(""), start, std::int64_t{1}}, time, ideal / time.value,
-            formatted("begins after {:.1f} of {} waves", start * 1e3 / length, waves));
+  const double ideal = static_cast<double>(each.waits * length + usual_length) / 1e3;
+  rows_.add({each.name, std::int64_t{1}, std::nan(""), start, std::int64_t{1}}, time,
+            ideal / time.value,
+            formatted("begins after {:.1f} of {} waves; the grid takes {:.0f} us",
+                      start * 1e3 / length, waves, median(std::move(ends))));
 }
 
 Table Concurrency::table() && {
@@ -426,6 +333,56 @@ Table Concurrency::table() && {
   return std::move(rows_).table();
 }
 
+/// The ways that this GPU and its driver have.
+std::vector<LaunchWay> launch_ways(Bench& bench, const Gpu& gpu) {
+  std::vector<LaunchWay> ways = {LaunchWay::one_stream};
+  const bool has_dependent = has_launch_attributes(gpu.properties());
+  constexpr int since = 12040;  // captured as edges of a graph
+  const bool has_edges = has_dependent && driver_version() >= since;
+  if (has_dependent) ways.push_back(LaunchWay::dependent);
+  ways.insert(ways.end(), {LaunchWay::own_streams, LaunchWay::chain});
+  if (has_edges) ways.push_back(LaunchWay::dependent_chain);
+  ways.insert(ways.end(), {LaunchWay::branches, LaunchWay::callbacks, LaunchWay::legacy,
+                           LaunchWay::per_thread, LaunchWay::local, LaunchWay::textures});
+  if (!has_dependent) {
+    bench.note("Dependent launches are not measured: they need compute capability 9.0.");
+  } else if (!has_edges) {
+    bench.note("A graph of dependent launches is not measured: it needs a driver for CUDA 12.4.");
+  }
+  return ways;
+}
+
+void add_repeated(Bench& bench, Concurrency& measured, const std::vector<std::uint64_t>& counts) {
+  for (const Decider by : {Decider::host, Decider::while_node, Decider::own_graph}) {
+    try {
+      for (const std::uint64_t count : counts) {
+        if (count > 1) measured.measure_repeated(by, static_cast<unsigned>(count));
+      }
+    } catch (const NotAvailable& reason) {
+      bench.note(formatted("\"{}\" is not available: {}.", std::string(word_of(by)),
+                           std::string(reason.what())));
+    }
+  }
+}
+
+void add_behind_grid(Bench& bench, Gpu& gpu, Concurrency& measured) {
+  constexpr unsigned waves = 4;
+  const device::cuda::StreamHandle normal(device::Priority::normal),
+      urgent(device::Priority::urgent);
+  measured.measure_behind({"behind 4 waves, same priority", gpu.stream(), normal.get(), waves});
+  measured.measure_behind({"behind 4 waves, high priority", gpu.stream(), urgent.get(), 1});
+  try {
+    const DividedGpu divided;
+    measured.measure_behind({"beside 4 waves, own multiprocessors", divided.rest().stream(),
+                             divided.part().stream(), 0});
+    bench.note(formatted(
+        "Green contexts: the kernel has {} multiprocessors of its own, and the grid has {}.",
+        divided.part().multiprocessors(), divided.rest().multiprocessors()));
+  } catch (const NotAvailable& reason) {
+    bench.note(formatted("Multiprocessors are not divided: {}.", std::string(reason.what())));
+  }
+}
+
 }  // namespace
 
 Table concurrency(Bench& bench) {
@@ -434,17 +391,15 @@ Table concurrency(Bench& bench) {
   Concurrency measured(bench, gpu);
   const std::uint64_t most = bench.options().count("concurrency.most");
   const std::vector<std::uint64_t> counts = sizes_up_to(1, most, bench.is_quick() ? 16 : 4);
-  for (const LaunchWay way :
-       {LaunchWay::one_stream, LaunchWay::own_streams, LaunchWay::chain, LaunchWay::branches,
-        LaunchWay::callbacks, LaunchWay::legacy, LaunchWay::per_thread}) {
+  for (const LaunchWay way : launch_ways(bench, gpu)) {
     const bool has_between = way == LaunchWay::callbacks || uses_default_stream(way);
     for (const std::uint64_t count : counts) {
       if (has_between && (count == 1 || count > max_between)) continue;
       measured.measure(way, static_cast<unsigned>(count));
     }
   }
-  measured.measure_priority(device::Priority::normal, "behind 4 waves, same priority");
-  measured.measure_priority(device::Priority::urgent, "behind 4 waves, high priority");
+  add_repeated(bench, measured, counts);
+  add_behind_grid(bench, gpu, measured);
   return std::move(measured).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -31,19 +31,35 @@ extern const Experiment about_divergence = {
     .group = "execution",
     .summary = "A warp runs all ways that its lanes take, so decide for whole warps.",
     .explanation =
-        "Each thread goes one of k ways, all of the same length, and the way depends on the lane "
-        "or on the warp. The table has the share of the warps that diverge and the average number "
-        "of ways in a warp, both counted by hand. Expect a time in proportion to the number of "
-        "ways in a warp: k times as long if lanes decide, and once if warps do. Then the remedies. "
-        "Tiles (tiled_partition) that decide together help only if they are as large as a warp. A "
-        "shorter branch helps: the part that both ways share stands before it. A very short branch "
-        "costs nothing: the compiler predicates its instructions, and all lanes run them. Elements "
-        "of four random kinds diverge; sorted by kind they do not, and it is enough to sort them "
-        "within each block. Last, odd lanes wait for a flag that even lanes of the same warp set. "
-        "Since compute capability 7.0 each lane has its own program counter (independent thread "
-        "scheduling), so this ends, but a shuffle, which also synchronises the warp, is faster. "
-        "CUDA C++ Best Practices Guide, sections Branching and Divergence and Branch Predication; "
-        "CUDA C++ Programming Guide, section Control Flow Instructions.",
+        {
+            .question =
+                "How much longer does a kernel take if the lanes of a warp go k different ways?",
+            .varies =
+                "Each thread goes one of k ways, all of the same length, and the way depends on "
+                "the lane or on the warp. The table has the share of the warps that diverge and "
+                "the average number of ways in a warp. The other rows are remedies: tiles "
+                "(tiled_partition) that decide together; a shorter branch, since the part that "
+                "both ways share stands before it; a very short branch; elements of four random "
+                "kinds as they are, sorted by kind, and sorted within each block. In the last "
+                "rows, odd lanes wait for a flag that even lanes of the same warp set, or all "
+                "lanes exchange the value by a shuffle.",
+            .expectation =
+                "Expect a time in proportion to the number of ways in a warp: k times as long if "
+                "lanes decide, and once if warps do. Tiles help only if they are as large as a "
+                "warp. A shorter branch helps. A very short branch costs nothing: the compiler "
+                "predicates its instructions, and all lanes run them. Elements of random kinds "
+                "diverge; sorted elements do not, and it is enough to sort them within each block. "
+                "A lane that waits for another one ends, since each lane has its own program "
+                "counter from compute capability 7.0 on (independent thread scheduling); a "
+                "shuffle, which also synchronises the warp, is faster.",
+            .pitfalls =
+                "The compiler may turn a branch into predicated instructions, which does not "
+                "diverge. The numbers of ways are counted by hand.",
+        },
+    .read_on = {{Guide::best_practices, "Branching and Divergence"},
+                {Guide::best_practices, "Branch Predication"},
+                {Guide::programming, "Control Flow Instructions"},
+                {Guide::programming, "SIMT Architecture"}},
     .reference =
         "Tesla V100, a tree in blocks of 256 threads in which every 2s-th thread adds: 73.4 % of "
         "the branches diverge.",
@@ -58,7 +74,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr unsigned threads = 256, warp = 32;
+constexpr unsigned threads = 256;
 constexpr unsigned rounds = 256;         // the length of a way
 constexpr unsigned shared_rounds = 192;  // the part that two ways may share
 constexpr unsigned max_ways = 32;

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -33,24 +34,35 @@ extern const Experiment about_gather = {
         "The order of the lanes does not matter for a gather: the moved sectors count, and whether "
         "they follow each other.",
     .explanation =
-        "A gather reads to[i] = region[index[i]], a scatter writes region[index[i]] = from[i], "
-        "with words of 4 bytes. All patterns use the same two kernels; only the indices differ. "
-        "The lanes of a warp use 32 neighbouring words in order, reversed, or permuted; every "
-        "second lane or the upper half is idle; all lanes use the same word; or lines, sectors or "
-        "single words lie in random order. The region lies in device memory, or is so small that "
-        "it stays in the L2 cache. `sectors` is the number of sectors of 32 bytes that a warp "
-        "touches in the region, counted from the indices; `efficiency` is the number of bytes "
-        "that the lanes use, over 32 bytes for each sector. `rate` counts the bytes that the "
-        "lanes use, including indices and results. `moved` counts the sectors that pass between "
-        "the L2 cache and memory. A sector that a store fills only in part counts twice, since "
-        "memory reads it to complete it. Expect `moved` to be about the same for all patterns "
-        "whose sectors lie in order: permuted lanes cost nothing, and an idle lane saves nothing "
-        "unless its whole sector is unused; idle odd lanes even cost time, because the results "
-        "have gaps. Sectors in random order take several times as long in memory: the "
-        "remark states the bytes in order that take as long as one of them. Random words need 32 "
-        "sectors in place of 4; a region in the cache makes them cheaper, not free. CUDA C++ Best "
-        "Practices Guide, section A "
-        "Simple Access Pattern, and Programming Guide, section Device Memory Accesses.",
+        {
+            .question =
+                "Does the order in which the lanes of a warp use their words change the rate of a "
+                "gather?",
+            .varies =
+                "A gather reads to[i] = region[index[i]], a scatter writes region[index[i]] = "
+                "from[i], with words of 4 bytes. The lanes of a warp use 32 neighbouring words in "
+                "order, reversed, or permuted; every second lane or the upper half is idle; all "
+                "lanes use the same word; or lines, sectors or single words lie in random order. "
+                "The region lies in device memory, or is so small that it stays in the L2 cache. "
+                "`sectors` is the number of sectors of 32 bytes that a warp touches in the region, "
+                "counted from the indices. `efficiency` is the number of bytes that the lanes use, "
+                "over 32 bytes for each sector. `rate` counts the bytes that the lanes use, "
+                "including indices and results. `moved` counts the sectors that pass between the "
+                "L2 cache and memory.",
+            .expectation =
+                "Expect `moved` to be about the same for all patterns whose sectors lie in order: "
+                "permuted lanes cost nothing, and an idle lane saves nothing unless its whole "
+                "sector is unused. Sectors in random order take several times as long in memory: "
+                "the remark states the bytes in order that take as long as one of them. Random "
+                "words need 32 sectors in place of 4; a region in the cache makes them cheaper, "
+                "not free.",
+            .pitfalls =
+                "All patterns use the same two kernels; only the indices differ. A sector that a "
+                "store fills only in part counts twice in `moved`, since memory reads it to "
+                "complete it. Idle odd lanes even cost time, because the results have gaps.",
+        },
+    .read_on = {{Guide::best_practices, "A Simple Access Pattern"},
+                {Guide::programming, "Device Memory Accesses"}},
     .share = "of the rate of a copy in device memory",
     .options = options,
     .figure = {.look = Look::bars, .x = "lanes", .y = "rate", .panel = "access"},
@@ -65,7 +77,6 @@ using memory::Access;
 
 constexpr unsigned threads = 256;
 constexpr unsigned flight = 4;              // elements per thread, all in flight at the same time
-constexpr unsigned warp = 32;               // lanes
 constexpr unsigned idle = 0xffffffff;       // the index of an idle lane; also marks unwritten words
 constexpr unsigned words_of_sector = 8;     // of 4 bytes
 constexpr std::uint64_t sampled = 1 << 15;  // indices whose sectors are counted
@@ -183,27 +194,31 @@ __global__ void write_multiples(unsigned factor, unsigned* words, std::uint64_t 
 
 constexpr unsigned gathered_factor = 2654435761U;  // of the words in the region of a gather
 
-/// Counts results of a gather that are wrong. Those of idle lanes remain unwritten.
-__global__ void count_wrong_gathered(const unsigned* to, const unsigned* indices,
-                                     std::uint64_t count, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= count) return;
-  const unsigned at = indices[i];
-  if (to[i] != (at == idle ? idle : at * gathered_factor)) atomicAdd(wrong, 1);
-}
+/// Checks results of a gather. Those of idle lanes remain unwritten.
+struct IsWrongGather {
+  const unsigned *to, *indices;
 
-/// Counts errors of a scatter of from[i] = i into the first `words` of `count` words: words that
-/// hold another number than that of an element with their index, elements whose word was not
-/// written, and words beyond the region that were.
-__global__ void count_wrong_scattered(const unsigned* region, std::uint64_t words,
-                                      const unsigned* indices, std::uint64_t count,
-                                      unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= count) return;
-  if (indices[i] != idle && region[indices[i]] == idle) atomicAdd(wrong, 1);
-  if (region[i] == idle) return;
-  if (i >= words || region[i] >= count || indices[region[i]] != i) atomicAdd(wrong, 1);
-}
+  __device__ bool operator()(std::uint64_t i) const {
+    const unsigned at = indices[i];
+    return to[i] != (at == idle ? idle : at * gathered_factor);
+  }
+};
+
+/// Checks a scatter of from[i] = i into the first `words` of `count` words. Wrong are elements
+/// whose word was not written, words that hold another number than that of an element with their
+/// index, and words beyond the region that were written.
+struct IsWrongScatter {
+  const unsigned* region;
+  std::uint64_t words;
+  const unsigned* indices;
+  std::uint64_t count;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    if (indices[i] != idle && region[indices[i]] == idle) return true;
+    if (region[i] == idle) return false;
+    return i >= words || region[i] >= count || indices[region[i]] != i;
+  }
+};
 
 /// The accesses of one warp, on average.
 struct Traffic {
@@ -276,13 +291,7 @@ std::string remark(double rate, const Traffic& traffic, double rate_in_order,
 class Cases {
  public:
   Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t count)
-      : bench_(bench),
-        gpu_(gpu),
-        rows_(rows),
-        region_(count),
-        indices_(count),
-        other_(count),
-        wrong_(1) {}
+      : bench_(bench), gpu_(gpu), rows_(rows), region_(count), indices_(count), other_(count) {}
 
   /// Adds all patterns in a region of `words` words.
   void add(IndexedAccess way, std::uint64_t words, Level level) {
@@ -336,17 +345,14 @@ class Cases {
         way == IndexedAccess::gather ? gathered_factor : 1, source.data(), source.size());
     check_launch("write_multiples");
     check(cudaMemsetAsync(target.data(), 0xff, target.bytes(), stream), "cudaMemsetAsync");
-    wrong_.clear(stream);
     launch(way);
-    if (way == IndexedAccess::gather) {
-      count_wrong_gathered<<<blocks, threads, 0, stream>>>(other_.data(), indices_.data(),
-                                                           indices_.size(), wrong_.data());
-    } else {
-      count_wrong_scattered<<<blocks, threads, 0, stream>>>(region_.data(), words, indices_.data(),
-                                                            indices_.size(), wrong_.data());
-    }
-    check_launch("count_wrong");
-    bench_.verify(wrong_.read()[0] == 0, name);
+    const unsigned wrong =
+        way == IndexedAccess::gather
+            ? count_wrong(indices_.size(), IsWrongGather{other_.data(), indices_.data()}, stream)
+            : count_wrong(indices_.size(),
+                          IsWrongScatter{region_.data(), words, indices_.data(), indices_.size()},
+                          stream);
+    bench_.verify(wrong == 0, name);
   }
 
   void launch(IndexedAccess way) {
@@ -365,7 +371,6 @@ class Cases {
   Gpu& gpu_;
   Measurements& rows_;
   DeviceArray<unsigned> region_, indices_, other_;  ///< other_: results of a gather, or sources
-  DeviceArray<unsigned> wrong_;
 };
 
 }  // namespace

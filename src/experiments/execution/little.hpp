@@ -19,4 +19,22 @@ constexpr double expected_rate(double in_flight, double latency, double throughp
   return std::min(in_flight / latency, throughput);
 }
 
+/// Steps per clock of `warps` warps of a multiprocessor. A step is a load of `load_latency` clocks,
+/// `arithmetic` instructions that need it and each other, one of which takes `latency` clocks, and
+/// `other` instructions. A scheduler begins one instruction per clock. `max_loads` bounds the loads
+/// per clock of all warps. Without the latencies, this is the example of the section Multiprocessor
+/// Level: 30 instructions for each load of 300 clocks need 40 warps, since 40 / 300 steps per clock
+/// are as many as four schedulers begin.
+struct StepsWithArithmetic {
+  double load_latency, latency, max_loads;
+  unsigned arithmetic, other;
+
+  constexpr double rate(unsigned warps, unsigned schedulers) const {
+    const double busy = std::min(warps, schedulers);
+    const double of_latency = warps / (load_latency + arithmetic * latency);
+    const double of_schedulers = busy / (arithmetic + other);
+    return std::min({of_latency, of_schedulers, max_loads});
+  }
+};
+
 }  // namespace shardstream::experiments::execution

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/bench.hpp"
+#include "experiments/count_wrong.cuh"
 #include "experiments/device_clock.cuh"
 #include "experiments/execution/occupancy_model.hpp"
 #include "experiments/execution/stays.hpp"
@@ -38,27 +39,39 @@ extern const Experiment about_occupancy = {
     .summary =
         "Registers, shared memory and block size limit the resident warps; enough is enough.",
     .explanation =
-        "The occupancy is the number of resident warps of a multiprocessor over the maximum. A "
-        "block is resident if its warps, its registers and its shared memory fit beside those of "
-        "the others. Registers are allocated to warps in pieces of 256, so one register more can "
-        "cost a block: with 512 threads on compute capability 6.x, 64 registers allow two blocks "
-        "and 65 one. With an option, or without a GPU, a calculator shows the blocks for each "
-        "block size, and the resource that limits them. 0 blocks: the launch fails. On a GPU, a "
-        "kernel copies an array with 1, 4 or 8 loads in flight per thread. Dynamic shared memory "
-        "that it does not use limits its blocks; then the block size varies. Each warp records "
-        "when it begins and ends. The column `seen` is the largest number of whole blocks that "
-        "were on one multiprocessor at the same time: all of their warps had begun, and none had "
-        "ended. `in_part` counts each block until its last warp ends. It can be more than "
-        "predicted, since the registers and the place of a warp are free again when the warp "
-        "ends, and shared memory when the block ends. `achieved` is the average number of "
-        "resident warps, in percent of the maximum: less than predicted while warps start or end. "
-        "The host's clock times four launches a call: the kernel that blocks the stream of other "
-        "experiments has another share of shared memory, and each change would count. Expect the "
-        "rate to grow with the occupancy only until enough bytes are in flight, and to need less "
-        "occupancy with more loads in flight per thread. Choose block sizes that are multiples of "
-        "32: the idle lanes of the last warp count as resident. CUDA C++ Best Practices Guide, "
-        "sections Occupancy and Thread and Block Heuristics; CUDA C++ Programming Guide, section "
-        "Occupancy Calculator.",
+        {
+            .question =
+                "How many warps must a multiprocessor hold until a copy reaches its full rate?",
+            .varies =
+                "The occupancy is the number of resident warps of a multiprocessor over the "
+                "maximum. With an option, or without a GPU, a calculator shows the blocks for each "
+                "block size, and the resource that limits them. On a GPU, a kernel copies an array "
+                "with 1, 4 or 8 loads in flight per thread. Dynamic shared memory that it does not "
+                "use limits its blocks; then the block size varies. Each warp records when it "
+                "begins and ends. `seen` is the largest number of whole blocks that were on one "
+                "multiprocessor at the same time: all of their warps had begun, and none had "
+                "ended. `in_part` counts each block until its last warp ends. `achieved` is the "
+                "average number of resident warps, in percent of the maximum.",
+            .expectation =
+                "A block is resident if its warps, its registers and its shared memory fit beside "
+                "those of the others. If there is room for 0 blocks, the launch fails. Registers "
+                "are allocated to warps in pieces of 256, so one register more can cost a block: "
+                "with 512 threads on compute capability 6.x, 64 registers allow two blocks and 65 "
+                "one. Expect the rate to grow with the occupancy only until enough bytes are in "
+                "flight, and to need less occupancy with more loads in flight per thread. "
+                "`achieved` is less than predicted while warps start or end.",
+            .pitfalls =
+                "Choose block sizes that are multiples of 32: the idle lanes of the last warp "
+                "count as resident. `in_part` can be more than predicted, since the registers and "
+                "the place of a warp are free again when the warp ends, and shared memory when the "
+                "block ends. The host's clock times four launches a call: the kernel that blocks "
+                "the stream of other experiments has another share of shared memory, and each "
+                "change would count.",
+        },
+    .read_on = {{Guide::best_practices, "Occupancy"},
+                {Guide::best_practices, "Calculating Occupancy"},
+                {Guide::best_practices, "Thread and Block Heuristics"},
+                {Guide::programming, "Occupancy Calculator"}},
     .reference =
         "compute capability 7.0, 37 registers: 128 threads 12 blocks, 75 %; 320 threads 4 blocks, "
         "63 %.",
@@ -98,8 +111,8 @@ std::vector<unsigned> block_sizes(const Options& given) {
     return {static_cast<unsigned>(given.count("occupancy.threads"))};
   }
   std::vector<unsigned> sizes = {48, 100, 200, 500, 1000};
-  for (unsigned threads = lanes_of_warp; threads <= max_threads_of_block;
-       threads += threads < 256 ? lanes_of_warp : 2 * lanes_of_warp) {
+  for (unsigned threads = warp; threads <= max_threads_of_block;
+       threads += threads < 256 ? warp : 2 * warp) {
     sizes.push_back(threads);
   }
   std::ranges::sort(sizes);
@@ -119,8 +132,8 @@ std::string remark_on(const Multiprocessor& on, const Block& block, const Reside
                      on.shared_of_block);
   }
   std::string text = "limited by " + limiters(fits);
-  if (const unsigned idle = block.warps() * lanes_of_warp - block.threads; idle > 0) {
-    text += formatted("; {} of {} lanes of a block are idle", idle, block.warps() * lanes_of_warp);
+  if (const unsigned idle = block.warps() * warp - block.threads; idle > 0) {
+    text += formatted("; {} of {} lanes of a block are idle", idle, block.warps() * warp);
   }
   return text;
 }
@@ -167,7 +180,7 @@ bool asks_for_calculator(const Options& given) {
 constexpr unsigned words_of_block = 4096;  // 64 KiB, so that a block stays for many microseconds
 
 unsigned warps_of_block(int threads) {
-  return blocks_for(static_cast<unsigned>(threads), lanes_of_warp);
+  return blocks_for(static_cast<unsigned>(threads), warp);
 }
 
 /// Block b copies the b-th part of the array. Each thread has `Loads` loads in flight: the stores
@@ -193,10 +206,9 @@ __global__ void copy_parts(const float4* from, float4* to, Stay* stays) {
     }
   }
   __syncwarp();
-  if (stays == nullptr || threadIdx.x % lanes_of_warp != 0) return;
-  const unsigned warps = (blockDim.x + lanes_of_warp - 1) / lanes_of_warp;
-  stays[blockIdx.x * warps + threadIdx.x / lanes_of_warp] = {begin, global_nanoseconds(),
-                                                             multiprocessor()};
+  if (stays == nullptr || threadIdx.x % warp != 0) return;
+  const unsigned warps = (blockDim.x + warp - 1) / warp;
+  stays[blockIdx.x * warps + threadIdx.x / warp] = {begin, global_nanoseconds(), multiprocessor()};
 }
 
 using Copy = void (*)(const float4*, float4*, Stay*);
@@ -210,10 +222,10 @@ constexpr CopyKernel kernels[] = {{"1 load a thread", 1, copy_parts<1>},
                                   {"4 loads a thread", 4, copy_parts<4>},
                                   {"8 loads a thread", 8, copy_parts<8>}};
 
-__global__ void count_wrong(const float* to, std::uint64_t count, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
-  if (i < count && to[i] != unit_number(i)) atomicAdd(wrong, 1);
-}
+struct IsWrong {
+  const float* to;
+  __device__ bool operator()(std::uint64_t i) const { return to[i] != unit_number(i); }
+};
 
 /// Lets a kernel have as much dynamic shared memory as a block can have. The destructor restores
 /// the previous limit.
@@ -253,8 +265,7 @@ class Sweep {
         from_(bench.fitting(std::uint64_t{512} << 20) / sizeof(float)),
         to_(from_.size()),
         blocks_(static_cast<unsigned>(from_.size() / 4 / words_of_block)),
-        stays_(std::uint64_t{blocks_} * max_threads_of_block / lanes_of_warp),
-        wrong_(1) {
+        stays_(std::uint64_t{blocks_} * max_threads_of_block / warp) {
     fill(from_, gpu.stream());
   }
 
@@ -274,7 +285,6 @@ class Sweep {
   DeviceArray<float> from_, to_;
   unsigned blocks_;  ///< of a launch
   DeviceArray<Stay> stays_;
-  DeviceArray<unsigned> wrong_;
   Measurements rows_{{{"limit", ColumnType::text},
                       {"kernel", ColumnType::text},
                       {"threads", ColumnType::integer},
@@ -307,16 +317,11 @@ std::size_t shared_for(int blocks, const cudaDeviceProp& gpu) {
 }
 
 double Sweep::percent_of(double warps) const {
-  return 100 * warps * lanes_of_warp / gpu_.properties().maxThreadsPerMultiProcessor;
+  return 100 * warps * warp / gpu_.properties().maxThreadsPerMultiProcessor;
 }
 
 bool Sweep::is_copied() const {
-  constexpr unsigned threads = 256;
-  wrong_.clear(gpu_.stream());
-  count_wrong<<<blocks_for(to_.size(), threads), threads, 0, gpu_.stream()>>>(
-      to_.data(), to_.size(), wrong_.data());
-  check_launch("count_wrong");
-  return wrong_.read()[0] == 0;
+  return count_wrong(to_.size(), IsWrong{to_.data()}, gpu_.stream()) == 0;
 }
 
 /// `shared`: bytes of dynamic shared memory of a block.
@@ -349,7 +354,7 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
                            ? "as many blocks as predicted"
                            : formatted("{} blocks at most, not {} as predicted", seen, blocks);
   if (in_part > blocks) remark += "; new ones begin when enough warps have ended";
-  if (const unsigned idle = static_cast<unsigned>(-threads) % lanes_of_warp; idle > 0) {
+  if (const unsigned idle = static_cast<unsigned>(-threads) % warp; idle > 0) {
     remark += formatted("; {} lanes of each block are idle", idle);
   }
   rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes.numRegs), to_cell(shared),

@@ -11,9 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "experiments/warp_size.hpp"
+
 namespace shardstream::experiments::execution {
 
-constexpr unsigned lanes_of_warp = 32;
 constexpr unsigned max_threads_of_block = 1024, max_registers_of_thread = 255;
 
 /// The resources of a multiprocessor of one compute capability.
@@ -27,7 +28,7 @@ struct Multiprocessor {
   unsigned reserved = 1024;     ///< bytes of each block that the system takes
   unsigned shared_piece = 128;  ///< shared memory is allocated in multiples of these bytes
 
-  constexpr unsigned warps() const { return threads / lanes_of_warp; }
+  constexpr unsigned warps() const { return threads / warp; }
 };
 
 constexpr unsigned operator""_Ki(unsigned long long count) {
@@ -69,7 +70,7 @@ struct Block {
   unsigned registers;    ///< of a thread
   std::uint64_t shared;  ///< bytes, static and dynamic
 
-  constexpr unsigned warps() const { return (threads + lanes_of_warp - 1) / lanes_of_warp; }
+  constexpr unsigned warps() const { return (threads + warp - 1) / warp; }
 };
 
 /// The blocks that fit, by each resource alone. 0: the kernel cannot be launched.
@@ -95,7 +96,7 @@ constexpr unsigned blocks_by_registers(const Multiprocessor& on, const Block& bl
   // even where there are two.
   constexpr unsigned checked_partitions = 4;
   const auto of_warp =
-      static_cast<unsigned>(rounded_up(std::uint64_t{block.registers} * lanes_of_warp, piece));
+      static_cast<unsigned>(rounded_up(std::uint64_t{block.registers} * warp, piece));
   if (block.registers > max_registers_of_thread) return 0;
   if (of_warp == 0) return Residency::unlimited;
   if (of_warp * rounded_up(block.warps(), checked_partitions) > registers_of_block) return 0;

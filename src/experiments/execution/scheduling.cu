@@ -1,12 +1,20 @@
 // The order in which the blocks and warps of a grid start. The GPU is free to choose it, so that
 // the same program runs on any number of multiprocessors. No program may rely on it.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/device_clock.cuh"
 #include "experiments/execution/start_order.hpp"
@@ -14,30 +22,48 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/helper_processes.hpp"
 
 namespace shardstream::experiments::execution {
 
 Table scheduling(Bench& bench);
 Table modelled_scheduling(Bench& bench);
+void scheduling_helper(HelperEnd& end);
 
 extern const Experiment about_scheduling = {
     .name = "scheduling",
     .group = "execution",
     .summary = "Blocks and warps start in any order: a program must not rely on one.",
     .explanation =
-        "Each warp, or the first one of each block, takes a number from a counter when it starts: "
-        "its place in the order of all starts. It also reads the GPU's timer and the number of "
-        "its multiprocessor. The first grid has 4 blocks of 128 threads, and each of its 16 warps "
-        "has a row. The second grid has more blocks than fit on the GPU at the same time. A block "
-        "that ends makes room for the next one, so the blocks start in waves. The table shows a "
-        "part of them, and the notes count all. The line in the figure is the order of the "
-        "numbers. Expect points on both sides of it, and other ones in each launch. Blocks that "
-        "must wait for each other need a second launch or a cooperative launch; threads of a "
-        "block need a barrier. If the last wave is small, most of the GPU is idle meanwhile. "
-        "Without a GPU, a model starts 8 blocks of equal length on 2, 4 and 8 multiprocessors: "
-        "the same grid ends sooner where more of them run at the same time. CUDA C++ Programming "
-        "Guide, section Scalable Programming Model; CUDA C++ Best Practices Guide, section Thread "
-        "and Block Heuristics.",
+        {
+            .question = "In which order do the blocks and warps of a grid start?",
+            .varies =
+                "Each warp, or the first one of each block, takes a number from a counter when it "
+                "starts: its place in the order of all starts. It also reads the GPU's timer and "
+                "the number of its multiprocessor. The first grid has 4 blocks of 128 threads, and "
+                "each of its 16 warps has a row. The second grid has more blocks than fit on the "
+                "GPU at the same time. The table shows a part of them, and the notes count all. "
+                "Last, each thread of a grid of 4 blocks of 128 prints its indices, in a helper "
+                "process; the notes have the order of the warps by their first lines, and count "
+                "the lines that did not follow the lane before. Without a GPU, a model starts 8 "
+                "blocks of equal length on 2, 4 and 8 multiprocessors.",
+            .expectation =
+                "The line in the figure is the order of the numbers. Expect points on both sides "
+                "of it, and other ones in each launch. The order of printed lines is not defined, "
+                "either. A block that ends makes room for the next one, so the blocks start in "
+                "waves. In the model, the same grid ends sooner if more blocks run at the same "
+                "time.",
+            .pitfalls =
+                "Blocks that must wait for each other need a second launch or a cooperative "
+                "launch; threads of a block need a barrier. If the last wave is small, most of the "
+                "GPU is idle meanwhile. printf() in a kernel writes to a buffer "
+                "(cudaLimitPrintfFifoSize, 1 MiB by default). If it is full, the oldest lines are "
+                "overwritten. Lines appear only when the host waits for the GPU.",
+        },
+    .read_on = {{Guide::programming, "Scalable Programming Model"},
+                {Guide::programming, "Thread Hierarchy"},
+                {Guide::best_practices, "Thread and Block Heuristics"},
+                {Guide::programming, "Formatted Output"}},
     .figure = {.look = Look::lines,
                .x = "number",
                .y = "order",
@@ -47,6 +73,7 @@ extern const Experiment about_scheduling = {
                .is_rated = false},
     .run = with_cuda<scheduling>(),
     .run_host = modelled_scheduling,
+    .helper = with_cuda<scheduling_helper>(),
 };
 
 namespace {
@@ -166,8 +193,9 @@ void add_launches(Bench& bench, Gpu& gpu, Measurements& rows, const Grid& grid) 
     bench.verify(is_order(places), grid.name);
     const std::string name = formatted("launch {}", number);
     add(rows, grid, name, starts);
-    bench.note(formatted("{}, {}: {} of {} {} started before one with a smaller number.", grid.name,
-                         name, early_starts(places), places.size(), std::string(grid.items)));
+    bench.note(formatted("{}, {}: half of the {} {} started at least {} places from their number.",
+                         grid.name, name, places.size(), std::string(grid.items),
+                         median_displacement(places)));
     if (number > 1) {
       std::size_t other = 0;
       for (std::size_t i = 0; i < places.size(); ++i) other += places[i] != before[i] ? 1 : 0;
@@ -193,7 +221,126 @@ Grid several_waves(Bench& bench, Gpu& gpu) {
   return {"several waves", "blocks", blocks, threads, threads, 20000, bench.is_quick() ? 12U : 16U};
 }
 
+// The output of a kernel. printf() writes to a buffer of the GPU, and CUDA copies that to the
+// standard output of the process when it waits for the GPU. A helper process prints, since the
+// standard output of this one is the user's.
+
+constexpr unsigned printing_blocks = 4, printing_threads = 128;
+constexpr unsigned warps_of_block = printing_threads / warp;
+constexpr unsigned printing_warps = printing_blocks * warps_of_block;
+
+/// Each thread prints its block, its warp in the block and its lane in the warp.
+__global__ void print_indices() {
+  printf("%u %u %u\n", blockIdx.x, threadIdx.x / warp, threadIdx.x % warp);
+}
+
+/// From now on, the standard output of this process goes to memory. The destructor restores it.
+class CapturedOutput {
+ public:
+  CapturedOutput() : before_(dup(STDOUT_FILENO)), captured_(memfd_create("output", MFD_CLOEXEC)) {
+    if (!before_.valid() || !captured_.valid() || dup2(captured_.get(), STDOUT_FILENO) < 0) {
+      throw Error(
+          formatted("the output of a kernel cannot be captured ({}): raise the limit of open files "
+                    "(ulimit -n)",
+                    errno_text(errno)));
+    }
+  }
+  CapturedOutput(const CapturedOutput&) = delete;
+  CapturedOutput& operator=(const CapturedOutput&) = delete;
+  ~CapturedOutput() {
+    std::fflush(stdout);
+    dup2(before_.get(), STDOUT_FILENO);
+  }
+
+  std::string text() const {
+    std::fflush(stdout);
+    const off_t size = lseek(captured_.get(), 0, SEEK_CUR);  // the end of what was written
+    std::string text(static_cast<std::size_t>(std::max<off_t>(size, 0)), '\0');
+    const std::int64_t read =
+        captured_.read_at(0, reinterpret_cast<std::byte*>(text.data()), text.size());
+    text.resize(static_cast<std::size_t>(std::max<std::int64_t>(read, 0)));
+    return text;
+  }
+
+ private:
+  Descriptor before_, captured_;
+};
+
+/// The answer to any command has the numbers of all lines of print_indices().
+std::string printed_indices() {
+  const CapturedOutput captured;
+  print_indices<<<printing_blocks, printing_threads>>>();
+  check_launch("print_indices");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::string text = captured.text();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// The lines of print_indices() by warp: the warps in the order of their first lines, and the
+/// number of lines that do not follow the lane before them.
+struct Printed {
+  std::vector<unsigned> warps;
+  unsigned displaced = 0;
+  bool is_complete = false;  ///< each thread has one line
+};
+
+Printed printed(const std::vector<std::uint64_t>& numbers) {
+  Printed all;
+  std::vector<unsigned> seen(printing_blocks * printing_threads, 0);
+  std::uint64_t before = seen.size();  // the thread of the line before
+  for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
+    const std::uint64_t of_grid = numbers[i] * warps_of_block + numbers[i + 1];
+    const std::uint64_t thread = of_grid * warp + numbers[i + 2];
+    if (thread >= seen.size()) return all;
+    ++seen[thread];
+    const auto number = static_cast<unsigned>(of_grid);
+    if (std::ranges::find(all.warps, number) == all.warps.end()) all.warps.push_back(number);
+    if (numbers[i + 2] > 0 && thread != before + 1) ++all.displaced;
+    before = thread;
+  }
+  all.is_complete = std::ranges::all_of(seen, [](unsigned count) { return count == 1; });
+  return all;
+}
+
+/// Notes the order in which the lines of a kernel arrive.
+void show_printed(Bench& bench) {
+  const std::string& mode = bench.facts().compute_mode;
+  if (!mode.empty() && mode != "default") {
+    bench.note(
+        formatted("No kernel printed, since that needs a second process, which the compute "
+                  "mode of the GPU ({}) does not permit.",
+                  mode));
+    return;
+  }
+  constexpr double limit = 60;  // seconds
+  Helpers helper(this_program(about_scheduling.name, environ,
+                              {"CUDA_VISIBLE_DEVICES=" + bench.device().info().uuid}),
+                 1, bench.heartbeat());
+  const Printed found = printed(numbers_of(helper.ask(1, "print", limit).at(0)));
+  bench.verify(found.is_complete, "the lines that a kernel printed");
+  std::string order;
+  for (const unsigned number : found.warps) {
+    order += formatted("{}{}/{}", std::string(order.empty() ? "" : ", "), number / warps_of_block,
+                       number % warps_of_block);
+  }
+  bench.note(formatted(
+      "A kernel of {} blocks of {} threads printed a line from each thread. The first lines of its "
+      "warps came in this order (block/warp): {}. {} of {} lines did not follow the lane before.",
+      printing_blocks, printing_threads, order, found.displaced,
+      printing_blocks * printing_threads));
+  std::vector<unsigned> places(printing_warps);
+  for (unsigned place = 0; place < printing_warps; ++place) places[found.warps[place]] = place;
+  bench.note(formatted("Half of these warps printed at least {} places from their number.",
+                       median_displacement(places)));
+}
+
 }  // namespace
+
+void scheduling_helper(HelperEnd& end) {
+  end.serve([](const std::string&) { return printed_indices(); });
+}
 
 Table scheduling(Bench& bench) {
   Gpu gpu(bench);
@@ -206,6 +353,7 @@ Table scheduling(Bench& bench) {
                     {"order", ColumnType::real});
   add_launches(bench, gpu, rows, {"4 blocks of 128 threads", "warps", 4, 128, 32, 2000, 16});
   add_launches(bench, gpu, rows, several_waves(bench, gpu));
+  show_printed(bench);
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -25,22 +25,34 @@ extern const Experiment about_serialising = {
     .group = "execution",
     .summary = "Some calls between two kernels keep them from running at the same time.",
     .explanation =
-        "Two kernels of one warp per multiprocessor are launched in two streams. The host makes a "
-        "call between the two launches: none, a kernel in the legacy default stream or in the "
-        "per-thread default stream, allocation or release of device or pinned memory, memset, a "
-        "copy inside the device, or a launch that needs another division between L1 cache and "
-        "shared memory. The two streams are blocking ones (cudaStreamCreate), which wait for the "
-        "legacy default stream and let it wait, or non-blocking ones. Each kernel reads the GPU's "
-        "timer when it begins and when it ends, and runs for at least four times the time of the "
-        "call, so that the call alone cannot keep them apart. `both` is the time from the begin "
-        "of the first kernel to the end of the second one, in lengths of a kernel: 1 if they "
-        "overlap completely, 2 if they do not. `call` is the time until the call returned. The "
-        "guide lists calls that serialise the kernels around them: allocation of pinned and of "
-        "device memory, memset, copies inside the device, anything in the legacy default stream, "
-        "and a change of the division. Expect the list to be cautious: newer drivers allocate "
-        "without a wait, and only work in the legacy default stream must wait for both. Allocate "
-        "before the kernels, and use non-blocking streams. CUDA C++ Programming Guide, section "
-        "Implicit Synchronization.",
+        {
+            .question =
+                "Which calls between two launches keep the two kernels from running at the same "
+                "time?",
+            .varies =
+                "Two kernels of one warp per multiprocessor are launched in two streams. The host "
+                "makes a call between the two launches: none, a kernel in the legacy default "
+                "stream or in the per-thread default stream, allocation or release of device or "
+                "pinned memory, memset, a copy inside the device, or a launch that needs another "
+                "division between L1 cache and shared memory. The two streams are blocking ones "
+                "(cudaStreamCreate), which wait for the legacy default stream and let it wait, or "
+                "non-blocking ones. `both` is the time from the begin of the first kernel to the "
+                "end of the second one, in lengths of a kernel: 1 if they overlap completely, 2 if "
+                "they do not. `call` is the time until the call returned.",
+            .expectation =
+                "The guide lists calls that serialise the kernels around them: allocation of "
+                "pinned and of device memory, memset, copies inside the device, anything in the "
+                "legacy default stream, and a change of the division. Expect the list to be "
+                "cautious: newer drivers allocate without a wait, and only work in the legacy "
+                "default stream must wait for both. Allocate before the kernels, and use "
+                "non-blocking streams.",
+            .pitfalls =
+                "A slow call alone could keep the kernels apart. Each kernel reads the GPU's timer "
+                "when it begins and when it ends, and runs for at least four times the time of the "
+                "call.",
+        },
+    .read_on = {{Guide::programming, "Implicit Synchronization"},
+                {Guide::programming, "Default Stream"}},
     .share = "the part of the first kernel during which the second one ran",
     .figure = {.look = Look::bars,
                .x = "between",

@@ -39,22 +39,30 @@ extern const Experiment about_sharing = {
     .group = "execution",
     .summary = "Processes that share a GPU take turns; with MPS, their kernels run together.",
     .explanation =
-        "From 1 to sharing.processes processes use the GPU at the same time, while this one "
-        "waits. They do three things, one after the other. First, each process reads its own "
-        "array again and again: `rate` is the sum of the rates of all processes while all of "
-        "them run, and `slowest` is the lowest rate of one process. Then each process launches "
-        "an empty kernel and waits for it, again and again: `call` is the mean time of one call, "
-        "by the host's clock. Last, one thread of each process reads the GPU's timer without a "
-        "pause. When the GPU runs another process, this thread sees a gap. `turn` is the median "
-        "time without a gap, and `at_once` is the largest number of processes that run at the "
-        "same moment. Without MPS, expect at_once to be 1, turns of some milliseconds, the sum "
-        "of the rates close to the rate of one process, and calls that take longer with each "
-        "process, since each waits for its turn. With MPS (Multi-Process Service), expect all "
-        "processes at once, no gaps, and calls that take hardly longer. The experiment does not "
-        "start MPS: if its control daemon runs, both cases are measured, and if the GPU is in "
-        "exclusive mode, MPS alone. The processes are further copies of this program, without "
-        "MPI. Multi-Process Service documentation; CUDA C++ Best Practices Guide, section "
-        "Multiple contexts.",
+        {
+            .question =
+                "What do several processes on one GPU cost each other, with and without MPS?",
+            .varies =
+                "From 1 to sharing.processes processes use the GPU at the same time, while this "
+                "one waits. They do three things, one after the other. First, each process reads "
+                "its own array again and again: `rate` is the sum of the rates of all processes "
+                "while all of them run, and `slowest` is the lowest rate of one process. Then each "
+                "process launches an empty kernel and waits for it, again and again: `call` is the "
+                "mean time of one call, by the host's clock. Last, one thread of each process "
+                "reads the GPU's timer without a pause. When the GPU runs another process, this "
+                "thread sees a gap: `turn` is the median time without a gap, and `at_once` is the "
+                "largest number of processes that run at the same moment.",
+            .expectation =
+                "Without MPS, expect at_once to be 1, turns of some milliseconds, the sum of the "
+                "rates close to the rate of one process, and calls that take longer with each "
+                "process, since each waits for its turn. With MPS (Multi-Process Service), expect "
+                "all processes at once, no gaps, and calls that take hardly longer.",
+            .pitfalls =
+                "The experiment does not start MPS: if its control daemon runs, both cases are "
+                "measured, and if the GPU is in exclusive mode, MPS alone. The processes are "
+                "further copies of this program, without MPI.",
+        },
+    .read_on = {{Guide::mps}, {Guide::best_practices, "Multiple contexts"}},
     .share = "of the rate of a kernel that only reads",
     .options = options,
     .figure = {.look = Look::lines, .x = "processes", .y = "rate", .series = "sharing"},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace shardstream::experiments::execution {
 
@@ -19,16 +20,17 @@ constexpr std::uint64_t waves_of(std::uint64_t blocks, std::uint64_t places) {
   return (blocks + places - 1) / places;
 }
 
-/// The number of items that started before an item with a smaller number. places[i] is the place of
-/// item i in the order of their starts.
-inline std::size_t early_starts(std::span<const unsigned> places) {
-  std::size_t count = 0;
-  unsigned latest = 0;  // of the items before
-  for (const unsigned place : places) {
-    count += place < latest ? 1 : 0;
-    latest = std::max(latest, place);
+/// The median distance between the number of an item and its place in the order of their starts.
+/// places[i] is the place of item i. 0 for an empty list.
+inline std::size_t median_displacement(std::span<const unsigned> places) {
+  if (places.empty()) return 0;
+  std::vector<std::size_t> distances;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    distances.push_back(std::max<std::size_t>(i, places[i]) - std::min<std::size_t>(i, places[i]));
   }
-  return count;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::ranges::nth_element(distances, middle);
+  return *middle;
 }
 
 }  // namespace shardstream::experiments::execution

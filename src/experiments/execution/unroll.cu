@@ -21,21 +21,32 @@ extern const Experiment about_unroll = {
     .group = "execution",
     .summary = "An unrolled loop saves instructions, and costs registers and code.",
     .explanation =
-        "#pragma unroll n repeats the body of a loop n times, with n = 1, 2, 4, 8 and the number "
-        "of its steps, which unrolls it completely. The case `short` is a loop of 64 dependent "
-        "multiply-adds, repeated 64 times. `long` is one loop of 4096 of them: the same work, but "
-        "64 KiB of code if it is unrolled completely. In `loads` each thread adds 64 words; there "
-        "are few threads, so that the rate depends on the loads that each thread has in flight. "
-        "`shuffles` is the sum of a warp, with five steps, after one load for each thread. The "
-        "table shows the registers of a thread, as the driver reports them, and the bytes of code "
-        "of the kernel, as in the program's file. A step that is not unrolled is a multiply-add "
-        "and the instructions of the loop: a counter, a comparison and a branch. So expect `short` "
-        "to become two to four times as fast, most of it with n = 4 or 8. Expect `long` to gain "
-        "the same up to n = 8; completely unrolled, it gains nothing more and may lose, since its "
-        "code exceeds the small instruction caches of a multiprocessor. Expect the speed of "
-        "`loads` to grow with n, until memory or the L2 cache limits it, and its registers as "
-        "well. Expect `shuffles` to gain nothing, since memory limits it. CUDA C++ Best Practices "
-        "Guide, section Branch Predication; CUDA C++ Programming Guide, section #pragma unroll.",
+        {
+            .question = "How far should a loop be unrolled, and which loops gain from it?",
+            .varies =
+                "#pragma unroll n repeats the body of a loop n times, with n = 1, 2, 4, 8 and the "
+                "number of its steps, which unrolls it completely. The case `short` is a loop of "
+                "64 dependent multiply-adds, repeated 64 times. `long` is one loop of 4096 of "
+                "them: the same work, but 64 KiB of code if it is unrolled completely. In `loads` "
+                "each thread adds 64 words. `shuffles` is the sum of a warp, with five steps, "
+                "after one load for each thread. The table shows the registers of a thread, as the "
+                "driver reports them, and the bytes of code of the kernel, as in the program's "
+                "file.",
+            .expectation =
+                "A step that is not unrolled is a multiply-add and the instructions of the loop: a "
+                "counter, a comparison and a branch. So expect `short` to become two to four times "
+                "as fast, most of it with n = 4 or 8. Expect `long` to gain the same up to n = 8; "
+                "completely unrolled, it gains nothing more and may lose, since its code exceeds "
+                "the small instruction caches of a multiprocessor. Expect the speed of `loads` to "
+                "grow with n, until memory or the L2 cache limits it, and its registers as well. "
+                "Expect `shuffles` to gain nothing, since memory limits it.",
+            .pitfalls =
+                "Many threads would hide the latency of the loads by themselves. In `loads` there "
+                "are few threads, so that the rate depends on the loads that each thread has in "
+                "flight.",
+        },
+    .read_on = {{Guide::best_practices, "Branch Predication"},
+                {Guide::programming, "#pragma unroll"}},
     .reference =
         "Tesla V100, the last steps of a reduction of 2^24 floats unrolled: 0.264 ms "
         "became 0.263.",
@@ -55,7 +66,7 @@ namespace {
 constexpr unsigned threads = 256;
 constexpr unsigned multiply_adds = 4096;  // of a thread
 constexpr unsigned loads = 64;            // of a thread
-constexpr unsigned warp = 32, levels = 5;
+constexpr unsigned levels = 5;
 
 /// A chain of multiply-adds in loops of `Steps`. The outer loop is not unrolled.
 template <unsigned Steps, unsigned Unroll>

@@ -24,28 +24,42 @@ extern const Experiment about_warp = {
     .group = "execution",
     .summary = "The lanes of a warp exchange values in registers faster than in shared memory.",
     .explanation =
-        "Each operation of a warp is done through shared memory and by a primitive. The sum of 32 "
-        "lanes: by a tree in shared memory, by shuffles down and one to tell all lanes, by "
-        "shuffles xor, after which all lanes have the sum, and by redux, one instruction for "
-        "integers on compute capability 8.0 or newer. The sums of groups of 4 to 16 lanes: by "
-        "shuffles xor, and by tiles of cooperative groups. Tiles of 32 lanes are left out: they "
-        "compile to the code of the shuffles, or of redux. The value of the next lane. The sum of "
-        "the lanes that enter a branch: by an atomic addition of each lane, and of one lane for "
-        "its coalesced group. Whether any or all lanes agree, and which ones (votes). Which lanes "
-        "have the same value (match). Each operation needs the result of the previous one: with "
-        "one warp, the time is the latency of an operation; with 32 warps in a block, it is the "
-        "time between two operations of a multiprocessor. Expect the primitives to be faster: a "
-        "step of a tree in shared memory is a store, a barrier of the warp and a load, each after "
-        "the other, and a step of shuffles is one instruction. Expect the match to gain much, "
-        "since it reads 32 words of shared memory, and tiles to be slower than shuffles with a "
-        "full mask, and the slower the smaller they are: the mask of a tile is a variable, and "
-        "the compiler's code handles the different masks of a warp one after the other. A "
-        "coalesced group, too, first finds its lanes; with one warp, the atomic additions to "
-        "shared memory are faster. The mask of a primitive must be known before a branch: "
-        "__activemask() in a branch may return only a part of the lanes that enter it. This holds "
-        "for a coalesced group, too; the sum is right because each part adds its own sum. CUDA "
-        "C++ Programming Guide, sections Warp Shuffle Functions, Warp Vote Functions, Warp Match "
-        "Functions, Warp Reduce Functions and Cooperative Groups.",
+        {
+            .question =
+                "What does an exchange between the lanes of a warp gain if it avoids shared "
+                "memory?",
+            .varies =
+                "Each operation of a warp is done through shared memory and by a primitive. The "
+                "sum of 32 lanes: by a tree in shared memory, by shuffles down and one to tell all "
+                "lanes, by shuffles xor, after which all lanes have the sum, and by redux, one "
+                "instruction for integers on compute capability 8.0 or newer. The sums of groups "
+                "of 4 to 16 lanes: by shuffles xor, and by tiles of cooperative groups. The value "
+                "of the next lane. The sum of the lanes that enter a branch: by an atomic addition "
+                "of each lane, and of one lane for its coalesced group. Whether any or all lanes "
+                "agree, and which ones (votes). Which lanes have the same value (match). Each "
+                "operation needs the result of the previous one: with one warp, the time is the "
+                "latency of an operation; with 32 warps in a block, it is the time between two "
+                "operations of a multiprocessor.",
+            .expectation =
+                "Expect the primitives to be faster: a step of a tree in shared memory is a store, "
+                "a barrier of the warp and a load, each after the other, and a step of shuffles is "
+                "one instruction. Expect the match to gain much, since it reads 32 words of shared "
+                "memory. Expect tiles to be slower than shuffles with a full mask, and the slower "
+                "the smaller they are: the mask of a tile is a variable, and the compiler's code "
+                "handles the different masks of a warp one after the other. A coalesced group, "
+                "too, first finds its lanes; with one warp, the atomic additions to shared memory "
+                "are faster.",
+            .pitfalls =
+                "The mask of a primitive must be known before a branch: __activemask() in a branch "
+                "may return only a part of the lanes that enter it. This holds for a coalesced "
+                "group, too; the sum is right because each part adds its own sum. Tiles of 32 "
+                "lanes are left out: they compile to the code of the shuffles, or of redux.",
+        },
+    .read_on = {{Guide::programming, "Warp Shuffle Functions"},
+                {Guide::programming, "Warp Vote Functions"},
+                {Guide::programming, "Warp Match Functions"},
+                {Guide::programming, "Warp Reduce Functions"},
+                {Guide::programming, "Cooperative Groups"}},
     .reference =
         "Tesla V100, a reduction of 2^24 floats: 0.264 ms with cooperative groups, 0.263 with "
         "unrolled shuffles.",
@@ -64,7 +78,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr unsigned lanes = 32;
+constexpr unsigned lanes = shardstream::experiments::warp;
 constexpr unsigned max_warps = 32;  // of a block
 constexpr unsigned repetitions = 2048;
 constexpr unsigned all_lanes = 0xffffffffU;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "experiments/warp_size.hpp"
+
 namespace shardstream::experiments::execution {
 
 /// The divergence of a branch.
@@ -17,11 +19,11 @@ struct Divergence {
 
 /// ways[i] is the way of thread i, below 32. Threads 32 w ... 32 w + 31 are warp w.
 inline Divergence divergence_of(std::span<const std::uint8_t> ways) {
-  constexpr std::size_t warp = 32;
   std::size_t divergent = 0, all = 0, warps = 0;
   for (std::size_t first = 0; first < ways.size(); first += warp, ++warps) {
     std::bitset<warp> seen;
-    for (const std::uint8_t way : ways.subspan(first, std::min(warp, ways.size() - first))) {
+    for (const std::uint8_t way :
+         ways.subspan(first, std::min<std::size_t>(warp, ways.size() - first))) {
       seen.set(way);
     }
     divergent += seen.count() > 1 ? 1 : 0;
@@ -40,7 +42,6 @@ enum class Adders {
 /// The share of the warps' branches that diverge in a tree over a block of `threads` threads, a
 /// power of two. A warp has one branch at each level.
 constexpr double divergent_in_tree(unsigned threads, Adders adders) {
-  constexpr unsigned warp = 32;
   unsigned divergent = 0, branches = 0;
   for (unsigned s = 1; s < threads; s *= 2) {
     for (unsigned first = 0; first < threads; first += warp, ++branches) {

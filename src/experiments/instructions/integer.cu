@@ -25,32 +25,44 @@ extern const Experiment about_integer = {
     .group = "instructions",
     .summary = "A division by a variable takes tens of instructions, a shift or a mask takes one.",
     .explanation =
-        "A GPU has no instruction for integer division. The cases `division` and `remainder` vary "
-        "the divisor and the type. The compiler makes a sequence of some 20 instructions if the "
-        "divisor is a variable of 32 bits; half of them prepare the divisor, and leave the loop "
-        "if it is the `same variable` for all divisions. For 64 bits it makes a call of some 100 "
-        "instructions; it tests first whether both operands fit in 32 bits, so `small numbers` "
-        "are cheaper than `large numbers`. A literal divisor becomes a multiplication and a "
-        "shift, and a power of two becomes a shift or a mask. If the type is signed, the compiler "
-        "adds a correction for negative numbers; an explicit shift or mask has none, and rounds "
-        "them differently. `precomputed` multiplies as well: the host computes the multiplier "
-        "once, and the kernel gets it as an argument. `variable shift` and `variable mask` are "
-        "for powers of two that are known at run time only: pass the exponent or the mask. In "
-        "`multiply-add` the operands have 8 to 64 bits: char and short are extended to int and "
-        "truncated again, and 64 bits take several instructions of 32 bits. In `loop counter` "
-        "each thread adds elements in[offset + stride * i] from L1. If i is unsigned, offset + "
-        "stride * i may wrap around, so that the compiler must compute it for each element; a "
-        "signed one may not, so that the compiler may add to a pointer instead. All loops in "
-        "registers have four independent chains in each thread, on full multiprocessors. An "
-        "operation is a division, remainder or multiply-add; the first two include an addition "
-        "that prepares the next one. In `loop counter` it is one element. Each multiprocessor "
-        "counts the clocks from its first block to its last. Expect a literal to be three to ten "
-        "times as fast as a variable, and shift and mask to be the fastest. Expect 64 bits to be "
-        "slower by a factor of two to six, except for a mask, whose high word is 0, and for small "
-        "numbers; char and short to be no faster than int, and the loop "
-        "counters to differ by little, since a load costs more than its address. CUDA C++ Best "
-        "Practices Guide, sections Division Modulo Operations and Loop Counters Signed vs. "
-        "Unsigned.",
+        {
+            .question = "What does an integer division cost, and what can replace it?",
+            .varies =
+                "The cases `division` and `remainder` vary the divisor and the type: a variable, "
+                "the `same variable` for all divisions, a literal, a power of two, an explicit "
+                "shift or mask. `precomputed` multiplies: the host computes the multiplier once, "
+                "and the kernel gets it as an argument. `variable shift` and `variable mask` are "
+                "for powers of two that are known at run time only: pass the exponent or the mask. "
+                "64 bits have `small numbers` and `large numbers`. In `multiply-add` the operands "
+                "have 8 to 64 bits. In `loop counter` each thread adds elements in[offset + stride "
+                "* i] from L1. An operation is a division, remainder or multiply-add; the first "
+                "two include an addition that prepares the next one. In `loop counter` it is one "
+                "element.",
+            .expectation =
+                "A GPU has no instruction for integer division. For a variable of 32 bits, the "
+                "compiler makes a sequence of some 20 instructions; half of them prepare the "
+                "divisor, and leave the loop if it is the same for all divisions. For 64 bits it "
+                "makes a call of some 100 instructions, which tests first whether both operands "
+                "fit in 32 bits: small numbers are cheaper than large ones. A literal divisor "
+                "becomes a multiplication and a shift, and a power of two becomes a shift or a "
+                "mask. Expect a literal to be three to ten times as fast as a variable, and shift "
+                "and mask to be the fastest. Expect 64 bits to be slower by a factor of two to "
+                "six, except for a mask, whose high word is 0, and for small numbers: 64 bits take "
+                "several instructions of 32 bits. Expect char and short to be no faster than int, "
+                "since they are extended to int and truncated again. If i is unsigned, offset + "
+                "stride * i may wrap around, so that the compiler must compute it for each "
+                "element; a signed one may not, so that the compiler may add to a pointer instead. "
+                "Expect the loop counters to differ by little, since a load costs more than its "
+                "address.",
+            .pitfalls =
+                "If the type is signed, the compiler adds a correction for negative numbers; an "
+                "explicit shift or mask has none, and rounds negative numbers differently. All "
+                "loops in registers have four independent chains in each thread, on full "
+                "multiprocessors, and each multiprocessor counts the clocks from its first block "
+                "to its last.",
+        },
+    .read_on = {{Guide::best_practices, "Division Modulo Operations"},
+                {Guide::best_practices, "Loop Counters Signed vs. Unsigned"}},
     .reference =
         "Tesla V100, a reduction of 2^24 floats: 0.624 ms became 0.399 with a shift and a mask "
         "instead of a division and a remainder.",

@@ -30,42 +30,51 @@ extern const Experiment about_math = {
     .group = "instructions",
     .summary = "Special functions, intrinsics and flags trade accuracy of a function for speed.",
     .explanation =
-        "The table answers which function may replace another, how much faster it is, and how "
-        "much accuracy that costs. Each case begins with a function and has its replacements: "
-        "special functions such as rsqrtf, sinpif, sincosf, exp2f, erfcf and cbrtf; products "
-        "instead of small integer powers; intrinsics such as __sinf and __fdividef, which use the "
-        "hardware's approximations; float constants instead of double ones, which make the "
-        "compiler compute in double. The option math.cases adds the 22 fractional exponents of the "
-        "guide by roots, and the cases `by flags`: they compile one source several times, each "
-        "time with one flag of nvcc more, if it changes the code of the function. This program "
-        "itself is compiled "
-        "with the default flags and with -fmad=false, which does not concern functions of the "
-        "library. `error` is the largest distance from the exact value for all floats `from` - "
-        "`to` in which argument and result are normal numbers, in units in the last place (ulp), "
-        "and `at` the argument with this error; 0.5 is a correct rounding. `subnormal` is the "
-        "same if one of the two is below 2^-126, which -ftz=true sets to 0. An infinite error is "
-        "a result that overflows although the exact one does not. A result with an error of e ulp "
-        "has 23 - log2(e) right bits of 24, so none from 8.4e6 ulp on; the remark states them for "
-        "the worst argument. Arguments where the exact value is 0 are left out, and so are "
-        "negative ones where a function is odd or even. The exact values are computed in double, "
-        "whose last "
-        "place is 2^-29 of a float's; 1024 of them are compared with long double on the host. A "
-        "quotient y / x has a y in [1, 2) that varies with x. The rate counts calls of full "
-        "multiprocessors, with arguments from the same range, and includes a multiply-add for "
-        "each argument. Expect exp2f, exp10f, cbrtf and products to be several times as fast as "
-        "powf with an error of few ulp, sinpif and rsqrtf to be faster than sinf of a product and "
-        "1 / sqrtf, and erfcf to be slower than 1 - erff, which has no right bit where erff is "
-        "close to 1. A division by 180 costs more than sinpif saves, so multiply by 1 / 180. "
-        "powf(x, 1/3) has a large error, since 1/3 is no float: for such exponents, expect the "
-        "root formulas to be faster and more accurate, and for multiples of 1/4 to be faster, with "
-        "an error of few ulp. Expect intrinsics to be the fastest, at the rate of the special "
-        "function units, with an error that is small in most of the range and leaves no bit near "
-        "zeros of the function. Expect sinf of arguments above 105615 to be ten times as slow, "
-        "since their reduction takes many digits of pi. Expect -use_fast_math to do all of this at "
-        "once, so prefer intrinsics where they matter. CUDA "
-        "C++ Best Practices Guide, sections Math Libraries, Exponentiation With Small Fractional "
-        "Arguments and Precision-related Compiler Flags; CUDA C++ Programming Guide, chapter "
-        "Mathematical Functions.",
+        {
+            .question =
+                "Which function may replace another one, how much faster is it, and how much "
+                "accuracy does that cost?",
+            .varies =
+                "Each case begins with a function and has its replacements: special functions such "
+                "as rsqrtf, sinpif, sincosf, exp2f, erfcf and cbrtf; products instead of small "
+                "integer powers; intrinsics such as __sinf and __fdividef, which use the "
+                "hardware's approximations; float constants instead of double ones, which make the "
+                "compiler compute in double. The option math.cases adds the 22 fractional "
+                "exponents of the guide by roots, and the cases `by flags`: they compile one "
+                "source several times, each time with one flag of nvcc more, if it changes the "
+                "code of the function. `error` is the largest distance from the exact value for "
+                "all floats `from` - `to` in which argument and result are normal numbers, in "
+                "units in the last place (ulp), and `at` the argument with this error; 0.5 is a "
+                "correct rounding. `subnormal` is the same if one of the two is below 2^-126, "
+                "which -ftz=true sets to 0. An infinite error is a result that overflows although "
+                "the exact one does not.",
+            .expectation =
+                "Expect exp2f, exp10f, cbrtf and products to be several times as fast as powf with "
+                "an error of few ulp, sinpif and rsqrtf to be faster than sinf of a product and 1 "
+                "/ sqrtf, and erfcf to be slower than 1 - erff, which has no right bit if erff is "
+                "close to 1. A division by 180 costs more than sinpif saves, so multiply by 1 / "
+                "180. powf(x, 1/3) has a large error, since 1/3 is no float: for such exponents, "
+                "expect the root formulas to be faster and more accurate, and for multiples of 1/4 "
+                "to be faster, with an error of few ulp. Expect intrinsics to be the fastest, at "
+                "the rate of the special function units, with an error that is small in most of "
+                "the range and leaves no bit near zeros of the function. Expect sinf of arguments "
+                "above 105615 to be ten times as slow, since their reduction takes many digits of "
+                "pi. Expect -use_fast_math to do all of this at once, so prefer intrinsics where "
+                "they matter. A result with an error of e ulp has 23 - log2(e) right bits of 24, "
+                "so none from 8.4e6 ulp on; the remark states them for the worst argument.",
+            .pitfalls =
+                "Arguments whose exact value is 0 are left out, and so are negative ones if a "
+                "function is odd or even. The exact values are computed in double, whose last "
+                "place is 2^-29 of a float's; 1024 of them are compared with long double on the "
+                "host. A quotient y / x has a y in [1, 2) that varies with x. The rate counts "
+                "calls of full multiprocessors, with arguments from the same range, and includes a "
+                "multiply-add for each argument. This program itself is compiled with the default "
+                "flags and with -fmad=false, which does not concern functions of the library.",
+        },
+    .read_on = {{Guide::best_practices, "Math Libraries"},
+                {Guide::best_practices, "Exponentiation With Small Fractional Arguments"},
+                {Guide::best_practices, "Precision-related Compiler Flags"},
+                {Guide::programming, "Mathematical Functions", "mathematical-functions-appendix"}},
     .reference =
         "NVIDIA's guide: exp2f and exp10f are up to ten times as fast as powf, and sinf is ten "
         "times as slow for large arguments.",

@@ -41,35 +41,50 @@ extern const Experiment about_precision = {
     .group = "instructions",
     .summary = "Smaller types have higher rates and fewer bytes, and larger errors.",
     .explanation =
-        "`CUDA cores` and `tensor cores` multiply and add numbers of each type in registers, with "
-        "four independent sums in each thread or warp, on full multiprocessors: fp64 and fp32 by "
-        "fma, pairs of fp16 and bf16 by __hfma2, four products of bytes by __dp4a, two of short "
-        "and byte by __dp2a, and tensor cores by mma.sync. A multiply-add counts as two "
-        "operations. `error` is the largest relative error of one product of matrices, 16 x 1024 "
-        "and 1024 x 8 real numbers in [0, 1), which are rounded to the type first. The sums have "
-        "the type as well, or are int; tensor cores have sums of float (int for int8, double for "
-        "fp64) unless the row says otherwise. `bytes` has functions that treat a word as four "
-        "bytes, and additions byte by byte; they are exact. `matrices` are square, of real "
-        "numbers in [0, 1). cuBLASLt multiplies them, as in a run: fp64 and fp32 with units of "
-        "these types; fp32x3 as three products of tf32; fp64-int8 and fp32-int8 as products of "
-        "residues of 8 bits, whose sums are exact. The rate includes all conversions. In "
-        "`memory`, each element of an array is multiplied with that of another one; an operation "
-        "is a product of two elements, and dp4a adds up four of them. Expect fp64 to have half "
-        "the rate of fp32 on GPUs for data centres and 1/32 or 1/64 on others, pairs of fp16 to "
-        "have at least the rate of fp32, and tensor cores many times that; their rate doubles "
-        "when the size of the elements is halved. On compute capability 9.0, mma.sync reaches "
-        "about two thirds of the peak; the rest needs wgmma, as in `matmul`. fp8 has only wgmma "
-        "there: for mma.sync the compiler converts it to fp16, and the row shows the cost. Expect "
-        "the error to depend on the type of the sums more than on that of the elements, since "
-        "rounding errors of elements cancel; sums of fp16 or bf16 lose small addends, so add up "
-        "in float. Most functions for bytes are several instructions on recent GPUs, which is "
-        "still faster than byte by byte. Expect matrices of doubles and floats to be multiplied "
-        "faster by bytes than by their own units, with smaller errors: the more planes of bytes a "
-        "number needs, the less is gained. In memory, only bytes count: expect the rate to double "
-        "when the size of the elements is halved. CUDA C++ Best Practices Guide, section "
-        "Arithmetic Instructions; CUDA C++ "
-        "Programming Guide, section Arithmetic Instructions; PTX ISA, section Warp Level Matrix "
-        "Multiply-Accumulate Instructions.",
+        {
+            .question =
+                "What do smaller types of numbers gain in rate, and what do they lose in accuracy?",
+            .varies =
+                "`CUDA cores` and `tensor cores` multiply and add numbers of each type in "
+                "registers, with four independent sums in each thread or warp, on full "
+                "multiprocessors: fp64 and fp32 by fma, pairs of fp16 and bf16 by __hfma2, four "
+                "products of bytes by __dp4a, two of short and byte by __dp2a, and tensor cores "
+                "by mma.sync. A multiply-add counts as two operations. The rows `two registers` "
+                "have eight sums, and each instruction reads a sum and a factor instead of three "
+                "registers. `error` is the largest relative error of one product of matrices, 16 "
+                "x 1024 and 1024 x 8 real numbers in [0, 1), which are rounded to the type first. "
+                "The sums have the type as well, or are int; tensor cores have sums of float (int "
+                "for int8, double for fp64) unless the row says otherwise. `bytes` has functions "
+                "that treat a word as four bytes, and additions byte by byte; they are exact. "
+                "`matrices` are square, of real numbers in [0, 1). cuBLASLt multiplies them, as "
+                "in a run: fp64 and fp32 with units of these types; fp32x3 as three products of "
+                "tf32; fp64-int8 and fp32-int8 as products of residues of 8 bits, whose sums are "
+                "exact. In `memory`, each element of an array is multiplied with that of another "
+                "one; an operation is a product of two elements, and dp4a adds up four of them.",
+            .expectation =
+                "Expect fp64 to have half the rate of fp32 on GPUs for data centres and 1/32 or "
+                "1/64 on others, pairs of fp16 to have at least the rate of fp32, and tensor "
+                "cores many times that; their rate doubles when the size of the elements is "
+                "halved. Three registers may lie in the same bank and are then read in two turns: "
+                "expect two registers to come closer to the theoretical peak, most for pairs. "
+                "Expect the error to depend on the type of the sums more than on that of the "
+                "elements, since rounding errors of elements cancel; sums of fp16 or bf16 lose "
+                "small addends, so add up in float. Most functions for bytes are several "
+                "instructions on recent GPUs, which is still faster than byte by byte. Expect "
+                "matrices of doubles and floats to be multiplied faster by bytes than by their "
+                "own units, with smaller errors: the more planes of bytes a number needs, the "
+                "less is gained. In memory, only bytes count: expect the rate to double when the "
+                "size of the elements is halved.",
+            .pitfalls =
+                "On compute capability 9.0, mma.sync reaches about two thirds of the peak; the "
+                "rest needs wgmma, as in `matmul`. fp8 has only wgmma there: for mma.sync the "
+                "compiler converts it to fp16, and the row shows the cost. The rate of `matrices` "
+                "includes all conversions. The remark has the share of the theoretical peak at "
+                "the highest clock, if it is known; a GPU at its power limit runs slower.",
+        },
+    .read_on = {{Guide::best_practices, "Arithmetic Instructions"},
+                {Guide::programming, "Arithmetic Instructions"},
+                {Guide::ptx, "Warp Level Matrix Multiply-Accumulate Instructions"}},
     .reference =
         "Tesla V100, products in memory: 59.4 Gop/s with floats, 86.0 with pairs of fp16, 196.2 "
         "with dp4a.",
@@ -111,8 +126,10 @@ class Types {
     const double error = error_of(unit);
     const UnitRate found = rate_of(bench_, gpu_, unit);
     if (base_ == 0) base_ = found.rate.value;
-    add_row(unit.topic, unit.type, error, found.rate, found.work, found.seconds,
-            converts(gpu_, unit) ? "; mma.sync converts to fp16: fp8 needs wgmma" : "");
+    std::string more = share_of_theoretical_peak(gpu_, unit.roof, found.rate.value);
+    if (converts(gpu_, unit)) more = "mma.sync converts to fp16: fp8 needs wgmma";
+    add_row(unit.topic, type_of(unit), error, found.rate, found.work, found.seconds,
+            more.empty() ? more : "; " + more);
   }
 
   template <class Operation>
@@ -228,7 +245,7 @@ class Types {
     return error;
   }
 
-  void add_row(const char* topic, const char* type, double error, const Measured& rate,
+  void add_row(const char* topic, const std::string& type, double error, const Measured& rate,
                const Work& work, double seconds, const std::string& more = {}) {
     rows_.add({topic, type, error}, rate, rate.value / base_,
               formatted("{:.3g} operations per byte", work.operations / work.bytes) + more, work,

@@ -89,6 +89,7 @@ struct Single : OnCores {
   }
   __device__ static Sums start(float x) { return static_cast<T>(x); }
   __device__ static void multiply_add(Sums& sum, T a, T b) { sum = fma(a, b, sum); }
+  __device__ static void turn(Sums& sum, Sums minus_two) { sum = fma(sum, minus_two, sum); }
   template <class Store>
   __device__ static void each(const Sums& sum, unsigned lane, const Store& store) {
     store(row(lane), column(lane), static_cast<double>(sum));
@@ -142,6 +143,9 @@ struct Pairs : Words<T> {
   __device__ static Sums start(float x) { return {static_cast<T>(x), static_cast<T>(0.0F)}; }
   __device__ static void multiply_add(Sums& sum, std::uint32_t a, std::uint32_t b) {
     sum = instructions::multiply_add(from_word<PairOfT>(a), from_word<PairOfT>(b), sum);
+  }
+  __device__ static void turn(Sums& sum, Sums minus_two) {
+    sum = instructions::multiply_add(sum, minus_two, sum);
   }
   template <class Store>
   __device__ static void each(const Sums& sum, unsigned lane, const Store& store) {

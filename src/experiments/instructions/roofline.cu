@@ -22,9 +22,11 @@
 #include "report/limiter.hpp"
 #include "runtime/runtime.hpp"
 #if SHARDSTREAM_HAS_CUDA
+#include "experiments/instructions/issue_rate.hpp"
 #include "experiments/instructions/unit_rates.hpp"
 #include "experiments/ladders/library_product.hpp"
 #include "experiments/memory/read_again.cuh"
+#include "experiments/memory/shared_reads.cuh"
 #endif
 
 namespace shardstream::experiments::instructions {
@@ -41,31 +43,45 @@ Table roofline(Bench& bench);
 extern const Experiment about_roofline = {
     .name = "roofline",
     .group = "instructions",
-    .summary = "A kernel is bound by memory, by arithmetic, by both, or by latency.",
+    .summary = "A kernel is bound by data, by instructions, by both, or by latency.",
     .explanation =
-        "The intensity of a kernel is its number of operations for each byte that its threads "
-        "load and store. Its rate is at most the lower of two roofs: the peak of its arithmetic, "
-        "and the intensity times the rate of the memory. `memory roof` has these rates: L1, which "
-        "shared memory is a part of, and L2, from which all multiprocessors read sets that fit; "
-        "device memory; and as `link roof` the host link. `arithmetic roof` has the units of "
-        "`precision`: CUDA cores and tensor cores by mma.sync. Products of cuBLASLt are further "
-        "rows for tensor cores, since newer GPUs need other instructions for the peak; the "
-        "highest row of a name counts. `kernel` walks along the roofs: 1 to 256 dependent fma for "
-        "each float of an array in device memory, first on full multiprocessors and then with a "
-        "single warp on each. `transfer` moves matrices over the link: their sum has one "
-        "operation for each element, their product n, so that only a large product is worth its "
-        "transfers. It is uploaded, computed and downloaded one after the other, and therefore "
-        "stays below the roof, which assumes that all overlap. The rule: a kernel is memory-bound "
-        "or compute-bound if it reaches 60 % of that roof, or both; so is a transfer if its two "
-        "shares add up to 80 %. Otherwise it is latency-bound: too few warps, too little "
-        "independent work or too many instructions for other purposes. `report` places the "
-        "kernels of all experiments of the same file below these roofs, names the limiter of "
-        "each, and adds runs of the same GPU: shardstream report bench.h5 run.h5. Expect the "
-        "kernels on full multiprocessors to be memory-bound up to the intensity at which the two "
-        "roofs meet, compute-bound above it and both near it; and a single warp to be "
-        "latency-bound at every intensity. CUDA C++ Programming Guide, section Overall "
-        "Performance Optimization Strategies; CUDA C++ Best Practices Guide, section What Runs on "
-        "a CUDA-Enabled Device?; Williams, Waterman and Patterson, Roofline, 2009.",
+        {
+            .question = "Is a kernel limited by memory, by arithmetic, or by neither?",
+            .varies =
+                "The intensity of a kernel is its number of operations for each byte that its "
+                "threads load and store. `memory roof` has the rates of L1 and of L2, from which "
+                "each multiprocessor reads a slice that fits; of device memory; and as `link roof` "
+                "of the host link. `shared memory roof` is the rate of reads without conflicts. "
+                "`arithmetic roof` has the units of `precision`: CUDA cores, and tensor cores by "
+                "mma.sync and as products of cuBLASLt. `issue roof` is the number of instructions "
+                "that all schedulers together can start, in 10^9 for each second. `kernel` walks "
+                "along the roofs: 1 to 256 dependent fma for each float of an array in device "
+                "memory, first on full multiprocessors and then with a single warp on each. "
+                "`transfer` moves matrices over the link: their sum has one operation for each "
+                "element, their product n, so that only a large product is worth its transfers.",
+            .expectation =
+                "The rate is at most the lower of two roofs: the peak of the arithmetic, and the "
+                "intensity times the rate of the memory. A kernel is bound by a roof if it reaches "
+                "60 % of it: by memory, by shared memory, by its arithmetic, or by the issue of "
+                "instructions, if it has too many for other purposes. It is bound by data and "
+                "instructions if it reaches one of the first two and one of the last two; so is a "
+                "transfer if its two shares add up to 80 %. Otherwise it is latency-bound: too few "
+                "warps, or too little independent work. Expect the kernels on full multiprocessors "
+                "to be memory-bound up to the intensity at which the two roofs meet, compute-bound "
+                "above it and both near it; and a single warp to be latency-bound at every "
+                "intensity. `report` places the kernels of all experiments of the same file below "
+                "these roofs, names the limiter of each, and adds runs of the same GPU: "
+                "shardstream report bench.h5 run.h5.",
+            .pitfalls =
+                "Newer GPUs need other instructions than mma.sync for the peak of tensor cores, so "
+                "products of cuBLASLt are further rows; the highest row of a name counts. A row of "
+                "instructions with three registers can stay below the peak, since they are read "
+                "from two banks. A transfer is uploaded, computed and downloaded one after the "
+                "other, and therefore stays below the roof, which assumes that all overlap.",
+        },
+    .read_on = {{Guide::programming, "Overall Performance Optimization Strategies"},
+                {Guide::best_practices, "What Runs on a CUDA-Enabled Device?"},
+                {Guide::roofline}},
     .reference = "Tesla V100: a memory-bound kernel of the text reaches 343 of 900 GB/s.",
     .share = "of the roof at this intensity",
     .options = options,
@@ -82,7 +98,7 @@ extern const Experiment about_roofline = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 256, warp = 32;
+constexpr unsigned threads = 256;
 
 // ------------------------------------------------------------- kernels of rising intensity
 
@@ -163,7 +179,8 @@ class Rooflines {
     double memory, peak;
   };
 
-  void add_read(const char* name, memory::RepeatedReads& reads, std::uint64_t bytes);
+  void add_read(const char* name, memory::RepeatedReads& reads, std::uint64_t slice,
+                memory::Through caches);
   void add_ceiling(std::string_view part, const char* name, const char* ceiling);
   template <class T>
   void add_library_of(gemm::Precision precision);
@@ -195,12 +212,14 @@ void Rooflines::add_roof(std::string_view part, std::string_view name, const Mea
 }
 
 /// An operation is the addition of a word of four bytes.
-void Rooflines::add_read(const char* name, memory::RepeatedReads& reads, std::uint64_t bytes) {
-  const auto [timing, all] = reads.measure(bytes);
-  const Work work{all / sizeof(unsigned), all};
-  add_roof(report::memory_roof, name, timing.rate(work.operations), timing.rate(all), work,
-           timing.seconds.value,
-           formatted("sets of {} bytes, read again and again by all multiprocessors", bytes));
+void Rooflines::add_read(const char* name, memory::RepeatedReads& reads, std::uint64_t slice,
+                         memory::Through caches) {
+  const auto [timing, all] = reads.measure(slice, caches);
+  const Work work{.operations = all / sizeof(unsigned), .bytes = all, .shared = 0};
+  add_roof(
+      report::memory_roof, name, timing.rate(work.operations), timing.rate(all), work,
+      timing.seconds.value,
+      formatted("slices of {} bytes, read again and again, one by each multiprocessor", slice));
 }
 
 void Rooflines::add_ceiling(std::string_view part, const char* name, const char* ceiling) {
@@ -210,19 +229,24 @@ void Rooflines::add_ceiling(std::string_view part, const char* name, const char*
 }
 
 void Rooflines::add_memory_roofs() {
-  constexpr std::uint64_t step = memory::max_in_flight * memory::row;
+  const auto multiprocessors = static_cast<std::uint64_t>(gpu_.properties().multiProcessorCount);
   const auto l2 = static_cast<std::uint64_t>(gpu_.properties().l2CacheSize);
-  // An eighth of L2: parts of the cache may hold copies of the same lines, so that larger sets do
-  // not fit each of them. And a set that is at most half of L1.
-  const std::uint64_t in_l2 = std::max<std::uint64_t>(1, l2 / 8 / step) * step;
-  const std::uint64_t in_l1 =
-      gpu_.properties().sharedMemPerMultiprocessor >= 2 * step ? step : 4 * memory::row;
-  memory::RepeatedReads reads(bench_, gpu_, in_l2);
-  add_read("L1", reads, in_l1);
-  add_read("L2", reads, in_l2);
+  // About half of each cache.
+  const auto steps = [](std::uint64_t bytes) {
+    return std::max<std::uint64_t>(1, bytes / 2 / memory::step_bytes) * memory::step_bytes;
+  };
+  const std::uint64_t in_l1 = steps(gpu_.properties().sharedMemPerMultiprocessor);
+  const std::uint64_t in_l2 = steps(l2 / multiprocessors);
+  memory::RepeatedReads reads(bench_, gpu_, std::max(in_l1, in_l2));
+  add_read("L1", reads, in_l1, memory::Through::l1);
+  add_read("L2", reads, in_l2, memory::Through::l2);
   add_ceiling(report::memory_roof, "device memory", "device_read");
   add_ceiling(report::link_roof, "host link, up", "link_up");
   add_ceiling(report::link_roof, "host link, down", "link_down");
+  const auto [timing, work] = memory::measure_shared_reads<uint4>(bench_, gpu_);
+  add_roof(report::shared_roof, "shared memory", timing.rate(work.operations),
+           timing.rate(work.shared), work, timing.seconds.value,
+           "reads of 16 bytes without conflicts; traffic of shared memory");
 }
 
 void Rooflines::add_arithmetic_roofs() {
@@ -231,11 +255,20 @@ void Rooflines::add_arithmetic_roofs() {
     // Not fp16 with sums of fp16, nor fp8 where mma.sync converts it to fp16.
     if (!has(gpu_, unit) || converts(gpu_, unit) || roof.find(',') != roof.npos) continue;
     const UnitRate found = rate_of(bench_, gpu_, unit);
-    peaks_[roof] = found.rate.value;
+    double& peak = peaks_[roof];
+    peak = std::max(peak, found.rate.value);
+    std::string remark = share_of_theoretical_peak(gpu_, roof, found.rate.value);
+    if (*unit.operands != '\0') remark = std::string(unit.operands) + "; " + remark;
     add_roof(report::arithmetic_roof, roof, found.rate,
              {found.work.bytes / found.seconds / 1e9, none, none}, found.work, found.seconds,
-             "in registers, on full multiprocessors");
+             "in registers" + (remark.empty() ? "" : "; " + remark));
   }
+  const IssueRate issue = measure_issue_rate(bench_, gpu_);
+  add_roof(
+      report::issue_roof, "instructions of warps", issue.timing.rate(issue.work.instructions),
+      {issue.work.bytes / issue.timing.seconds.value / 1e9, none, none}, issue.work,
+      issue.timing.seconds.value,
+      formatted("{:.2f} in a clock of a multiprocessor at the highest clock", issue.in_a_clock));
   if (gpu_.properties().major < 8) return;
   add_library_of<float>(gemm::Precision::tf32);
   add_library_of<ladders::bf16>(gemm::Precision::bf16);
@@ -264,15 +297,17 @@ void Rooflines::add_library_of(gemm::Precision precision) {
   const Measured rate = timing.rate(work.operations);
   peaks_[roof] = std::max(peaks_[roof], rate.value);
   add_roof(report::arithmetic_roof, roof, rate, timing.rate(work.bytes), work, timing.seconds.value,
-           formatted("cuBLASLt's product of {0} x {0} matrices", n));
+           formatted("cuBLASLt's product of {0} x {0} matrices; {1}", n,
+                     share_of_theoretical_peak(gpu_, roof, rate.value)));
 }
 
 void Rooflines::add_kernel(const Kernel& kernel, const Timing& timing) {
   const Work& work = kernel.work;
   const Measured rate = timing.rate(work.operations), traffic = timing.rate(work.bytes);
   const double by_memory = traffic.value / kernel.memory, by_peak = rate.value / kernel.peak;
-  const report::Limiter limiter =
-      report::limiter_of(by_memory, by_peak, kernel.part == report::transfer);
+  const report::Limiter limiter = kernel.part == report::transfer
+                                      ? report::limiter_in_turn(by_memory, by_peak)
+                                      : report::limiter_of({by_memory, 0, by_peak, by_peak});
   // The roof is the lower one of two rates, and the share of it is the larger one of two shares.
   rows_.add({std::string(kernel.part), kernel.name, work.operations / work.bytes, traffic.value},
             rate, std::max(by_memory, by_peak),
@@ -331,7 +366,10 @@ void Rooflines::add_walk(unsigned steps, Walk kernel, const DeviceArray<float4>&
   const std::vector<unsigned> found = sums.read();
   bench_.verify(std::ranges::all_of(found, [&](unsigned sum) { return sum == expected; }), name);
   const double elements = 4.0 * static_cast<double>(rounds * round);
-  const Work work{elements * (2.0 * steps + 1), sizeof(float) * elements, "fp32"};
+  Work work = streaming(sizeof(float) * elements);
+  work.operations = elements * (2.0 * steps + 1);
+  work.arithmetic = "fp32";
+  work.instructions = elements * (steps + 1.25) / warp;  // a load has four elements
   add_kernel({report::device_kernel, name, work, bench_.ceiling("device_read"), peaks_["fp32"]},
              gpu_.time(launch));
 }

@@ -2,19 +2,38 @@
 
 #include <string_view>
 
+#include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/instructions/precision_units.cuh"
+#include "experiments/instructions/theoretical_peak.hpp"
 
 namespace shardstream::experiments::instructions {
 namespace {
 
-constexpr unsigned threads = 256, chains = 4, unrolled = 16, usual_rounds = 32;
+constexpr unsigned threads = 256, unrolled = 16, usual_rounds = 32;
+constexpr unsigned chains = 4, turning_chains = 8;
 
 template <class U>
 __device__ void add_product(typename U::Sums& sums, typename U::A& a, typename U::B& b) {
   U::multiply_add(sums, a, b);
   U::permute(a);
   U::permute(b);
+}
+
+/// Adds the product of `a` and `b` to the sums of a group, and stores the total of the sums.
+template <class U, unsigned Chains>
+__device__ void store_total(typename U::Sums (&sums)[Chains], const typename U::A& a,
+                            const typename U::B& b, float* results) {
+  const unsigned lane = threadIdx.x % U::group;
+  float* const own = results + (blockIdx.x * threads + threadIdx.x) / U::group * outputs;
+#pragma unroll
+  for (unsigned c = 0; c < Chains; ++c) {
+    U::multiply_add(sums[c], a, b);
+    U::each(sums[c], lane, [&](unsigned row, unsigned column, double value) {
+      float& total = own[row * columns + column];
+      total = c == 0 ? static_cast<float>(value) : total + static_cast<float>(value);
+    });
+  }
 }
 
 /// Each group adds a product of small elements to `chains` sums and subtracts it again, 16 times in
@@ -38,15 +57,29 @@ __global__ void __launch_bounds__(threads) repeat(unsigned rounds, float* result
       for (unsigned c = 0; c < chains; ++c) add_product<U>(sums[c], minus_a, b);
     }
   }
-  float* const own = results + (blockIdx.x * threads + threadIdx.x) / U::group * outputs;
+  store_total<U>(sums, a, b, results);
+}
+
+/// The same number of multiply-adds in a round. Each reads two registers instead of three: adding
+/// minus two times a sum to it changes its sign. Reading three registers in an instruction takes
+/// longer if they lie in the same bank.
+template <class U>
+__global__ void __launch_bounds__(threads) turn(unsigned rounds, float* results) {
+  const unsigned lane = threadIdx.x % U::group;
+  const typename U::Sums minus_two = U::start(-2);
+  typename U::Sums sums[turning_chains];
 #pragma unroll
-  for (unsigned c = 0; c < chains; ++c) {
-    U::multiply_add(sums[c], a, b);
-    U::each(sums[c], lane, [&](unsigned row, unsigned column, double value) {
-      float& total = own[row * columns + column];
-      total = c == 0 ? static_cast<float>(value) : total + static_cast<float>(value);
-    });
+  for (unsigned c = 0; c < turning_chains; ++c) sums[c] = U::start(static_cast<float>(c));
+#pragma unroll 1
+  for (unsigned round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (unsigned step = 0; step < 2 * unrolled; ++step) {
+#pragma unroll
+      for (unsigned c = 0; c < turning_chains; ++c) U::turn(sums[c], minus_two);
+    }
   }
+  store_total<U>(sums, U::load_a(SmallElements{1}, 0, lane), U::load_b(SmallElements{}, 0, lane),
+                 results);
 }
 
 /// One group computes the product of real elements with the inner dimension `inner`.
@@ -68,12 +101,14 @@ Unit unit_of(const char* topic, const char* type, const char* roof, int capabili
   return {topic,
           type,
           roof,
+          "",
           capability,
           U::group,
           U::depth,
           of_element,
           of_sum,
           elements,
+          chains,
           reinterpret_cast<const void*>(repeat<U>),
           [](unsigned blocks, unsigned rounds, float* results, cudaStream_t stream) {
             repeat<U><<<blocks, threads, 0, stream>>>(rounds, results);
@@ -85,36 +120,75 @@ Unit unit_of(const char* topic, const char* type, const char* roof, int capabili
           }};
 }
 
+/// The same unit with two registers for each multiply-add.
+template <class U>
+Unit turning_unit_of(const char* topic, const char* type, const char* roof, int capability,
+                     double of_element, double of_sum) {
+  Unit unit = unit_of<U>(topic, type, roof, capability, of_element, of_sum);
+  unit.operands = "two registers";
+  unit.chains = turning_chains;
+  unit.kernel = reinterpret_cast<const void*>(turn<U>);
+  unit.repeat = [](unsigned blocks, unsigned rounds, float* results, cudaStream_t stream) {
+    turn<U><<<blocks, threads, 0, stream>>>(rounds, results);
+    check_launch("turn");
+  };
+  return unit;
+}
+
 /// Each total is that of the first values of the sums and of one product for each.
-bool are_small_products(const std::vector<float>& totals, unsigned depth) {
+bool are_small_products(const std::vector<float>& totals, unsigned depth,
+                        unsigned chains_of_group) {
   constexpr SmallElements small;
   for (std::size_t i = 0; i < totals.size(); ++i) {
     const auto row = static_cast<unsigned>(i % outputs / columns);
     const auto column = static_cast<unsigned>(i % columns);
     float product = 0;
     for (unsigned k = 0; k < depth; ++k) product += small.a(row, k) * small.b(k, column);
-    if (totals[i] != chains * product + chains * (chains - 1) / 2) return false;
+    const auto sums = static_cast<float>(chains_of_group);
+    if (totals[i] != sums * product + sums * (sums - 1) / 2) return false;
   }
   return true;
 }
 
 }  // namespace
 
+std::string type_of(const Unit& unit) {
+  const std::string type = unit.type, operands = unit.operands;
+  return operands.empty() ? type : type + ", " + operands;
+}
+
 std::string name_of(const Unit& unit) {
-  return formatted("{}, {}", std::string(unit.topic), std::string(unit.type));
+  return formatted("{}, {}", std::string(unit.topic), type_of(unit));
+}
+
+std::string share_of_theoretical_peak(const Gpu& gpu, std::string_view roof, double rate) {
+  int clock = 0;  // kHz
+  check(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, current_gpu()),
+        "cudaDeviceGetAttribute");
+  const cudaDeviceProp& properties = gpu.properties();
+  const double peak = theoretical_peak(roof, 10 * properties.major + properties.minor,
+                                       properties.multiProcessorCount, clock);
+  if (!(peak > 0)) return "";
+  return formatted("{:.2f} of the theoretical peak of {:.0f} Gop/s at {:.2f} GHz", rate / peak,
+                   peak, clock / 1e6);
 }
 
 std::vector<Unit> all_units() {
   // The sums of tensor cores are truncated, and those of fp8 have fewer digits on some GPUs.
   constexpr double of_tensor = 0x1p-22, of_fp8 = 0x1p-12, of_byte = 0x1p-6;
+  using Halves = Pairs<__half, __half2>;
+  using Bfloats = Pairs<__nv_bfloat16, __nv_bfloat162>;
   constexpr const char *cores = "CUDA cores", *tensor = "tensor cores";
   constexpr RealElements bytes{127, 127}, shorts{32767, 127};
   std::vector<Unit> all = {
       unit_of<Single<float>>(cores, "fp32", "fp32", 0, 0, 0x1p-24),
+      turning_unit_of<Single<float>>(cores, "fp32", "fp32", 0, 0, 0x1p-24),
       unit_of<Single<double>>(cores, "fp64", "fp64", 0, 0, 0x1p-53),
-      unit_of<Pairs<__half, __half2>>(cores, "fp16 pairs", "fp16 pairs", 0, 0x1p-11, 0x1p-11),
-      unit_of<Pairs<__nv_bfloat16, __nv_bfloat162>>(cores, "bf16 pairs", "bf16 pairs", 80, 0x1p-8,
-                                                    0x1p-8),
+      turning_unit_of<Single<double>>(cores, "fp64", "fp64", 0, 0, 0x1p-53),
+      unit_of<Halves>(cores, "fp16 pairs", "fp16 pairs", 0, 0x1p-11, 0x1p-11),
+      turning_unit_of<Halves>(cores, "fp16 pairs", "fp16 pairs", 0, 0x1p-11, 0x1p-11),
+      unit_of<Bfloats>(cores, "bf16 pairs", "bf16 pairs", 80, 0x1p-8, 0x1p-8),
+      turning_unit_of<Bfloats>(cores, "bf16 pairs", "bf16 pairs", 80, 0x1p-8, 0x1p-8),
       unit_of<FourBytes>(cores, "dp4a", "dp4a", 0, of_byte, 0, bytes),
       unit_of<TwoShorts>(cores, "dp2a", "dp2a", 0, of_byte, 0, shorts),
       unit_of<TensorDoubles>(tensor, "fp64", "tensor fp64", 80, 0, 0x1p-53),
@@ -155,8 +229,8 @@ UnitRate rate_of(Bench& bench, Gpu& gpu, const Unit& unit) {
   const DeviceArray<float> results(std::uint64_t{groups} * outputs);
   const auto launch = [&] { unit.repeat(blocks, usual_rounds, results.data(), gpu.stream()); };
   launch();
-  bench.verify(are_small_products(results.read(), unit.depth), name_of(unit));
-  const double products = (2.0 * unrolled * usual_rounds + 1) * chains * groups;
+  bench.verify(are_small_products(results.read(), unit.depth, unit.chains), name_of(unit));
+  const double products = (2.0 * unrolled * usual_rounds + 1) * unit.chains * groups;
   const double operations = 2.0 * outputs * unit.depth * products;
   const Timing timing = gpu.time(launch);
   return {timing.rate(operations),

@@ -13,6 +13,8 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/ladders/words_of_cluster.cuh"
+#include "experiments/launch_attributes.cuh"
 
 namespace shardstream::experiments::ladders {
 
@@ -28,27 +30,51 @@ extern const Experiment about_atomics = {
     .group = "ladders",
     .summary = "Atomic additions to few addresses are slow: add in the block first.",
     .explanation =
-        "The case `counters` adds one to a random counter, 2^24 times. `global` is an atomic "
-        "addition in device memory for each one, `floats` the same in float. `system scope` is "
-        "atomic for the host and other GPUs as well. `aggregated` finds the lanes of a warp with "
-        "the same counter (__match_any_sync); one of them adds for all. `shared` counts in shared "
-        "memory; at the end each block adds its counters to those in device memory. `mapped` adds "
-        "with system scope in mapped host memory, over the link. The case `bytes` is a histogram "
-        "of bytes in 256 bins; the number of different bytes in the data varies. Its bins are in "
-        "device memory, or each block or each warp has its own in shared memory; `aggregated` "
-        "finds equal bytes of a warp before it adds to the bins of its block. The bound of both "
-        "cases is a kernel that computes or reads the same counters or bytes, but adds them up in "
-        "registers and has one atomic for each block. Expect one counter in device memory to be "
-        "far below the bound, and the rate to grow with the number of cache lines that hold the "
-        "counters: one part of the L2 cache does all additions to a line. Between 16 and 256 "
-        "counters, which lie in one to eight lines, the rate may fall instead: the additions of a "
-        "warp to the same sector are one request, and with more counters a warp has more of them. "
-        "Expect aggregation to help if the lanes of a warp share counters, so below 32 of them. "
-        "Expect `shared` to be near the bound: one instruction adds one for all lanes with the "
-        "same counter (ATOMS.POPC.INC). Atomics on mapped memory are atomic for all threads of "
-        "the GPU. For the host they are not, unless the link has native atomics: the host and a "
-        "kernel add to one word at the same time, and a note counts the lost ones. CUDA C++ "
-        "Programming Guide, sections Atomic Functions and Mapped Memory.",
+        {
+            .question =
+                "When are atomic additions fast enough, and when should a block add up first?",
+            .varies =
+                "The case `counters` adds one to a random counter, some 2^24 times. `global` is an "
+                "atomic addition in device memory for each one, `floats` the same in float. "
+                "`system scope` is atomic for the host and other GPUs as well. `aggregated` finds "
+                "the lanes of a warp with the same counter (__match_any_sync); one of them adds "
+                "for all. `shared` counts in shared memory; at the end each block adds its "
+                "counters to those in device memory. `clusters` divides the counters among the "
+                "shared memory of four blocks (compute capability 9.0), which holds more of them. "
+                "`mapped` adds with system scope in mapped host memory, over the link. The case "
+                "`bytes` is a histogram of bytes in 256 bins; the number of different bytes in the "
+                "data varies. Its bins are in device memory, or each block or each warp has its "
+                "own in shared memory, or the blocks of a cluster divide them; `aggregated` finds "
+                "equal bytes of a warp before it adds to the bins of its block. The bound of both "
+                "cases is a kernel that computes or reads the same counters or bytes, but adds "
+                "them up in registers and has one atomic for each block.",
+            .expectation =
+                "Expect one counter in device memory to be far below the bound, and the rate to "
+                "grow with the number of cache lines that hold the counters: one part of the L2 "
+                "cache does all additions to a line. Between 16 and 256 counters, which lie in one "
+                "to eight lines, the rate may fall instead: the additions of a warp to the same "
+                "sector are one request, and with more counters a warp has more of them. Expect "
+                "aggregation to help if the lanes of a warp share counters, so below 32 of them. "
+                "Expect `shared` to come near the bound with one counter, since one instruction "
+                "adds one for all lanes with the same counter (ATOMS.POPC.INC), and to be slower "
+                "with many: lanes with different counters in the same bank take turns. Histograms "
+                "of bytes show the same: data of one value are counted faster than data of 256 "
+                "values. Expect `clusters` to be slower than `shared`, since three of four "
+                "additions go to another block. With counters that do not fit in one block, expect "
+                "it to be faster than `global`, unless each counter gets so few additions that the "
+                "last ones, to device memory, weigh as much.",
+            .pitfalls =
+                "If drawing a random counter takes more instructions than counting it, all ways "
+                "seem equally fast: a generator with three instructions keeps the bound far away. "
+                "Atomics on mapped memory are atomic for all threads of the GPU. For the host they "
+                "are not, unless the link has native atomics: the host and a kernel add to one "
+                "word at the same time, and a note counts the lost ones. The blocks of a cluster "
+                "must wait for each other before they add to each other's counters, and before "
+                "they read their own.",
+        },
+    .read_on = {{Guide::programming, "Atomic Functions"},
+                {Guide::programming, "Mapped Memory"},
+                {Guide::programming, "Distributed Shared Memory"}},
     .reference =
         "Tesla V100, 2^24 floats: 39 ms with an atomic addition for each float, all to one word "
         "(0.43 Gop/s); 0.259 ms with one for each block (65 Gop/s).",
@@ -68,17 +94,34 @@ extern const Experiment about_atomics = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 1024, warp = 32, warps = threads / warp;
+constexpr unsigned threads = 1024, warps = threads / warp;
 constexpr unsigned all_lanes = 0xffffffffU;
 constexpr unsigned max_addresses = 1U << 20;
 constexpr unsigned max_in_shared = 1U << 13;  // counters of a block, 32 KiB
 constexpr unsigned max_mapped = 1U << 12;
+constexpr unsigned max_in_cluster = 1U << 16;  // counters, 256 KiB: more than a block can have
 constexpr unsigned bins = 256;
 
-/// The counter of operation i among `addresses` ones, a power of two.
-constexpr unsigned counter_of(std::uint64_t i, unsigned addresses) {
-  return static_cast<unsigned>(unit_number(i) * 0x1p24F) & (addresses - 1);
-}
+/// The random counters of a thread, by a linear congruential generator (Numerical Recipes). Drawing
+/// one takes three instructions: with more of them, these would be the limit of the rate.
+class Draws {
+ public:
+  /// The states of neighbouring threads are far apart (Mueller's hash of 32 bits, by Wellons).
+  __host__ __device__ explicit Draws(unsigned thread) : state_(thread) {
+    state_ = (state_ ^ state_ >> 16) * 0x7feb352dU;
+    state_ = (state_ ^ state_ >> 15) * 0x846ca68bU;
+    state_ ^= state_ >> 16;
+  }
+  /// The next counter among `addresses` ones, a power of two of up to max_addresses.
+  __host__ __device__ unsigned next(unsigned addresses) {
+    state_ = state_ * 1664525U + 1013904223U;
+    return state_ >> 12 & (addresses - 1);  // the low bits of such a generator are regular
+  }
+
+ private:
+  unsigned state_;
+};
+static_assert(max_addresses <= 1U << (32 - 12));
 
 // ------------------------------------------------------------------------------------- counters
 
@@ -98,30 +141,39 @@ __device__ void add_one(T* counters, unsigned a) {
   }
 }
 
-/// `operations` is a multiple of 32, so that whole warps leave the loop.
+/// Each thread adds one to `draws` counters.
 template <AtomicKind How, class T>
-__global__ void __launch_bounds__(threads)
-    count(T* counters, std::uint64_t operations, unsigned addresses) {
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
-       i += std::uint64_t{gridDim.x} * threads) {
-    add_one<How>(counters, counter_of(i, addresses));
-  }
+__global__ void __launch_bounds__(threads) count(T* counters, unsigned draws, unsigned addresses) {
+  Draws random(blockIdx.x * threads + threadIdx.x);
+#pragma unroll 4
+  for (unsigned d = 0; d < draws; ++d) add_one<How>(counters, random.next(addresses));
 }
 
 /// The dynamic shared memory has `addresses` words.
 __global__ void __launch_bounds__(threads)
-    count_in_shared(unsigned* counters, std::uint64_t operations, unsigned addresses) {
+    count_in_shared(unsigned* counters, unsigned draws, unsigned addresses) {
   extern __shared__ unsigned of_block[];
   for (unsigned a = threadIdx.x; a < addresses; a += threads) of_block[a] = 0;
   __syncthreads();
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
-       i += std::uint64_t{gridDim.x} * threads) {
-    atomicAdd(&of_block[counter_of(i, addresses)], 1);
-  }
+  Draws random(blockIdx.x * threads + threadIdx.x);
+#pragma unroll 4
+  for (unsigned d = 0; d < draws; ++d) atomicAdd(&of_block[random.next(addresses)], 1);
   __syncthreads();
   for (unsigned a = threadIdx.x; a < addresses; a += threads) {
     if (of_block[a] != 0) atomicAdd(&counters[a], of_block[a]);
   }
+}
+
+/// The dynamic shared memory has words_each(addresses) words. Each addition goes to the block of
+/// the cluster that has the counter.
+__global__ void __launch_bounds__(threads)
+    count_in_clusters(unsigned* counters, unsigned draws, unsigned addresses) {
+  extern __shared__ unsigned of_block[];
+  const WordsOfCluster words(of_block, addresses);
+  Draws random(blockIdx.x * threads + threadIdx.x);
+#pragma unroll 4
+  for (unsigned d = 0; d < draws; ++d) words.add_one(random.next(addresses));
+  words.add_to(counters);
 }
 
 using Sum = unsigned long long;  // the type of atomics of 64 bits
@@ -142,12 +194,11 @@ __device__ void add_block(Sum mine, Sum* sum) {
 constexpr unsigned max_in_bound = 1U << 10;  // so that the sum of a thread fits in 32 bits
 
 /// The bound of `counters`: the sum of the numbers of max_in_bound counters.
-__global__ void __launch_bounds__(threads) add_counters(Sum* sum, std::uint64_t operations) {
+__global__ void __launch_bounds__(threads) add_counters(Sum* sum, unsigned draws) {
+  Draws random(blockIdx.x * threads + threadIdx.x);
   unsigned mine = 0;
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < operations;
-       i += std::uint64_t{gridDim.x} * threads) {
-    mine += counter_of(i, max_in_bound);
-  }
+#pragma unroll 4
+  for (unsigned d = 0; d < draws; ++d) mine += random.next(max_in_bound);
   add_block(mine, sum);
 }
 
@@ -155,15 +206,33 @@ __global__ void __launch_bounds__(threads) add_counters(Sum* sum, std::uint64_t 
 
 constexpr std::uint64_t period = 1U << 20;  // of the data, in bytes
 
-/// Byte i is counter_of(i mod period, values). `words` have four bytes.
+/// Byte i of the data, one of `values`, a power of two.
+constexpr unsigned byte_at(std::uint64_t i, unsigned values) {
+  return static_cast<unsigned>(unit_number(i % period) * 0x1p24F) & (values - 1);
+}
+
+/// Sets the bytes of `words`, which have four bytes each.
 __global__ void fill_bytes(unsigned* data, std::uint64_t words, unsigned values) {
   const std::uint64_t word = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (word >= words) return;
   unsigned bytes = 0;
   for (unsigned k = 0; k < 4; ++k) {
-    bytes |= counter_of((word * 4 + k) % period, values) << (8 * k);
+    bytes |= byte_at(word * 4 + k, values) << (8 * k);
   }
   data[word] = bytes;
+}
+
+/// Calls `add` for each byte of the words that this thread reads.
+template <class Add>
+__device__ void for_each_byte(const uint4* data, std::uint64_t words, Add add) {
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < words;
+       i += std::uint64_t{gridDim.x} * threads) {
+    const uint4 word = data[i];
+    for (const unsigned bytes : {word.x, word.y, word.z, word.w}) {
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) add(bytes >> (8 * k) & 0xffU);
+    }
+  }
 }
 
 enum class Bins { global, of_block, of_warps, aggregated };
@@ -177,17 +246,9 @@ __global__ void __launch_bounds__(threads)
   for (unsigned b = threadIdx.x; b < copies * bins; b += threads) of_block[b / bins][b % bins] = 0;
   __syncthreads();
   unsigned* const mine = Where == Bins::global ? counters : of_block[threadIdx.x / warp % copies];
-  for (std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x; i < words;
-       i += std::uint64_t{gridDim.x} * threads) {
-    const uint4 word = data[i];
-    for (const unsigned bytes : {word.x, word.y, word.z, word.w}) {
-#pragma unroll
-      for (unsigned k = 0; k < 4; ++k) {
-        add_one<Where == Bins::aggregated ? AtomicKind::aggregated : AtomicKind::plain>(
-            mine, bytes >> (8 * k) & 0xffU);
-      }
-    }
-  }
+  for_each_byte(data, words, [mine](unsigned byte) {
+    add_one<Where == Bins::aggregated ? AtomicKind::aggregated : AtomicKind::plain>(mine, byte);
+  });
   if constexpr (Where == Bins::global) return;
   __syncthreads();
   for (unsigned b = threadIdx.x; b < bins; b += threads) {
@@ -195,6 +256,15 @@ __global__ void __launch_bounds__(threads)
     for (unsigned copy = 0; copy < copies; ++copy) sum += of_block[copy][b];
     if (sum != 0) atomicAdd(&counters[b], sum);
   }
+}
+
+/// The bins are divided among the blocks of a cluster.
+__global__ void __launch_bounds__(threads)
+    count_bytes_in_clusters(const uint4* data, std::uint64_t words, unsigned* counters) {
+  __shared__ unsigned of_block[WordsOfCluster::words_each(bins)];
+  const WordsOfCluster of_cluster(of_block, bins);
+  for_each_byte(data, words, [&](unsigned byte) { of_cluster.add_one(byte); });
+  of_cluster.add_to(counters);
 }
 
 /// The bound of `bytes`: the sum of all bytes.
@@ -215,10 +285,20 @@ __global__ void __launch_bounds__(threads)
 
 using Counts = std::vector<std::uint64_t>;
 
-/// How often each of max_addresses counters appears in the first `operations` ones.
-Counts counts_of(std::uint64_t operations) {
+/// How often `all` threads draw each of max_addresses counters.
+Counts counts_of_draws(unsigned all, unsigned draws) {
   Counts counts(max_addresses);
-  for (std::uint64_t i = 0; i < operations; ++i) ++counts[counter_of(i, max_addresses)];
+  for (unsigned thread = 0; thread < all; ++thread) {
+    Draws random(thread);
+    for (unsigned d = 0; d < draws; ++d) ++counts[random.next(max_addresses)];
+  }
+  return counts;
+}
+
+/// How often each byte appears in a period of the data.
+Counts counts_of_bytes() {
+  Counts counts(bins);
+  for (std::uint64_t i = 0; i < period; ++i) ++counts[byte_at(i, bins)];
   return counts;
 }
 
@@ -296,19 +376,45 @@ bool are_equal(const std::vector<T>& counters, const Counts& expected) {
   return true;
 }
 
+/// Two blocks on each multiprocessor, in whole clusters.
 unsigned blocks_of(const Gpu& gpu) {
-  return 2 * static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const auto fit = 2 * static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  return std::max(fit / WordsOfCluster::blocks, 1U) * WordsOfCluster::blocks;
 }
 
-/// Measures counters in device memory. They are as large for all kernels.
-void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t factor) {
+/// A launch of `blocks` blocks in clusters.
+AttributedLaunch in_clusters(unsigned blocks, cudaStream_t stream, std::size_t shared = 0) {
+  return {blocks, threads, stream, in_clusters_of(WordsOfCluster::blocks), shared};
+}
+
+/// Permits count_in_clusters() as much shared memory as max_in_cluster counters need. A note says
+/// if not all clusters of a launch fit on the GPU at the same time.
+void prepare_clusters(Bench& bench, Gpu& gpu) {
+  constexpr std::size_t bytes = WordsOfCluster::words_each(max_in_cluster) * sizeof(unsigned);
+  check(cudaFuncSetAttribute(count_in_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
   const unsigned blocks = blocks_of(gpu);
-  const Counts counts = counts_of(operations);
-  const auto count_of = static_cast<double>(operations);
-  ways.bound(operations, sum_of_numbers(folded(counts, max_in_bound)), [&](Sum* sum) {
-    add_counters<<<blocks, threads, 0, gpu.stream()>>>(sum, operations);
-    check_launch("add_counters");
-  });
+  const unsigned fit =
+      in_clusters(blocks, gpu.stream(), bytes).resident_clusters(count_in_clusters);
+  if (fit >= blocks / WordsOfCluster::blocks) return;
+  bench.note(formatted(
+      "Only {} of the {} clusters of a launch fit on this GPU at the same time with {} counters.",
+      fit, blocks / WordsOfCluster::blocks, max_in_cluster));
+}
+
+/// Measures about `operations` additions in device memory, which is as large for all kernels. A
+/// counter of floats counts exactly up to 2^24.
+void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t factor) {
+  const unsigned blocks = blocks_of(gpu), all = blocks * threads;
+  const auto draws = static_cast<unsigned>(std::max<std::uint64_t>(1, operations / all));
+  const Counts counts = counts_of_draws(all, draws);
+  const double count_of = 1.0 * all * draws;
+  ways.bound(std::uint64_t{all} * draws, sum_of_numbers(folded(counts, max_in_bound)),
+             [&](Sum* sum) {
+               add_counters<<<blocks, threads, 0, gpu.stream()>>>(sum, draws);
+               check_launch("add_counters");
+             });
   const DeviceArray<unsigned> counters(max_addresses);
   const DeviceArray<float> floats(max_addresses);
   for (const std::uint64_t addresses : sizes_up_to(1, max_addresses, factor)) {
@@ -320,7 +426,7 @@ void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t 
       ways.add(
           way, addresses, count_of, 8 * atomics,
           [&] {
-            kernel<<<blocks, threads, shared, gpu.stream()>>>(words.data(), operations, some);
+            kernel<<<blocks, threads, shared, gpu.stream()>>>(words.data(), draws, some);
             check_launch(way);
           },
           [&] { return are_equal(words.read(0, addresses), expected); });
@@ -334,20 +440,30 @@ void add_counters(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t 
       add("shared", static_cast<double>(addresses) * blocks, counters, count_in_shared,
           addresses * sizeof(unsigned));
     }
+    if (has_launch_attributes(gpu.properties()) && addresses <= max_in_cluster) {
+      const AttributedLaunch launch =
+          in_clusters(blocks, gpu.stream(), WordsOfCluster::words_each(some) * sizeof(unsigned));
+      counters.clear(gpu.stream());
+      ways.add(
+          "clusters", addresses, count_of, 8.0 * some * (blocks / WordsOfCluster::blocks),
+          [&] { launch(count_in_clusters, counters.data(), draws, some); },
+          [&] { return are_equal(counters.read(0, addresses), expected); });
+    }
   }
 }
 
-/// Measures counters in mapped host memory.
-void add_mapped(Ways& ways, Gpu& gpu, std::uint64_t operations, std::uint64_t factor) {
-  const Counts counts = counts_of(operations);
+/// Measures counters in mapped host memory, with one draw for each thread of `blocks` blocks.
+void add_mapped(Ways& ways, Gpu& gpu, unsigned blocks, std::uint64_t factor) {
+  const Counts counts = counts_of_draws(blocks * threads, 1);
+  const double operations = 1.0 * blocks * threads;
   const PinnedArray<unsigned> counters(max_mapped, cudaHostAllocMapped);
   for (std::uint64_t addresses = 1; addresses <= max_mapped; addresses *= factor) {
     std::fill_n(counters.data(), max_mapped, 0U);
     ways.add(
-        "mapped", addresses, static_cast<double>(operations), 8 * static_cast<double>(operations),
+        "mapped", addresses, operations, 8 * operations,
         [&] {
-          count<AtomicKind::system, unsigned><<<blocks_of(gpu), threads, 0, gpu.stream()>>>(
-              counters.data(), operations, static_cast<unsigned>(addresses));
+          count<AtomicKind::system, unsigned><<<blocks, threads, 0, gpu.stream()>>>(
+              counters.data(), 1, static_cast<unsigned>(addresses));
           check_launch("count in mapped memory");
         },
         [&] {
@@ -362,7 +478,8 @@ void add_histograms(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t si
   const unsigned blocks = blocks_of(gpu);
   const DeviceArray<uint4> data(size / sizeof(uint4));
   const DeviceArray<unsigned> counters(bins);
-  const Counts once = counts_of(period);
+  const Counts once = counts_of_bytes();
+  const AttributedLaunch clusters = in_clusters(blocks, gpu.stream());
   Ways ways(bench, gpu, rows, "bytes");
   for (const std::uint64_t values : sizes_up_to(1, bins, 16)) {
     fill_bytes<<<blocks_for(size / 4, threads), threads, 0, gpu.stream()>>>(
@@ -374,22 +491,28 @@ void add_histograms(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t si
       add_bytes<<<blocks, threads, 0, gpu.stream()>>>(data.data(), data.size(), sum);
       check_launch("add_bytes");
     });
-    const auto add = [&](const char* way, double atomics, auto kernel) {
+    const auto add_launch = [&](const char* way, double atomics,
+                                const std::function<void()>& launch) {
       counters.clear(gpu.stream());
       const auto bytes = static_cast<double>(size);
-      ways.add(
-          way, values, bytes, bytes + 8 * atomics,
-          [&] {
-            kernel<<<blocks, threads, 0, gpu.stream()>>>(data.data(), data.size(), counters.data());
-            check_launch(way);
-          },
-          [&] { return are_equal(counters.read(0, values), expected); });
+      ways.add(way, values, bytes, bytes + 8 * atomics, launch,
+               [&] { return are_equal(counters.read(0, values), expected); });
+    };
+    const auto add = [&](const char* way, double atomics, auto kernel) {
+      add_launch(way, atomics, [&, kernel] {
+        kernel<<<blocks, threads, 0, gpu.stream()>>>(data.data(), data.size(), counters.data());
+        check_launch(way);
+      });
     };
     const double of_blocks = static_cast<double>(values) * blocks;
     add("global", static_cast<double>(size), count_bytes<Bins::global>);
     add("of blocks", of_blocks, count_bytes<Bins::of_block>);
     add("of warps", of_blocks, count_bytes<Bins::of_warps>);
     add("aggregated", of_blocks, count_bytes<Bins::aggregated>);
+    if (!has_launch_attributes(gpu.properties())) continue;
+    add_launch("of clusters", of_blocks / WordsOfCluster::blocks, [&] {
+      clusters(count_bytes_in_clusters, data.data(), data.size(), counters.data());
+    });
   }
 }
 
@@ -438,9 +561,14 @@ Table atomics(Bench& bench) {
                      {"bound", ColumnType::real, "Gop/s"}},
                     {"rate", ColumnType::real, "Gop/s"}, Rows::of_kernels);
   const std::uint64_t factor = bench.is_quick() ? 32 : 16;
+  if (has_launch_attributes(gpu.properties())) {
+    prepare_clusters(bench, gpu);
+  } else {
+    bench.note("Clusters are not measured: they need compute capability 9.0.");
+  }
   Ways counters(bench, gpu, rows, "counters");
   add_counters(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 22 : 24), factor);
-  add_mapped(counters, gpu, std::uint64_t{1} << (bench.is_quick() ? 14 : 16), factor);
+  add_mapped(counters, gpu, bench.is_quick() ? 16 : 64, factor);
   add_histograms(bench, gpu, rows, size);
   note_lost_additions(bench, gpu);
   return std::move(rows).table();

@@ -19,20 +19,31 @@ extern const Experiment about_gram = {
     .summary =
         "The product of a matrix and its transpose: strided reads, bank conflicts, symmetry.",
     .explanation =
-        "C = A A^T with blocks of 32 x 32 threads, one output each. In the plain kernel, the lanes "
-        "of a warp read one column of the second factor, whose elements lie a row of A apart: each "
-        "lane needs a sector of its own. Then both factors pass through tiles in shared memory, "
-        "which are filled in whole lines; the second tile is written along a column, so all 32 "
-        "words lie in one bank. A word of padding in each row removes these conflicts. Since C is "
-        "symmetric, the last rung computes only tiles on and below the diagonal, and stores each "
-        "one twice, the second time transposed through shared memory. First A has 32 columns, as "
-        "in the guide: C takes most of the bytes, and the share is of the rate of a copy. Then A "
-        "is square, and the share is of cuBLASLt, which computes all of C. The rate counts all of "
-        "C for every rung. Expect the tiles to bring the largest step and the padding a smaller "
-        "one. Expect the symmetry to save about half of the time for the square matrix, but less "
-        "with 32 columns, where stores of C take most of it. matmul has the rungs beyond one "
-        "output a thread. CUDA C++ Best Practices Guide, section Shared Memory in Matrix "
-        "Multiplication (C=AAT).",
+        {
+            .question = "Which changes make the product of a matrix and its transpose fast?",
+            .varies =
+                "C = A A^T with blocks of 32 x 32 threads, one output each. In the plain kernel, "
+                "the lanes of a warp read one column of the second factor, whose elements lie a "
+                "row of A apart. Then both factors pass through tiles in shared memory, which are "
+                "filled in whole lines. A rung adds a word of padding to each row of the second "
+                "tile. Since C is symmetric, the last rung computes only tiles on and below the "
+                "diagonal, and stores each one twice, the second time transposed through shared "
+                "memory. First A has 32 columns, as in the guide: C takes most of the bytes, and "
+                "the share is of the rate of a copy. Then A is square, and the share is of "
+                "cuBLASLt, which computes all of C. `matmul` has the rungs beyond one output a "
+                "thread.",
+            .expectation =
+                "In the plain kernel, each lane needs a sector of its own. The second tile is "
+                "written along a column, so without padding all 32 words lie in one bank. Expect "
+                "the tiles to bring the largest step and the padding a smaller one. Expect the "
+                "symmetry to save about half of the time for the square matrix, but less with 32 "
+                "columns, where stores of C take most of it.",
+            .pitfalls =
+                "The last rung computes half of C. The rate counts all of C for every rung, so "
+                "that the rungs compare.",
+        },
+    .read_on = {{Guide::best_practices, "Shared Memory in Matrix Multiplication (C=AAT)",
+                 "shared-memory-in-matrix-multiplication-c-aa"}},
     .reference =
         "Tesla V100, 32 columns, useful bytes: plain 12.8 GB/s, shared memory 140.2 GB/s, padded "
         "199.4 GB/s.",
@@ -128,9 +139,18 @@ constexpr std::array kernels = {
                          edge, edge, launch<square_through_tiles<0>>},
     ProductKernel<float>{"padded", tiles_place, "one word of padding in each row of a tile", edge,
                          edge, edge, edge, edge, launch<square_through_tiles<1>>},
-    ProductKernel<float>{
-        "symmetry", symmetric_place, "only tiles on and below the diagonal, stored twice", edge,
-        edge, edge, edge, edge, launch<square_symmetrically>, "fp32", ComputedPart::lower_tiles},
+    ProductKernel<float>{"symmetry",
+                         symmetric_place,
+                         "only tiles on and below the diagonal, stored twice",
+                         edge,
+                         edge,
+                         edge,
+                         edge,
+                         edge,
+                         launch<square_symmetrically>,
+                         {},
+                         "fp32",
+                         ComputedPart::lower_tiles},
 };
 
 /// A and C of a product with the transpose, and their check.
@@ -201,7 +221,7 @@ Table gram(Bench& bench) {
                 1e12);
   climb_narrow(bench, gpu, ladder);
   climb_square(gpu, ladder, bench.is_quick() ? 2048 : 4096);
-  bench.note("A factor is the time of the previous rung over the time of this one.");
+  bench.note(words_on_factors);
   return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -26,6 +26,7 @@ Ladder::Ladder(Bench& bench, Gpu& gpu, std::vector<Column> varied, Column rate, 
 void Ladder::begin(std::vector<Cell> varied, double useful, double reference) {
   continue_with(std::move(varied), reference);
   useful_ = useful;
+  first_ = 0;
   before_ = 0;
 }
 
@@ -43,8 +44,10 @@ Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
   const double rate = useful_ / seconds.value / unit_;
   const double factor = before_ > 0 ? before_ / seconds.value : 1;
   before_ = seconds.value;
+  if (first_ <= 0) first_ = seconds.value;
+  const double total_factor = first_ / seconds.value;
   std::vector<Cell> cells = varied_;
-  cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, rate});
+  cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, total_factor, rate});
   rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work,
             seconds.value);
   return seconds;

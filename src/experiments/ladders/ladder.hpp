@@ -13,14 +13,21 @@
 namespace shardstream::experiments::ladders {
 
 /// The columns of a ladder's table before the time: the varied quantities, the rung, its kernel,
-/// the factor over the previous rung, and the rate. For rows that are measured without a GPU, too.
+/// the factors over the previous and over the first rung, and the rate. For rows that are measured
+/// without a GPU, too.
 inline std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
   varied.insert(varied.end(), {{"rung", ColumnType::text},
                                {"kernel", ColumnType::text},
                                {"factor", ColumnType::real},
+                               {"total_factor", ColumnType::real},
                                std::move(rate)});
   return varied;
 }
+
+/// A note on the columns of factors.
+inline constexpr const char* words_on_factors =
+    "A factor is the time of the previous rung over the time of this one, and total_factor that of "
+    "the first rung over the time of this one.";
 
 #if SHARDSTREAM_HAS_CUDA
 
@@ -55,8 +62,8 @@ class Ladder {
   /// bytes or operations. Shares refer to `reference`, in the unit of the rate; NaN: to nothing.
   void begin(std::vector<Cell> varied, double useful, double reference);
 
-  /// Continues with other values of the varied columns and another reference. The factor of the
-  /// next rung is over the previous one.
+  /// Continues with other values of the varied columns and another reference. The factors of the
+  /// next rung are over the previous one, and over the first one since begin().
   void continue_with(std::vector<Cell> varied, double reference);
 
   /// Calls `enqueue` once and throws Unverified unless `is_right`, which may wait for the stream of
@@ -72,7 +79,7 @@ class Ladder {
   double unit_;
   std::vector<Cell> varied_;
   double useful_ = 0, reference_ = 0;
-  double before_ = 0;  ///< seconds of the previous rung; 0: there is none
+  double first_ = 0, before_ = 0;  ///< seconds of the first and previous rung; 0: there is none
   Measurements rows_;
 };
 

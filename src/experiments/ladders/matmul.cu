@@ -32,28 +32,45 @@ extern const Experiment about_matmul = {
     .group = "ladders",
     .summary = "The product of matrices, from one output a thread to the rate of tensor cores.",
     .explanation =
-        "Each rung changes one thing, so that an element is used more often once it is loaded, or "
-        "so that copies run beside the computation. The remark has the arithmetic intensity: the "
-        "operations per byte that blocks load and store. The table names the file and line of "
-        "each kernel (in src/experiments/ladders). First comes the guide's case, C = A B with "
-        "inner dimension 32: threads without shared memory, A's tile in shared memory, and B's, "
-        "too. C takes most of the bytes, so the share is of the rate of a copy. Then C = alpha A "
-        "B + beta C for n x n matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the "
-        "registers of a thread, loads of 16 bytes, and copies of the next tiles during the "
-        "computation. The column type shows where a rung also changes the elements: tensor cores "
-        "multiply floats that are cut to tf32, then bf16, and add floats. On compute capability "
-        "9.0 follow bulk copies (TMA) with wgmma, a wider tile, specialised warps, blocks that "
-        "stay on their multiprocessor, and an order of tiles for the L2 cache. Expect caches and "
-        "shared memory to limit the first rungs, which use an element up to 32 times, and "
-        "arithmetic the ones that use it 128 times. Expect the last rung to reach at least 0.7 of "
-        "cuBLASLt at n = 8192; small matrices have too few tiles to fill all multiprocessors. "
-        "cuBLASLt is measured before the rungs of its type, for the share, and again after all "
-        "rungs, for its row: its own share is below 1 if the GPU has become warm and slow by "
-        "then. The elements are multiples of 1/8, so that the check is exact; random numbers "
-        "would need more power, and a GPU at its power limit would be slower with them. CUDA C++ "
-        "Best Practices Guide, section Shared Memory in Matrix Multiplication (C=AB); CUDA C++ "
-        "Programming Guide, sections Shared Memory and Asynchronous Data Copies; PTX ISA, section "
-        "Asynchronous Warpgroup Level Matrix Instructions.",
+        {
+            .question =
+                "Which steps lead from one output a thread to the rate of the tensor cores?",
+            .varies =
+                "Each rung changes one thing, so that an element is used more often once it is "
+                "loaded, or so that copies run beside the computation. The remark has the "
+                "arithmetic intensity: the operations per byte that blocks load and store. The "
+                "table names the file and line of each kernel (in src/experiments/ladders). First "
+                "comes the guide's case, C = A B with inner dimension 32: threads without shared "
+                "memory, A's tile in shared memory, and B's, too. C takes most of the bytes, so "
+                "the share is of the rate of a copy. Then C = alpha A B + beta C for n x n "
+                "matrices: tiles of 16 x 16 and 32 x 32, 8 x 8 outputs in the registers of a "
+                "thread, loads of 16 bytes, and copies of the next tiles during the computation. "
+                "The column type shows where a rung also changes the elements: tensor cores "
+                "multiply floats that are cut to tf32, then bf16, and add floats. On compute "
+                "capability 9.0 follow bulk copies (TMA) with wgmma, a wider tile, specialised "
+                "warps, blocks that stay on their multiprocessor, an order of tiles for the L2 "
+                "cache, and clusters of two blocks, each of which copies half of a tile of B to "
+                "the shared memory of both (`multicast`).",
+            .expectation =
+                "Expect caches and shared memory to limit the first rungs, which use an element up "
+                "to 32 times, and arithmetic the ones that use it 128 times. Multicast reads a "
+                "tile of B once for two blocks, but couples them: expect little gain if L2 does "
+                "not limit the rung before. Expect the last rung to reach at least 0.7 of cuBLASLt "
+                "at n = 8192; small matrices have too few tiles to fill all multiprocessors.",
+            .pitfalls =
+                "A GPU becomes warm and slow. cuBLASLt is measured before the rungs of its type, "
+                "for the share, and again after all rungs, for its row: its own share is below 1 "
+                "if the GPU has become slow by then. The elements are multiples of 1/8, so that "
+                "the check is exact; random numbers would need more power, and a GPU at its power "
+                "limit would be slower with them.",
+        },
+    .read_on = {{Guide::best_practices, "Shared Memory in Matrix Multiplication (C=AB)"},
+                {Guide::programming, "Shared Memory"},
+                {Guide::programming, "Asynchronous Data Copies"},
+                {Guide::ptx, "Asynchronous Warpgroup Level Matrix Instructions"},
+                {Guide::programming, "Thread Block Clusters"},
+                {Guide::ptx, "Data Movement and Conversion Instructions: cp.async.bulk.tensor"},
+                {Guide::ptx, "Parallel Synchronization and Communication Instructions: mbarrier"}},
     .reference =
         "Tesla V100, inner dimension 32, useful bytes: plain 119.9 GB/s, A in shared memory 144.4 "
         "GB/s, A and B in shared memory 195.5 GB/s.",
@@ -209,7 +226,7 @@ Table matmul(Bench& bench) {
   for (const std::uint64_t n : all) {
     climb_square(gpu, ladder, static_cast<unsigned>(n));
   }
-  bench.note("A factor is the time of the previous rung over the time of this one.");
+  bench.note(words_on_factors);
   if (capability(gpu) < 80) {
     bench.note("The rungs on tensor cores are not available: they need compute capability 8.0.");
   } else if (capability(gpu) != 90) {

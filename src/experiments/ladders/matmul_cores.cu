@@ -11,7 +11,7 @@ namespace {
 
 // -------------------------------------------------------------- the guide's case: C = A B, k = 32
 
-constexpr unsigned warp = 32;  // also the edge of a block, and k
+// The edge of a block and k are the length of a warp.
 
 /// Thread (x, y) computes one element. The lanes of a warp read the same element of A at a time,
 /// and neighbouring elements of B: every access is coalesced. But each element of A and B is loaded
@@ -273,33 +273,42 @@ void launch_tile(const Product<float>& p, cudaStream_t stream) {
 
 constexpr std::array narrow = {
     ProductKernel<float>{"plain", plain_place, "one output a thread, all from global memory", 32,
-                         32, 32, 1, 1, launch_square<multiply_plainly, warp>},
+                         32, 32, 1, 1, launch_square<multiply_plainly, warp>,
+                         CostOfMultiplyAdd{0.25, 4.59}},
     ProductKernel<float>{"A in shared memory", a_tile_place,
                          "A's tile in shared memory; a barrier of the warp is enough", 32, 32, 32,
-                         32, 1, launch_square<multiply_with_a_tile, warp>},
+                         32, 1, launch_square<multiply_with_a_tile, warp>,
+                         CostOfMultiplyAdd{2.4, 4.19}},
     ProductKernel<float>{"A and B in shared memory", both_tiles_place,
                          "B's tile, too; a barrier of the block", 32, 32, 32, 32, 32,
-                         launch_square<multiply_with_both_tiles, warp>},
+                         launch_square<multiply_with_both_tiles, warp>,
+                         CostOfMultiplyAdd{6.59, 3.5}},
 };
 
 constexpr std::array cores = {
     ProductKernel<float>{"no shared memory", without_place,
                          "16 x 16 threads, one output each, all from global memory", 16, 16, 1, 1,
-                         1, launch_square<multiply_without_tiles<16>, 16>},
+                         1, launch_square<multiply_without_tiles<16>, 16>,
+                         CostOfMultiplyAdd{0.01, 5.93}},
     ProductKernel<float>{"16 x 16 tile", tiles_place, "tiles of A and B in shared memory", 16, 16,
-                         16, 16, 16, launch_square<multiply_in_tiles<16>, 16>},
+                         16, 16, 16, launch_square<multiply_in_tiles<16>, 16>,
+                         CostOfMultiplyAdd{6.61, 3.39}},
     ProductKernel<float>{"32 x 32 tile", tiles_place,
                          "larger tiles: each element is used twice "
                          "as often",
-                         32, 32, 32, 32, 32, launch_square<multiply_in_tiles<32>, 32>},
+                         32, 32, 32, 32, 32, launch_square<multiply_in_tiles<32>, 32>,
+                         CostOfMultiplyAdd{6.32, 2.95}},
     ProductKernel<float>{"8 x 8 outputs", outputs_place,
                          "a tile of 128 x 128, 8 x 8 outputs in the registers of each thread", edge,
-                         edge, depth, edge, edge, launch_tile<multiply_8x8>},
+                         edge, depth, edge, edge, launch_tile<multiply_8x8>,
+                         CostOfMultiplyAdd{1.11, 1.47}},
     ProductKernel<float>{"16-byte loads", wide_place, "loads and stores of 16 bytes", edge, edge,
-                         depth, edge, edge, launch_tile<multiply_in_wide_words>},
+                         depth, edge, edge, launch_tile<multiply_in_wide_words>,
+                         CostOfMultiplyAdd{0.865, 1.23}},
     ProductKernel<float>{"double buffering", double_place,
                          "cp.async copies the next tiles during the computation", edge, edge, depth,
-                         edge, edge, launch_tile<multiply_double_buffered>},
+                         edge, edge, launch_tile<multiply_double_buffered>,
+                         CostOfMultiplyAdd{0.798, 1.21}},
 };
 
 }  // namespace

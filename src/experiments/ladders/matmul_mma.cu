@@ -142,13 +142,15 @@ void launch(const Product<T>& p, cudaStream_t stream) {
 constexpr std::array for_floats = {
     ProductKernel<float>{"mma of tf32", mma_place,
                          "tensor cores multiply 16 x 8 x 8 elements; floats are cut to tf32", edge,
-                         edge, Tiles<float>::depth, edge, edge, launch<float>, "tensor tf32"},
+                         edge, Tiles<float>::depth, edge, edge, launch<float>,
+                         CostOfMultiplyAdd{0.235, 0.167}, "tensor tf32"},
 };
 
 constexpr std::array for_bf16 = {
     ProductKernel<bf16>{"mma of bf16", mma_place,
                         "the type is bf16: half the bytes, 16 x 8 x 16 elements at a time", edge,
-                        edge, Tiles<bf16>::depth, edge, edge, launch<bf16>, "tensor bf16"},
+                        edge, Tiles<bf16>::depth, edge, edge, launch<bf16>,
+                        CostOfMultiplyAdd{0.118, 0.0812}, "tensor bf16"},
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "experiments/driver_function.hpp"
 #include "experiments/ladders/matmul.hpp"
 #include "experiments/ladders/wgmma.cuh"
+#include "experiments/launch_attributes.cuh"
 
 namespace shardstream::experiments::ladders {
 namespace {
@@ -71,6 +72,19 @@ __device__ void begin_step(Stage<Columns>& stage, Barrier& full, const CUtensorM
   begin_copy(stage.a, a, full, row, k);
   for (unsigned i = 0; i < Columns / box; ++i) {
     begin_copy(stage.b + i * depth * box, b, full, k, column + i * box);
+  }
+}
+
+/// The same for a cluster whose blocks have tiles of C in the same columns. Each block copies its
+/// part of the boxes of B, for all blocks. A stage must be empty in all blocks.
+template <unsigned Cluster, unsigned Columns>
+__device__ void begin_shared_step(Stage<Columns>& stage, Barrier& full, const CUtensorMap& a,
+                                  const CUtensorMap& b, unsigned row, unsigned column, unsigned k) {
+  constexpr unsigned own = Columns / box / Cluster;
+  full.arrive_and_expect(sizeof(stage));  // the bytes that come from the other blocks count, too
+  begin_copy(stage.a, a, full, row, k);
+  for (unsigned i = rank_in_cluster() * own, end = i + own; i < end; ++i) {
+    begin_multicast(stage.b + i * depth * box, b, full, k, column + i * box, (1U << Cluster) - 1);
   }
 }
 
@@ -182,26 +196,42 @@ struct Order {
   }
 };
 
-/// The producer, one thread: copies the steps of all tiles of the block into the ring.
+/// The producer, one thread: copies the steps of all tiles of the block into the ring. The blocks
+/// of a cluster do the same steps.
+template <unsigned Cluster>
 __device__ void produce(WideRing& ring, const CUtensorMap& a, const CUtensorMap& b,
                         const Order& order, unsigned k) {
   Position<stages> now;
   for (unsigned i = blockIdx.x; i < order.tiles(); i += gridDim.x) {
     const uint2 tile = order.at(i);
     for (unsigned first = 0; first < k; first += depth, now.advance()) {
-      ring.empty[now.stage].wait(now.parity ^ 1);  // at once in the first round
-      begin_step(ring.stages[now.stage], ring.full[now.stage], a, b, tile.x, tile.y, first);
+      auto& stage = ring.stages[now.stage];
+      Barrier &full = ring.full[now.stage], &empty = ring.empty[now.stage];
+      // In the first round, the wait ends at once.
+      if constexpr (Cluster == 1) {
+        empty.wait(now.parity ^ 1);
+        begin_step(stage, full, a, b, tile.x, tile.y, first);
+      } else {
+        empty.wait_for_cluster(now.parity ^ 1);
+        begin_shared_step<Cluster>(stage, full, a, b, tile.x, tile.y, first);
+      }
     }
   }
 }
 
 /// Consumer `part`, a warpgroup: multiplies, and stores half of each tile. One group of products is
 /// always pending, so that the tensor cores need not wait for the next one. A warp releases a stage
-/// when the group after it has begun.
+/// when the group after it has begun, in all blocks of the cluster.
+template <unsigned Cluster>
 __device__ void consume(WideRing& ring, const Product<bf16>& p, const Order& order, unsigned part) {
   Position<stages> now;
   const auto release = [&ring](unsigned stage) {
-    if (threadIdx.x % 32 == 0) ring.empty[stage].arrive();
+    const unsigned lane = threadIdx.x % 32;
+    if constexpr (Cluster == 1) {
+      if (lane == 0) ring.empty[stage].arrive();
+    } else {
+      if (lane < Cluster) ring.empty[stage].arrive_at(lane);
+    }
   };
   for (unsigned i = blockIdx.x; i < order.tiles(); i += gridDim.x) {
     float sums[wide / 2] = {};
@@ -228,8 +258,9 @@ __device__ void consume(WideRing& ring, const Product<bf16>& p, const Order& ord
 /// The first warpgroup copies, the other two multiply; they wait for each other only at the
 /// barriers of the ring. The producer needs few registers and gives the rest to the consumers. A
 /// block takes every gridDim.x-th tile: while the consumers store a tile, the producer already
-/// fills the ring for the next one.
-constexpr SourceLine specialised_place = kernel_below();
+/// fills the ring for the next one. If `Cluster` is not 1, the grid has clusters of as many blocks.
+constexpr SourceLine specialised_place = kernel_below(2);
+template <unsigned Cluster>
 __global__ void __launch_bounds__((1 + consumers) * warpgroup, 1)
     multiply_specialised(const __grid_constant__ CUtensorMap a,
                          const __grid_constant__ CUtensorMap b, const Product<bf16> p,
@@ -237,17 +268,25 @@ __global__ void __launch_bounds__((1 + consumers) * warpgroup, 1)
   auto& ring = ring_of_block<WideRing>();
   if (threadIdx.x == 0) {
     for (Barrier& full : ring.full) full.init(1);
-    for (Barrier& empty : ring.empty) empty.init(consumers * warpgroup / 32);
+    for (Barrier& empty : ring.empty) empty.init(Cluster * consumers * warpgroup / 32);
     publish_barriers();
   }
-  __syncthreads();
+  if constexpr (Cluster == 1) {
+    __syncthreads();
+  } else {
+    synchronize_cluster();
+  }
   const unsigned role = threadIdx.x / warpgroup;
   if (role == 0) {
     release_registers<registers_of_producer>();
-    if (threadIdx.x == 0) produce(ring, a, b, order, p.k);
+    if (threadIdx.x == 0) produce<Cluster>(ring, a, b, order, p.k);
   } else {
     take_registers<registers_of_consumer>();
-    consume(ring, p, order, role - 1);
+    consume<Cluster>(ring, p, order, role - 1);
+  }
+  if constexpr (Cluster != 1) {
+    __syncwarp();           // the producer's warp waits for its first lane
+    synchronize_cluster();  // no block may end while others use its barriers
   }
 }
 
@@ -301,42 +340,64 @@ enum class Blocks {
   for_multiprocessors  ///< each stays on its multiprocessor and computes several tiles
 };
 
-template <Blocks Which, unsigned Band>
-void launch_specialised(const Product<bf16>& p, cudaStream_t stream) {
-  const unsigned bytes = allow_ring<WideRing>(multiply_specialised);
-  const Order order{p.m / rows, p.n / wide, Band};
-  unsigned blocks = order.m_tiles * order.n_tiles;
-  if (Which == Blocks::for_multiprocessors) {
-    int gpu = 0, multiprocessors = 0;
-    check(cudaGetDevice(&gpu), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu),
-          "cudaDeviceGetAttribute");
-    blocks = std::min(blocks, static_cast<unsigned>(multiprocessors));
-  }
-  multiply_specialised<<<blocks, (1 + consumers) * warpgroup, bytes, stream>>>(
-      map_of_a(p), map_of_b(p), p, order);
-  check_launch("multiply_specialised");
+/// The number of blocks that stay: up to one for each multiprocessor, in whole clusters.
+unsigned staying_blocks(unsigned tiles, unsigned cluster) {
+  int gpu = 0, multiprocessors = 0;
+  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu),
+        "cudaDeviceGetAttribute");
+  return std::min(tiles, static_cast<unsigned>(multiprocessors)) / cluster * cluster;
 }
+
+/// The tiles of a cluster are neighbours in the order: `Band` and the rows of tiles of C must be
+/// multiples of `Cluster`.
+template <Blocks Which, unsigned Band, unsigned Cluster = 1>
+void launch_specialised(const Product<bf16>& p, cudaStream_t stream) {
+  static_assert(Band % Cluster == 0);
+  constexpr auto kernel = multiply_specialised<Cluster>;
+  constexpr unsigned threads = (1 + consumers) * warpgroup;
+  const unsigned bytes = allow_ring<WideRing>(kernel);
+  const Order order{p.m / rows, p.n / wide, Band};
+  const unsigned tiles = order.m_tiles * order.n_tiles;
+  const unsigned blocks =
+      Which == Blocks::for_multiprocessors ? staying_blocks(tiles, Cluster) : tiles;
+  if constexpr (Cluster == 1) {
+    kernel<<<blocks, threads, bytes, stream>>>(map_of_a(p), map_of_b(p), p, order);
+    check_launch("multiply_specialised");
+  } else {
+    const AttributedLaunch launch(blocks, threads, stream, in_clusters_of(Cluster), bytes);
+    launch(kernel, map_of_a(p), map_of_b(p), p, order);
+  }
+}
+
+constexpr CostOfMultiplyAdd specialised_cost = {0.078, 0.0139};
 
 constexpr std::array kernels = {
     ProductKernel<bf16>{"bulk copies, wgmma", bulk_place,
                         "bulk copies; a warpgroup multiplies 64 x 128 x 16 from shared memory",
-                        rows, 128, depth, 128, rows, launch_bulk<128, 3>, "tensor bf16"},
+                        rows, 128, depth, 128, rows, launch_bulk<128, 3>,
+                        CostOfMultiplyAdd{0.094, 0.0219}, "tensor bf16"},
     ProductKernel<bf16>{
         "128 x 256 tile", bulk_place,
         "a wider tile: a row of A is read once for 256 columns; one block a multiprocessor", rows,
-        wide, depth, wide, rows, launch_bulk<wide, stages>, "tensor bf16"},
+        wide, depth, wide, rows, launch_bulk<wide, stages>, CostOfMultiplyAdd{0.078, 0.0127},
+        "tensor bf16"},
     ProductKernel<bf16>{"specialised warps", specialised_place,
                         "a warpgroup copies for two that multiply on: no barrier of the block",
                         rows, wide, depth, wide, rows, launch_specialised<Blocks::for_each_tile, 1>,
-                        "tensor bf16"},
+                        specialised_cost, "tensor bf16"},
     ProductKernel<bf16>{"blocks that stay", specialised_place,
                         "one block a multiprocessor; the next tile is copied during stores", rows,
                         wide, depth, wide, rows, launch_specialised<Blocks::for_multiprocessors, 1>,
-                        "tensor bf16"},
+                        specialised_cost, "tensor bf16"},
     ProductKernel<bf16>{"order of tiles", specialised_place,
                         "bands of 16 tiles, so that blocks share tiles in the L2 cache", rows, wide,
                         depth, wide, rows, launch_specialised<Blocks::for_multiprocessors, 16>,
+                        specialised_cost, "tensor bf16"},
+    ProductKernel<bf16>{"multicast", specialised_place,
+                        "clusters of two blocks: each copies half of a tile of B for both",
+                        2 * rows, wide, depth, wide, 2 * rows,
+                        launch_specialised<Blocks::for_multiprocessors, 16, 2>, specialised_cost,
                         "tensor bf16"},
 };
 

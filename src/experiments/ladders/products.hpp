@@ -46,6 +46,14 @@ constexpr double useful_bytes_of(const Product<T>& p) {
 /// diagonal are.
 enum class ComputedPart : std::uint8_t { all, lower_tiles };
 
+/// What a multiply-add of a thread costs besides global memory, on average: as Nsight Compute
+/// counts it on compute capability 9.0, with the operands that tensor cores read from shared
+/// memory.
+struct CostOfMultiplyAdd {
+  double shared = not_counted;        ///< bytes, as Work::shared
+  double instructions = not_counted;  ///< of the thread
+};
+
 /// A kernel that computes products: a rung of a ladder.
 template <class T>
 struct ProductKernel {
@@ -56,6 +64,7 @@ struct ProductKernel {
   unsigned a_uses, b_uses;  ///< number of outputs for which an element is loaded once
   /// Enqueues the product. Throws Error if that fails.
   void (*launch)(const Product<T>& product, cudaStream_t stream);
+  CostOfMultiplyAdd cost = {};
   const char* arithmetic = "fp32";  ///< as Work::arithmetic
   ComputedPart part = ComputedPart::all;
 };
@@ -72,9 +81,13 @@ template <class T>
 Work work_of(const ProductKernel<T>& kernel, const Product<T>& p) {
   const double outputs = 1.0 * p.m * p.n, share = computed_share(kernel, p);
   const double elements = outputs * p.k / kernel.a_uses + outputs * p.k / kernel.b_uses;
-  return {share * operations_of(p),
-          share * elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1),
-          kernel.arithmetic};
+  const double multiply_adds = share * outputs * p.k;
+  return {.operations = 2 * multiply_adds,
+          .bytes = share * elements * sizeof(T) + outputs * sizeof(float) * (p.beta != 0 ? 2 : 1),
+          .arithmetic = kernel.arithmetic,
+          .distinct = useful_bytes_of(p),
+          .shared = multiply_adds * kernel.cost.shared,
+          .instructions = multiply_adds * kernel.cost.instructions / warp};
 }
 
 /// Test data: a multiple of 1/8 in [-1, 1). Products of two are multiples of 1/64, so that floats

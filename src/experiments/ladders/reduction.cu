@@ -11,6 +11,7 @@
 #include "experiments/ladders/ladder.hpp"
 #include "experiments/ladders/rungs.cuh"
 #include "experiments/ladders/thread_sum.cuh"
+#include "experiments/launch_attributes.cuh"
 #include "experiments/numbers.hpp"
 
 #if SHARDSTREAM_HAS_CUDA
@@ -33,24 +34,48 @@ extern const Experiment about_reduction = {
     .group = "ladders",
     .summary = "The sum of floats, from one launch per level of a tree to one pass over memory.",
     .explanation =
-        "Each rung changes one thing: which elements are added, what separates the levels of the "
-        "tree (launches or barriers), the memory that holds the tree, the threads that add, the "
-        "elements and the loads in flight per thread, and the way in which warps and blocks "
-        "combine their sums. The table names the file and line of each kernel (in "
-        "src/experiments/ladders) and its factor over the previous rung. Loops over the levels of "
-        "a tree are not unrolled before the rung `unrolled`. The first rung reads and writes all "
-        "data in each of its log2(count) launches: expect it to take two to three times "
-        "log2(count) as long as the last rungs. Expect launches, barriers and the division of a "
-        "modulo to limit the trees with one element per thread. From `grid stride` on, each thread "
-        "adds many elements, and the number of blocks is that of the occupancy API; expect memory "
-        "to limit these rungs, and the way in which warps and blocks combine their sums to matter "
-        "little. The best number of loads in flight depends on the GPU. 2^24 floats are 64 MiB. "
-        "The L2 cache of a recent GPU holds a part of them, so the share may exceed 1; with "
-        "reduction.count 2^32 it does not. The last two rows are this program's own reduction, "
-        "which adds in a fixed order, and CUB's. One atomic addition for each element is in the "
-        "experiment atomics. Without a GPU, only the host reference is timed. Harris, Optimizing "
-        "Parallel Reduction in CUDA; CUDA C++ Programming Guide, sections Warp Shuffle Functions "
-        "and Cooperative Groups.",
+        {
+            .question =
+                "Which steps turn a slow sum of floats into one pass at the rate of memory?",
+            .varies =
+                "Each rung changes one thing: which elements are added, what separates the levels "
+                "of the tree (launches or barriers), the memory that holds the tree, the threads "
+                "that add, the elements and the loads in flight per thread, and the way in which "
+                "warps and blocks combine their sums. `dependent launch` lets the second launch "
+                "begin while the first one adds, and `clusters` adds the sums of 8 blocks in the "
+                "shared memory of one of them; both need compute capability 9.0. The table names "
+                "the file and line of each kernel (in src/experiments/ladders) and its factors "
+                "over the previous rung and over the first one. The last two rows are this "
+                "program's own reduction, which adds in a fixed order, and CUB's. One atomic "
+                "addition for each element is in the experiment atomics. Without a GPU, only the "
+                "host reference is timed.",
+            .expectation =
+                "The first rung reads and writes all data in each of its log2(count) launches: "
+                "expect it to take two to three times log2(count) as long as the last rungs. "
+                "Expect launches, barriers and the division of a modulo to limit the trees with "
+                "one element per thread. From `grid stride` on, each thread adds many elements, "
+                "and the number of blocks is that of the occupancy API; expect memory to limit "
+                "these rungs, and the way in which warps and blocks combine their sums to matter "
+                "little. A dependent launch saves a part of the time between two kernels, which "
+                "matters most for few elements. Clusters save work only on the sums of blocks, so "
+                "expect them to gain little. The best number of loads in flight depends on the "
+                "GPU.",
+            .pitfalls =
+                "2^24 floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the "
+                "share may exceed 1; with reduction.count 2^32 it does not. A compiler may unroll "
+                "loops by itself: loops over the levels of a tree are not unrolled before the rung "
+                "`unrolled`. A kernel that begins early must wait before it reads what the "
+                "previous one writes. A block may write to the shared memory of another one only "
+                "after that one has begun, and before it ends: barriers of the cluster ensure "
+                "both.",
+        },
+    .read_on = {{Guide::harris},
+                {Guide::programming, "Warp Shuffle Functions"},
+                {Guide::programming, "Cooperative Groups"},
+                {Guide::programming, "Occupancy Calculator"},
+                {Guide::programming, "Programmatic Dependent Launch and Synchronization"},
+                {Guide::programming, "Thread Block Clusters"},
+                {Guide::programming, "Distributed Shared Memory"}},
     .reference =
         "Tesla V100, 2^24 floats, ms: global memory 4.609, shared memory 0.624, mask 0.399, "
         "interleaved 0.446, sequential 0.378, grid stride 0.278, 4 in flight 0.264, groups 0.264, "
@@ -94,7 +119,7 @@ Table reduction_on_host(Bench& bench) {
   const auto elements = static_cast<double>(count);
   Measurements rows(columns_of({}, {"read", ColumnType::real, "GB/s"}),
                     {"time", ColumnType::real, "ms"}, Rows::of_kernels);
-  rows.add({"host reference", "-", 1.0, timing.rate(elements * sizeof(float)).value},
+  rows.add({"host reference", "-", 1.0, 1.0, timing.rate(elements * sizeof(float)).value},
            timing.seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
            "one thread, in doubles, in the order of the elements",
            {elements, elements * sizeof(float)}, std::numeric_limits<double>::quiet_NaN());
@@ -106,7 +131,6 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr unsigned warp = 32;
 constexpr unsigned flight = 8;  // loads, from the rung `unrolled` on
 
 // ------------------------------------------------------- one launch for each level of the tree
@@ -265,6 +289,16 @@ __global__ void __launch_bounds__(threads, 1)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+/// The same. The second launch begins while the first one adds, and waits here for its end.
+constexpr SourceLine dependent_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_with_early_launch(const float* x, std::uint64_t count, float*, float* sums) {
+  wait_for_previous_grid();
+  let_next_grid_begin();
+  const float sum = sum_of_block(sum_of_thread<flight>(x, count));
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
 // ----------------------------------------------------- the sums of all blocks, in one launch
 
 constexpr SourceLine block_atomic_place = kernel_below();
@@ -274,11 +308,11 @@ __global__ void __launch_bounds__(threads, 1)
   if (threadIdx.x == 0) atomicAdd(sum, mine);
 }
 
-/// The sum of the sums of all blocks, in thread 0. They come from L2, since other multiprocessors
+/// The sum of `count` sums of blocks, in thread 0. They come from L2, since other multiprocessors
 /// have written them.
-__device__ float sum_of_sums(const float* sums) {
+__device__ float sum_of_sums(const float* sums, unsigned count) {
   float mine = 0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += threads) mine += __ldcg(&sums[b]);
+  for (unsigned b = threadIdx.x; b < count; b += threads) mine += __ldcg(&sums[b]);
   return sum_of_block(mine);
 }
 
@@ -290,26 +324,33 @@ __global__ void __launch_bounds__(threads, 1)
   if (threadIdx.x == 0) sums[blockIdx.x] = mine;
   cg::this_grid().sync();
   if (blockIdx.x != 0) return;
-  const float all = sum_of_sums(sums);
+  const float all = sum_of_sums(sums, gridDim.x);
   if (threadIdx.x == 0) *sum = all;
 }
 
-/// `mine` is the sum of this block, in thread 0. The block that finishes last adds the sums of all
-/// blocks. `finished` must be zero, and is zero again at the end.
-__device__ void let_last_block_add(float mine, float* sums, unsigned* finished, float* sum) {
+/// The places of the sums in global memory.
+struct SumPlaces {
+  float* sums;         ///< one for each block or cluster
+  unsigned* finished;  ///< zero before and after a launch
+  float* sum;          ///< out: of all
+};
+
+/// `mine` is sum `number` of `count`, in thread 0. The block that finishes last adds all of them.
+__device__ void let_last_block_add(float mine, unsigned number, unsigned count,
+                                   const SumPlaces& to) {
   __shared__ bool is_last;
   if (threadIdx.x == 0) {
-    sums[blockIdx.x] = mine;
+    to.sums[number] = mine;
     __threadfence();
-    is_last = atomicAdd(finished, 1) == gridDim.x - 1;
+    is_last = atomicAdd(to.finished, 1) == count - 1;
   }
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  const float all = sum_of_sums(sums);
+  const float all = sum_of_sums(to.sums, count);
   if (threadIdx.x == 0) {
-    *sum = all;
-    *finished = 0;
+    *to.sum = all;
+    *to.finished = 0;
   }
 }
 
@@ -317,10 +358,33 @@ __device__ void let_last_block_add(float mine, float* sums, unsigned* finished, 
 constexpr SourceLine last_block_place = kernel_below(2);
 template <class T, Loads Order>
 __global__ void __launch_bounds__(threads, 1)
-    sum_by_last_block(const T* x, std::uint64_t words, float* sums, unsigned* finished,
-                      float* sum) {
+    sum_by_last_block(const T* x, std::uint64_t words, SumPlaces to) {
   const float mine = sum_of_block(sum_in_order<flight, Order>(x, words));
-  let_last_block_add(mine, sums, finished, sum);
+  let_last_block_add(mine, blockIdx.x, gridDim.x, to);
+}
+
+constexpr unsigned cluster_size = 8;  // blocks; GPUs with clusters have at least these
+
+/// The blocks of a cluster store their sums in the shared memory of its first one, which adds them.
+/// Only the sums of clusters go through global memory. Does nothing below compute capability 9.0.
+constexpr SourceLine clusters_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_clusters(const float4* x, std::uint64_t words, SumPlaces to) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ float of_blocks[cluster_size];
+  const cg::cluster_group cluster = cg::this_cluster();
+  cluster.barrier_arrive();  // the block has begun, so that others may store in its shared memory
+  const float mine = sum_of_block(sum_in_order<flight, Loads::streaming>(x, words));
+  cluster.barrier_wait();
+  if (threadIdx.x == 0) *cluster.map_shared_rank(&of_blocks[cluster.block_rank()], 0) = mine;
+  cluster.sync();
+  if (cluster.block_rank() != 0) return;
+  float sum = 0;
+  if (threadIdx.x == 0) {
+    for (const float each : of_blocks) sum += each;
+  }
+  let_last_block_add(sum, blockIdx.x / cluster_size, gridDim.x / cluster_size, to);
+#endif
 }
 
 // ------------------------------------------------------------------------------ the experiment
@@ -342,46 +406,57 @@ void climb_launches(Sums& sums, const Data& data) {
 
 void climb_trees(Sums& sums, const Data& data) {
   const auto tree = [&](const char* name, SourceLine place, const char* sentence, BlockSums kernel,
-                        bool is_in_global = false) {
-    sums.climb({name, place, sentence, work_of_blocks(data.count, is_in_global)},
+                        const CostOfBlock& cost, bool is_in_global = false) {
+    sums.climb({name, place, sentence, work_of_blocks(data.count, cost, is_in_global)},
                [&data, kernel] { add_blocks(data, kernel); });
   };
   tree("barriers", barriers_place, "barriers in a block separate the levels, and not launches",
-       sum_in_global, true);
-  tree("shared memory", shared_place, "the tree lies in shared memory",
-       sum_in_shared<Tree::modulo>);
+       sum_in_global, {24, 294}, true);
+  tree("shared memory", shared_place, "the tree lies in shared memory", sum_in_shared<Tree::modulo>,
+       {478, 279});
   tree("mask", shared_place, "a mask instead of a division finds the threads that add",
-       sum_in_shared<Tree::mask>);
+       sum_in_shared<Tree::mask>, {479, 135});
   tree("interleaved", shared_place, "neighbouring threads add, but their words conflict in banks",
-       sum_in_shared<Tree::interleaved>);
+       sum_in_shared<Tree::interleaved>, {705, 153});
   tree("sequential", shared_place, "neighbouring threads add neighbouring words: no conflicts",
-       sum_in_shared<Tree::sequential>);
+       sum_in_shared<Tree::sequential>, {476, 118});
 }
 
 void climb_strided(Sums& sums, const Data& data) {
   const auto strided = [&](const char* name, SourceLine place, const char* sentence,
-                           BlockSums kernel) {
+                           BlockSums kernel, const CostOfBlock& cost) {
     const unsigned blocks = data.resident_blocks(kernel);
-    sums.climb({name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks)},
-               [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
+    sums.climb(
+        {name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks, cost)},
+        [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
   };
   strided("grid stride", flight_place, "each thread adds many elements before the tree begins",
-          sum_in_flight<1>);
+          sum_in_flight<1>, {476, 14.1});
   strided("2 in flight", flight_place, "two loads in flight: the second waits for no addition",
-          sum_in_flight<2>);
-  strided("4 in flight", flight_place, "four loads in flight", sum_in_flight<4>);
-  strided("8 in flight", flight_place, "eight loads in flight", sum_in_flight<flight>);
+          sum_in_flight<2>, {476, 9.7});
+  strided("4 in flight", flight_place, "four loads in flight", sum_in_flight<4>, {476, 8.4});
+  strided("8 in flight", flight_place, "eight loads in flight", sum_in_flight<flight>, {476, 7.8});
   strided("unrolled", unrolled_place, "the loop over the levels of the tree is unrolled",
-          sum_unrolled);
-  strided("groups", groups_place, "warps add in registers, by cooperative groups", sum_by_groups);
-  strided("shuffles", shuffle_place, "the same, written with shuffles", sum_by_shuffles);
+          sum_unrolled, {476, 7.3});
+  strided("groups", groups_place, "warps add in registers, by cooperative groups", sum_by_groups,
+          {157, 6.9});
+  strided("shuffles", shuffle_place, "the same, written with shuffles", sum_by_shuffles,
+          {119, 6.9});
+}
+
+void climb_dependent_launch(Sums& sums, const Data& data) {
+  const unsigned blocks = data.resident_blocks(sum_with_early_launch);
+  sums.climb({"dependent launch", dependent_place,
+              with_blocks("the second launch begins before the first one ends", blocks),
+              work_of_one_pass(data.count, blocks, {119, 6.9})},
+             [&data, blocks] { add_in_dependent_launches(data, sum_with_early_launch, blocks); });
 }
 
 void climb_without_second_launch(Sums& sums, const Data& data) {
   const unsigned adding = data.resident_blocks(sum_by_block_atomics);
   sums.climb({"block atomics", block_atomic_place,
               with_blocks("one atomic addition for each block, and no second launch", adding),
-              work_of_one_pass(data.count, adding)},
+              work_of_one_pass(data.count, adding, {119, 7.2})},
              [&] {
                data.sum.clear(data.stream);
                sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
@@ -392,31 +467,52 @@ void climb_without_second_launch(Sums& sums, const Data& data) {
   sums.climb(
       {"grid sync", grid_sync_place,
        with_blocks("all blocks wait for each other, then the first one adds all sums", waiting),
-       work_of_one_pass(data.count, waiting)},
+       work_of_one_pass(data.count, waiting, {179, 7.0})},
       [&] { launch_cooperatively(data, sum_with_grid_sync, waiting); });
 }
 
+SumPlaces places_of_sums(const Data& data) {
+  return {data.sums.data(), data.finished.data(), data.sum.data()};
+}
+
 void climb_to_the_end(Sums& sums, const Data& data) {
-  const auto add = [&](const char* name, const char* sentence, auto kernel, const auto* x) {
+  const auto add = [&](const char* name, const char* sentence, auto kernel, const auto* x,
+                       const CostOfBlock& cost) {
     const unsigned blocks = data.resident_blocks(kernel);
     const std::uint64_t words = data.count * sizeof(float) / sizeof(*x);
     sums.climb({name, last_block_place, with_blocks(sentence, blocks),
-                work_of_one_pass(data.count, blocks)},
+                work_of_one_pass(data.count, blocks, cost)},
                [&data, kernel, blocks, words, x] {
-                 kernel<<<blocks, threads, 0, data.stream>>>(x, words, data.sums.data(),
-                                                             data.finished.data(), data.sum.data());
+                 kernel<<<blocks, threads, 0, data.stream>>>(x, words, places_of_sums(data));
                  check_launch("sum by the last block");
                });
   };
   const float* const x = data.x.data();
   const auto* const wide = reinterpret_cast<const float4*>(x);
   add("last block", "the block that finishes last adds all sums; none waits",
-      sum_by_last_block<float, Loads::spread>, x);
-  add("wide loads", "loads of 16 bytes", sum_by_last_block<float4, Loads::spread>, wide);
+      sum_by_last_block<float, Loads::spread>, x, {140, 7.0});
+  add("wide loads", "loads of 16 bytes", sum_by_last_block<float4, Loads::spread>, wide,
+      {140, 2.8});
   add("stretches", "the loads of a block in flight are neighbours",
-      sum_by_last_block<float4, Loads::together>, wide);
+      sum_by_last_block<float4, Loads::together>, wide, {140, 2.1});
   add("streaming", "lines are marked as the first ones to leave the L2 cache",
-      sum_by_last_block<float4, Loads::streaming>, wide);
+      sum_by_last_block<float4, Loads::streaming>, wide, {140, 2.1});
+}
+
+void climb_clusters(Sums& sums, const Data& data) {
+  const AttributedLaunch any(cluster_size, threads, data.stream, in_clusters_of(cluster_size));
+  const unsigned clusters = any.resident_clusters(sum_by_clusters);
+  const AttributedLaunch launch(clusters * cluster_size, threads, data.stream,
+                                in_clusters_of(cluster_size));
+  sums.climb({"clusters", clusters_place,
+              formatted("{} blocks add their sums through distributed shared memory first ({} "
+                        "blocks)",
+                        cluster_size, clusters * cluster_size),
+              work_of_one_pass(data.count, clusters, {140, 2.1})},
+             [&] {
+               launch(sum_by_clusters, reinterpret_cast<const float4*>(data.x.data()),
+                      data.count / 4, places_of_sums(data));
+             });
 }
 
 }  // namespace
@@ -438,10 +534,18 @@ Table reduction(Bench& bench) {
   climb_launches(sums, data);
   climb_trees(sums, data);
   climb_strided(sums, data);
+  const bool has_attributes = has_launch_attributes(gpu.properties());
+  if (has_attributes) climb_dependent_launch(sums, data);
   climb_without_second_launch(sums, data);
   climb_to_the_end(sums, data);
+  if (has_attributes) {
+    climb_clusters(sums, data);
+  } else {
+    bench.note(
+        "Dependent launches and clusters are not measured: they need compute capability 9.0.");
+  }
   climb_yardsticks(sums, data);
-  bench.note("A factor is the time of the previous rung over the time of this one.");
+  bench.note(words_on_factors);
   return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

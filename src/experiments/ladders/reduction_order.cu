@@ -30,14 +30,23 @@ extern const Experiment about_reduction_order = {
     .group = "ladders",
     .summary = "A fixed order of additions, the same on any number of GPUs, costs little time.",
     .explanation =
-        "A run adds the elements of a unit, 2^16 to 2^20 of them, in up to 1024 lanes, which it "
-        "joins in a fixed tree, and then joins the units. The order `program` has the units and "
-        "lanes of a run: for the sum, for extremes, and for the variance with extremes. The order "
-        "`row` has others. The last joins, of the units, are left out. All are compared with "
-        "cub::DeviceReduce::Sum, which adds floats in no fixed order. Expect a share near 1 for "
-        "2^32 floats, in which lanes have many elements; joining lanes takes a larger part of "
-        "smaller units, and with the variance. On CPUs, they are compared with a plain read of the "
-        "same memory. kernels/README.md states the choices that follow from these measurements.",
+        {
+            .question = "What does a sum cost whose order of additions never changes?",
+            .varies =
+                "A run adds the elements of a unit, 2^16 to 2^20 of them, in up to 1024 lanes, "
+                "which it joins in a fixed tree, and then joins the units. The order `program` has "
+                "the units and lanes of a run: for the sum, for extremes, and for the variance "
+                "with extremes. The order `row` has others. All are compared with "
+                "cub::DeviceReduce::Sum, which adds floats in no fixed order. On CPUs, they are "
+                "compared with a plain read of the same memory.",
+            .expectation =
+                "Expect a share near 1 for 2^32 floats, in which lanes have many elements. Joining "
+                "lanes takes a larger part of smaller units, and with the variance. "
+                "kernels/README.md states the choices that follow from these measurements.",
+            .pitfalls = "The last joins, of the units, are left out of the times.",
+        },
+    .read_on = {{Guide::project, "kernels/README.md"},
+                {Guide::best_practices, "Floating Point Math Is not Associative"}},
     .share =
         "of the rate of CUB for as many floats; on CPUs, of the rate of a plain read by all "
         "cores",

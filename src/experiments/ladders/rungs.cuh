@@ -16,6 +16,8 @@
 #include "experiments/gpu.hpp"
 #include "experiments/ladders/gpu_row.cuh"
 #include "experiments/ladders/ladder.hpp"
+#include "experiments/launch_attributes.cuh"
+#include "experiments/memory/shared_reads.cuh"
 
 namespace shardstream::experiments::ladders {
 
@@ -91,17 +93,27 @@ inline const DeviceArray<float>& add_strides(const Data& data, AddStride kernel,
   return *from;
 }
 
+/// The instructions of a warp are those that Nsight Compute counts on compute capability 9.0.
 inline Work work_of_strides(std::uint64_t count, Adds adds) {
-  Work work{0, 0, "fp32"};
+  const double of_warp = adds == Adds::all ? 30 : 36;
+  Work work{.operations = 0, .bytes = 0, .arithmetic = "fp32", .shared = 0, .instructions = 0};
   for (std::uint64_t stride = 1; stride < count; stride *= 2) {
     const std::uint64_t each = adds == Adds::all ? 1 : 2 * stride;
     const auto stored = static_cast<double>((count + each - 1) / each);
     const auto added = static_cast<double>((count - stride + each - 1) / each);
     work.operations += added;
     work.bytes += (2 * stored + added) * sizeof(float);
+    work.instructions += of_warp * stored / warp;
   }
   return work;
 }
+
+/// What a block of `threads` threads costs besides global memory, as Nsight Compute counts it on
+/// compute capability 9.0.
+struct CostOfBlock {
+  double accesses;  ///< turns of shared memory, with conflicts and accesses that are switched off
+  double instructions;  ///< of all warps, for each 32 elements that the block adds
+};
 
 /// Adds the elements of each block of threads. `scratch` has a word for every thread.
 using BlockSums = void (*)(const float* x, std::uint64_t count, float* scratch, float* sums);
@@ -122,8 +134,8 @@ inline void add_blocks(const Data& data, BlockSums kernel) {
 
 /// `is_in_global`: whether the tree lies in global memory. Then each element is stored there, and
 /// each addition loads two words and stores one.
-inline Work work_of_blocks(std::uint64_t count, bool is_in_global) {
-  Work work{0, 0, "fp32"};
+inline Work work_of_blocks(std::uint64_t count, const CostOfBlock& cost, bool is_in_global) {
+  Work work{.operations = 0, .bytes = 0, .arithmetic = "fp32", .shared = 0, .instructions = 0};
   for (std::uint64_t left = count; left > 1; left = blocks_for(left, threads)) {
     const auto elements = static_cast<double>(left);
     const auto blocks = static_cast<double>(blocks_for(left, threads));
@@ -131,6 +143,8 @@ inline Work work_of_blocks(std::uint64_t count, bool is_in_global) {
     work.operations += added;
     work.bytes += (elements + blocks) * sizeof(float);
     if (is_in_global) work.bytes += (elements + 3 * added + blocks) * sizeof(float);
+    work.shared += blocks * cost.accesses * memory::shared_access;
+    work.instructions += elements / warp * cost.instructions;
   }
   return work;
 }
@@ -143,6 +157,15 @@ inline void add_in_two_launches(const Data& data, BlockSums kernel, unsigned blo
   kernel<<<1, threads, 0, data.stream>>>(data.sums.data(), blocks, data.scratch.data(),
                                          data.sum.data());
   check_launch("sum of blocks");
+}
+
+/// The same. The second launch may begin before the first one ends.
+inline void add_in_dependent_launches(const Data& data, BlockSums kernel, unsigned blocks) {
+  kernel<<<blocks, threads, 0, data.stream>>>(data.x.data(), data.count, data.scratch.data(),
+                                              data.sums.data());
+  check_launch("sum of blocks");
+  const AttributedLaunch second(1, threads, data.stream, before_previous_ends());
+  second(kernel, data.sums.data(), std::uint64_t{blocks}, data.scratch.data(), data.sum.data());
 }
 
 /// Launches `kernel` so that all of its blocks run at the same time. `blocks` is at most
@@ -166,9 +189,15 @@ inline std::string with_blocks(std::string sentence, unsigned blocks) {
 }
 
 /// Each element is loaded once; each block stores its sum, which is loaded once.
-inline Work work_of_one_pass(std::uint64_t count, unsigned blocks) {
-  return {static_cast<double>(count), (static_cast<double>(count) + 2.0 * blocks) * sizeof(float),
-          "fp32"};
+inline Work work_of_one_pass(std::uint64_t count, unsigned blocks, const CostOfBlock& cost) {
+  const auto elements = static_cast<double>(count);
+  const double bytes = (elements + 2.0 * blocks) * sizeof(float);
+  return {.operations = elements,
+          .bytes = bytes,
+          .arithmetic = "fp32",
+          .distinct = bytes,
+          .shared = blocks * cost.accesses * memory::shared_access,
+          .instructions = elements / warp * cost.instructions};
 }
 
 /// Climbs kernels that add the same data.
@@ -198,7 +227,9 @@ class Sums {
 /// Climbs this program's own reduction and CUB's.
 inline void climb_yardsticks(Sums& sums, const Data& data) {
   const auto count = static_cast<double>(data.count);
-  const Work once{count, count * sizeof(float), "fp32"};
+  Work once = streaming(count * sizeof(float));
+  once.operations = count;
+  once.arithmetic = "fp32";
   const GpuRow<float> fixed(data.x.data(), data.count, cells::RowUnits(data.count), {});
   sums.climb(
       {"fixed order", {}, "this program's reduction: the same bits on any number of GPUs", once},

@@ -38,6 +38,18 @@ struct Barrier {
                  : "r"(shared_address(&state)), "r"(bytes)
                  : "memory");
   }
+  /// Arrives at this barrier of block `rank` of the cluster.
+  __device__ void arrive_at(unsigned rank) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+        "}"
+        :
+        : "r"(shared_address(&state)), "r"(rank)
+        : "memory");
+  }
   /// Waits for the end of the last phase with this parity (the number of the phase modulo 2). At
   /// the beginning, the phase before phase 0, which has parity 1, counts as ended.
   __device__ void wait(unsigned parity) {
@@ -54,11 +66,43 @@ struct Barrier {
           : "memory");
     }
   }
+  /// The same if other blocks of the cluster arrive at the barrier, too.
+  __device__ void wait_for_cluster(unsigned parity) {
+    unsigned has_ended = 0;
+    while (has_ended == 0) {
+      asm volatile(
+          "{\n"
+          ".reg .pred ended;\n"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2;\n"
+          "selp.u32 %0, 1, 0, ended;\n"
+          "}"
+          : "=r"(has_ended)
+          : "r"(shared_address(&state)), "r"(parity)
+          : "memory");
+    }
+  }
 };
 
-/// Makes initialised barriers visible to bulk copies.
+/// Makes initialised barriers visible to bulk copies and to other blocks of the cluster.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// The number of this block in its cluster.
+__device__ inline unsigned rank_in_cluster() {
+  unsigned rank = 0;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// All threads of the cluster wait for each other.
+__device__ inline void synchronize_cluster() {
+  asm volatile(
+      "barrier.cluster.arrive.release;\n"
+      "barrier.cluster.wait.acquire;"
+      :
+      :
+      : "memory");
 }
 
 // ----------------------------------------------------------------------------------- bulk copies
@@ -73,6 +117,19 @@ __device__ inline void begin_copy(void* to, const CUtensorMap& map, Barrier& bar
       :
       : "r"(shared_address(to)), "l"(&map), "r"(shared_address(&barrier.state)), "r"(column),
         "r"(row)
+      : "memory");
+}
+
+/// The same for all blocks of the cluster whose bits are set in `blocks`: the box goes to the same
+/// place in the shared memory of each, and its bytes count for the same barrier of each.
+__device__ inline void begin_multicast(void* to, const CUtensorMap& map, Barrier& barrier,
+                                       unsigned row, unsigned column, std::uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+      :
+      : "r"(shared_address(to)), "l"(&map), "r"(shared_address(&barrier.state)), "r"(column),
+        "r"(row), "h"(blocks)
       : "memory");
 }
 

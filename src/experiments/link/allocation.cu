@@ -2,6 +2,7 @@
 // and may wait for the device. A pool, or pieces of one large block, take far less.
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "experiments/context.hpp"
@@ -22,21 +23,40 @@ extern const Experiment about_allocation = {
     .name = "allocation",
     .group = "link",
     .summary =
-        "Allocating from a pool takes about a microsecond; allocating from the driver takes far "
+        "A pool that keeps freed memory allocates in about a microsecond; the driver takes far "
         "longer.",
     .explanation =
-        "The time to allocate and free memory is measured. On the device: with cudaMalloc and "
-        "cudaFree, from a stream-ordered pool that keeps freed memory, and as a piece of one "
-        "large block. On the host: with cudaHostAlloc, and by registering pages of 4 KiB or 2 "
-        "MiB. `rate` is the rate of pinning; it is empty if nothing was pinned. From a pool, "
-        "expect a microsecond or less; from the driver, 10 us to milliseconds, because it maps "
-        "memory in each call. Two cases are faster: the driver cuts small blocks from a larger "
-        "one that has room, and it keeps some pinned memory. Pinning takes time for each page, "
-        "so expect huge pages to be faster. The rate may fall with the size, since the system also "
-        "clears "
-        "each page. CUDA C++ Best Practices Guide, "
-        "sections Pinned "
-        "Memory and Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
+        {
+            .question = "What does it cost to allocate memory, and how can a program avoid that?",
+            .varies =
+                "The time to allocate and free memory is measured. On the device: with cudaMalloc, "
+                "or with cudaMallocPitch in rows of 4000 bytes, and cudaFree; from a "
+                "stream-ordered pool that keeps freed memory; with cudaMallocAsync from the "
+                "device's own pool, with a release threshold of 0, the default, and with one that "
+                "keeps all memory; and as a piece of one large block. The host waits for the "
+                "stream after each pair of calls, but for `stream-ordered pool` only after 32 "
+                "pairs. On the host: with cudaHostAlloc, and by registering pages of 4 KiB or 2 "
+                "MiB. `rate` is the rate of pinning; it is empty if nothing was pinned.",
+            .expectation =
+                "From a pool that keeps its memory, expect a microsecond or less; from the driver, "
+                "10 us to milliseconds, because it maps memory in each call. cudaMallocPitch only "
+                "rounds up the size, so expect the time of cudaMalloc. With threshold 0, the pool "
+                "gives its memory back each time the stream is synchronised, and maps it again: "
+                "expect cudaMallocAsync to take about as long as the driver. If it keeps its "
+                "memory, "
+                "expect little more than the synchronisation. Pinning takes time for each "
+                "page, so expect huge pages to be faster. The rate may fall with the size, since "
+                "the system also clears each page.",
+            .pitfalls =
+                "Two cases of the driver are faster than the rule: it cuts small blocks from a "
+                "larger one that has room, and it keeps some pinned memory. Memory that a pool "
+                "keeps is not available to other processes until cudaMemPoolTrimTo gives it back.",
+        },
+    .read_on = {{Guide::best_practices, "Pinned Memory"},
+                {Guide::best_practices, "Allocation"},
+                {Guide::programming, "Stream Ordered Memory Allocator"},
+                {Guide::programming, "Physical Page Caching Behavior"},
+                {Guide::programming, "Device Memory"}},
     .options = options,
     .figure = {.look = Look::lines,
                .x = "bytes",
@@ -51,6 +71,8 @@ extern const Experiment about_allocation = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
+constexpr std::uint64_t keep_all = std::numeric_limits<std::uint64_t>::max();  // a threshold
+
 /// A memory pool of the driver that keeps freed memory. The destructor destroys it.
 class Pool {
  public:
@@ -60,7 +82,7 @@ class Pool {
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = current_gpu();
     check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t keep = keep_all;
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
           "cudaMemPoolSetAttribute");
   }
@@ -79,6 +101,60 @@ class Pool {
 
  private:
   cudaMemPool_t pool_ = nullptr;
+};
+
+/// The release threshold of the device's own pool, from which cudaMallocAsync takes memory: the
+/// bytes that the pool keeps when a stream is synchronised. The destructor restores it, and gives
+/// the pool's free memory back.
+class ReleaseThresholdGuard {
+ public:
+  explicit ReleaseThresholdGuard(std::uint64_t bytes) {
+    check(cudaDeviceGetMemPool(&pool_, current_gpu()), "cudaDeviceGetMemPool");
+    check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &before_),
+          "cudaMemPoolGetAttribute");
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &bytes),
+          "cudaMemPoolSetAttribute");
+  }
+  ReleaseThresholdGuard(const ReleaseThresholdGuard&) = delete;
+  ReleaseThresholdGuard& operator=(const ReleaseThresholdGuard&) = delete;
+  ~ReleaseThresholdGuard() {
+    device::cuda::report(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &before_),
+                         "cudaMemPoolSetAttribute");
+    device::cuda::report(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+  }
+
+  /// Bytes that the pool holds, free or in use.
+  std::uint64_t held() const {
+    std::uint64_t bytes = 0;
+    check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes),
+          "cudaMemPoolGetAttribute");
+    return bytes;
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+  std::uint64_t before_ = 0;
+};
+
+/// Rows of device memory at a pitch that the driver chooses. The destructor frees them.
+class PitchedRows {
+ public:
+  /// Each row has `width` bytes.
+  PitchedRows(std::uint64_t width, std::uint64_t count) : count_(count) {
+    check(cudaMallocPitch(&data_, &pitch_, width, count), "cudaMallocPitch");
+  }
+  PitchedRows(const PitchedRows&) = delete;
+  PitchedRows& operator=(const PitchedRows&) = delete;
+  ~PitchedRows() { device::cuda::report(cudaFree(data_), "cudaFree"); }
+
+  float* data() const { return static_cast<float*>(data_); }
+  std::uint64_t pitch() const { return pitch_; }
+  std::uint64_t bytes() const { return pitch_ * count_; }
+
+ private:
+  void* data_ = nullptr;
+  std::uint64_t count_;
+  std::size_t pitch_ = 0;
 };
 
 /// One block of device memory. Pieces are cut from it in order and given back all at once.
@@ -107,6 +183,8 @@ constexpr std::array host_kinds = {HostKind::registered, HostKind::registered_hu
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 /// The driver cuts smaller blocks from a larger one that it has mapped.
 constexpr std::uint64_t mapped_block = std::uint64_t{2} << 20;
+constexpr std::uint64_t row_width = 4000;  // bytes of a row of cudaMallocPitch
+constexpr unsigned fast_pairs = 32;        // pairs of fast calls that are timed together
 
 class Allocation {
  public:
@@ -117,7 +195,7 @@ class Allocation {
   /// `seconds` is the time of `times` pairs of calls; `rate` is the rate of pinning, NaN if nothing
   /// is pinned.
   void add(const std::string& method, std::uint64_t bytes, const Measured& seconds, unsigned times,
-           double rate, const char* remark) {
+           double rate, const std::string& remark) {
     rows_.add({method, static_cast<std::int64_t>(bytes), rate}, seconds.times(1e6 / times), none,
               remark);
   }
@@ -134,37 +212,83 @@ class Allocation {
   Measurements& rows_;
 };
 
-void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena& arena,
-                       std::uint64_t bytes) {
-  constexpr unsigned times = 32;
+void add_driver(Allocation& allocation, std::uint64_t bytes) {
   {
     const DeviceArray<std::byte> once(bytes);
     allocation.verify(reinterpret_cast<float*>(once.data()), bytes, "cudaMalloc");
   }
-  const Measured by_driver = allocation.time([&] { const DeviceArray<std::byte> each(bytes); });
-  allocation.add("cudaMalloc", bytes, by_driver, 1, none,
+  const Measured seconds = allocation.time([&] { const DeviceArray<std::byte> each(bytes); });
+  allocation.add("cudaMalloc", bytes, seconds, 1, none,
                  bytes < mapped_block ? "cut from a larger block, which the driver may have to map"
                                       : "the driver maps and unmaps it");
-  float* const from_pool = pool.take(bytes, gpu.stream());
-  allocation.verify(from_pool, bytes, "cudaMallocFromPoolAsync");
-  pool.give_back(from_pool, gpu.stream());
-  const Measured by_pool = allocation.time([&] {
-    for (unsigned i = 0; i < times; ++i) {
+}
+
+/// Rows of `row_width` bytes, as many as have `bytes` bytes at the pitch that is expected.
+void add_pitched(Allocation& allocation, Bench& bench, std::uint64_t bytes) {
+  constexpr std::uint64_t expected_pitch = 4096;
+  const std::uint64_t count = bytes / expected_pitch;
+  std::uint64_t pitch = 0;
+  {
+    const PitchedRows once(row_width, count);
+    pitch = once.pitch();
+    bench.verify(pitch >= row_width && pitch % sizeof(float) == 0, "the pitch of cudaMallocPitch");
+    allocation.verify(once.data(), once.bytes(), "cudaMallocPitch");
+  }
+  const Measured seconds = allocation.time([&] { const PitchedRows each(row_width, count); });
+  allocation.add("cudaMallocPitch", bytes, seconds, 1, none,
+                 formatted("rows of {} bytes get a pitch of {} bytes", row_width, pitch));
+}
+
+void add_pool(Allocation& allocation, Gpu& gpu, const Pool& pool, std::uint64_t bytes) {
+  float* const once = pool.take(bytes, gpu.stream());
+  allocation.verify(once, bytes, "cudaMallocFromPoolAsync");
+  pool.give_back(once, gpu.stream());
+  const Measured seconds = allocation.time([&] {
+    for (unsigned i = 0; i < fast_pairs; ++i) {
       pool.give_back(pool.take(bytes, gpu.stream()), gpu.stream());
     }
   });
-  allocation.add("stream-ordered pool", bytes, by_pool, times, none,
+  allocation.add("stream-ordered pool", bytes, seconds, fast_pairs, none,
                  "reuses memory that was freed before");
+}
+
+/// The device's own pool, which either gives its memory back or keeps it when the stream is
+/// synchronised: here after each pair of calls.
+void add_thresholds(Allocation& allocation, Gpu& gpu, std::uint64_t bytes) {
+  const auto take = [&] {
+    void* data = nullptr;
+    check(cudaMallocAsync(&data, bytes, gpu.stream()), "cudaMallocAsync");
+    return static_cast<float*>(data);
+  };
+  const auto give_back = [&](float* data) {
+    check(cudaFreeAsync(data, gpu.stream()), "cudaFreeAsync");
+  };
+  for (const std::uint64_t threshold : {std::uint64_t{0}, keep_all}) {
+    const ReleaseThresholdGuard guard(threshold);
+    const std::string method =
+        threshold == 0 ? "cudaMallocAsync, threshold 0" : "cudaMallocAsync, keeps memory";
+    float* const once = take();
+    allocation.verify(once, bytes, method.c_str());
+    give_back(once);
+    const Measured seconds = allocation.time([&] { give_back(take()); });
+    gpu.synchronize();
+    allocation.add(method, bytes, seconds, 1, none,
+                   guard.held() < bytes ? "the pool gave its memory back at the synchronisation"
+                                        : "the pool kept its memory at the synchronisation");
+  }
+}
+
+void add_piece(Allocation& allocation, Arena& arena, std::uint64_t bytes) {
   allocation.verify(arena.take(bytes), bytes, "a piece of a block");
   arena.give_back();
   float* volatile last = nullptr;
-  const Measured by_addition = allocation.time([&] {
-    for (unsigned i = 0; i < 64 * times; ++i) {
+  const Measured seconds = allocation.time([&] {
+    for (unsigned i = 0; i < 64 * fast_pairs; ++i) {
       last = arena.take(bytes);
       arena.give_back();
     }
   });
-  allocation.add("piece of a block", bytes, by_addition, 64 * times, none,
+  allocation.add("piece of a block", bytes, seconds, 64 * fast_pairs, none,
                  "an addition on the host");
 }
 
@@ -189,6 +313,27 @@ void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) 
   }
 }
 
+bool has_pools() {
+  int supported = 0;
+  check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, current_gpu()),
+        "cudaDeviceGetAttribute");
+  return supported != 0;
+}
+
+/// Adds a note on the pitch of rows of several widths.
+void show_pitches(Bench& bench, const cudaDeviceProp& properties) {
+  std::string pitches;
+  for (const std::uint64_t width :
+       {std::uint64_t{4}, std::uint64_t{500}, std::uint64_t{516}, row_width, std::uint64_t{4100}}) {
+    pitches += formatted("{}{} for {}", std::string(pitches.empty() ? "" : ", "),
+                         PitchedRows(width, 16).pitch(), width);
+  }
+  bench.note(formatted(
+      "cudaMallocPitch chose these pitches for rows of so many bytes: {}. Rows of a texture must "
+      "have a pitch that is a multiple of {}.",
+      pitches, properties.texturePitchAlignment));
+}
+
 }  // namespace
 
 Table allocation(Bench& bench) {
@@ -202,12 +347,24 @@ Table allocation(Bench& bench) {
                      {"rate", ColumnType::real, "GB/s"}},
                     {"time", ColumnType::real, "us"});
   Allocation allocation(bench, gpu, rows);
-  const Pool pool;
+  std::optional<Pool> pool;
+  if (has_pools()) {
+    pool.emplace();
+  } else {
+    bench.note("The driver has no stream-ordered pools for this GPU, so these have no rows.");
+  }
   Arena arena(max_bytes + 256);
   for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, 16)) {
-    add_device_memory(allocation, gpu, pool, arena, bytes);
+    add_driver(allocation, bytes);
+    add_pitched(allocation, bench, bytes);
+    if (pool) {
+      add_pool(allocation, gpu, *pool, bytes);
+      add_thresholds(allocation, gpu, bytes);
+    }
+    add_piece(allocation, arena, bytes);
     add_host_memory(allocation, bench, bytes);
   }
+  show_pitches(bench, gpu.properties());
   bench.note(
       "Each time is that of allocating and freeing, by the host's clock; `rate` is the rate of "
       "pinning. A small block of cudaMalloc takes some microseconds if a block that the driver has "

@@ -2,11 +2,13 @@
 // to pack many items into one buffer, copy that, and let the receiver put the items in their
 // places.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "core/units.hpp"
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -24,21 +26,34 @@ extern const Experiment about_batching = {
     .group = "link",
     .summary = "One packed copy is faster than many small copies, with packing and unpacking.",
     .explanation =
-        "1 to 4096 items of batching.item bytes lie in pinned memory of the host with gaps "
-        "between them, like fields of records. They are copied to the same places on the device "
-        "(up), and from there to the host (down). Methods: a copy for each item; one 2-D copy, in "
-        "which the items are rows with a pitch, which needs equal gaps; `packed`, in which the "
-        "sender packs the items, one copy moves them, and the receiver takes them as they are; "
-        "and `packed and unpacked`, in which the receiver also puts them in their places. The "
-        "processor packs and unpacks on the host with memcpy; on the device a kernel does, with "
-        "a block for each item and a list of places. All of that is in the time, which the "
-        "host's clock measures from the first call to the end of the work. Each copy takes some "
-        "microseconds whatever its size. Expect packing to win with more than a few items, and "
-        "unpacking on the device to cost the time of one small kernel. On the host, one thread "
-        "packs and unpacks, which takes longer than the link for many items: then expect the copy "
-        "with a pitch to win, because the GPU finds the items by itself. CUDA C++ Best Practices "
-        "Guide, section Data "
-        "Transfer Between Host and Device.",
+        {
+            .question = "From how many small pieces on is it faster to pack them into one copy?",
+            .varies =
+                "1 to 4096 items of batching.item bytes lie in pinned memory of the host with gaps "
+                "between them, like fields of records. They are copied to the same places on the "
+                "device (up), and from there to the host (down). Methods: a copy for each item; "
+                "`one batch`, in which one call makes all these copies (cudaMemcpyBatchAsync, CUDA "
+                "12.8); one 2-D copy, in which the items are rows with a pitch, which needs equal "
+                "gaps; `packed`, in which the sender packs the items, one copy moves them, and the "
+                "receiver takes them as they are; and `packed and unpacked`, in which the receiver "
+                "also puts them in their places. The processor packs and unpacks on the host with "
+                "memcpy; on the device a kernel does, with a block for each item and a list of "
+                "places.",
+            .expectation =
+                "Each copy takes some microseconds whatever its size. Expect packing to win with "
+                "more than a few items, and unpacking on the device to cost the time of one small "
+                "kernel. Expect a batch to be faster than a call for each copy, and slower than a "
+                "packed copy, because the GPU still copies each item. On the host, one thread "
+                "packs and unpacks, which takes longer than the link for many items: then expect "
+                "the copy with a pitch to win, because the GPU finds the items by itself.",
+            .pitfalls =
+                "A comparison of the copies alone would leave out the packing. The host's clock "
+                "measures from the first call to the end of the work, with all packing and "
+                "unpacking. The copies of a batch may be made in any order, so none of them may "
+                "need another one.",
+        },
+    .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
+                {Guide::runtime_api, "Memory Management", "group__CUDART__MEMORY.html"}},
     .share = "of the rate of large copies in the same direction",
     .options = options,
     .figure = {.look = Look::lines,
@@ -71,12 +86,14 @@ __global__ void gather(const float* from, unsigned words, const unsigned* places
 }
 
 enum class CopyDirection { up, down };
-enum class Method { each, with_pitch, packed, unpacked };
+enum class Method { each, batch, with_pitch, packed, unpacked };
 
 const char* word_of(Method method) {
   switch (method) {
     case Method::each:
       return "a copy each";
+    case Method::batch:
+      return "one batch";
     case Method::with_pitch:
       return "one copy with a pitch";
     case Method::packed:
@@ -86,6 +103,53 @@ const char* word_of(Method method) {
   }
   return "";
 }
+
+/// Copies of the same stream that one call enqueues (cudaMemcpyBatchAsync, CUDA 12.8). They may be
+/// done in any order. Returns cudaErrorNotSupported if CUDA has no batches.
+class Batch {
+ public:
+  /// Where a side of the copies is: on the host or on a device.
+  static cudaMemLocation location(cudaMemLocationType type, int id) {
+    cudaMemLocation place{};
+    place.type = type;
+    place.id = id;
+    return place;
+  }
+
+  void add(void* to, void* from, std::size_t bytes) {
+    to_.push_back(to);
+    from_.push_back(from);
+    bytes_.push_back(bytes);
+  }
+
+  /// Enqueues the first `count` copies. The sources are read in the order of the stream.
+  cudaError_t copy([[maybe_unused]] std::size_t count,
+                   [[maybe_unused]] const cudaMemLocation& source,
+                   [[maybe_unused]] const cudaMemLocation& target,
+                   [[maybe_unused]] cudaStream_t stream) {
+#if CUDART_VERSION >= 12080
+    cudaMemcpyAttributes attributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    attributes.srcLocHint = source;
+    attributes.dstLocHint = target;
+    std::size_t first = 0;  // the attributes are those of the copies from here on
+#if CUDART_VERSION >= 13000
+    return cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), count, &attributes, &first,
+                                1, stream);
+#else
+    std::size_t failed = 0;
+    return cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), count, &attributes, &first,
+                                1, &failed, stream);
+#endif
+#else
+    return cudaErrorNotSupported;
+#endif
+  }
+
+ private:
+  std::vector<void*> to_, from_;
+  std::vector<std::size_t> bytes_;
+};
 
 /// Places of items, in words: there is a gap of one item after each.
 std::vector<unsigned> places_of(unsigned count, unsigned words) {
@@ -105,14 +169,24 @@ class Items {
         host_(HostKind::pinned, 2 * bytes(max_count)),
         packed_(HostKind::pinned, bytes(max_count)),
         device_(host_.bytes() / sizeof(float)),
-        packed_on_device_(packed_.bytes() / sizeof(float)) {}
+        packed_on_device_(packed_.bytes() / sizeof(float)),
+        on_host_(Batch::location(cudaMemLocationTypeHost, 0)),
+        on_device_(Batch::location(cudaMemLocationTypeDevice, current_gpu())) {
+    for (const unsigned place : places_) {
+      float *const here = host_.as<float>() + place, *const there = device_.data() + place;
+      up_.add(there, here, bytes(1));
+      down_.add(here, there, bytes(1));
+    }
+  }
 
   std::size_t bytes(unsigned count) const { return std::size_t{count} * words_ * sizeof(float); }
 
-  void copy(CopyDirection way, Method method, unsigned count) const {
+  void copy(CopyDirection way, Method method, unsigned count) {
     switch (method) {
       case Method::each:
         return copy_each(way, count);
+      case Method::batch:
+        return check(copy_batch(way, count), "cudaMemcpyBatchAsync");
       case Method::with_pitch:
         return copy_with_pitch(way, count);
       case Method::packed:
@@ -120,6 +194,18 @@ class Items {
         return way == CopyDirection::up ? pack_and_upload(method, count)
                                         : pack_and_download(method, count);
     }
+  }
+
+  /// Whether CUDA and the driver have copies in batches.
+  bool has_batches() {
+    const cudaError_t status = copy_batch(CopyDirection::up, 1);
+    gpu_.synchronize();
+    if (status != cudaErrorNotSupported && status != cudaErrorCallRequiresNewerDriver) {
+      check(status, "cudaMemcpyBatchAsync");
+      return true;
+    }
+    (void)cudaGetLastError();
+    return false;
   }
 
   /// Writes numbers to the places of the first `count` items of the sender. All other words of
@@ -159,6 +245,11 @@ class Items {
     for (unsigned i = 0; i < count; ++i) {
       transfer(way, device_.data() + places_[i], host_.as<float>() + places_[i], bytes(1));
     }
+  }
+
+  cudaError_t copy_batch(CopyDirection way, unsigned count) {
+    return way == CopyDirection::up ? up_.copy(count, on_host_, on_device_, gpu_.stream())
+                                    : down_.copy(count, on_device_, on_host_, gpu_.stream());
   }
 
   /// Possible because the distance between items (the pitch) is constant.
@@ -225,13 +316,15 @@ class Items {
   DeviceArray<unsigned> places_on_device_;
   HostMemory host_, packed_;
   DeviceArray<float> device_, packed_on_device_;
+  cudaMemLocation on_host_, on_device_;
+  Batch up_, down_;
 };
 
-/// Adds a row for each method.
-void add(Bench& bench, Gpu& gpu, const Items& items, CopyDirection way, unsigned count,
-         Measurements& rows) {
+/// Adds a row for each of `methods`.
+void add(Bench& bench, Gpu& gpu, Items& items, const std::vector<Method>& methods,
+         CopyDirection way, unsigned count, Measurements& rows) {
   double each = 0;  // seconds of the first method
-  for (const Method method : {Method::each, Method::with_pitch, Method::packed, Method::unpacked}) {
+  for (const Method method : methods) {
     const auto copy = [&] { items.copy(way, method, count); };
     items.prepare(way, count);
     copy();
@@ -255,13 +348,20 @@ Table batching(Bench& bench) {
   Gpu gpu(bench);
   constexpr unsigned max_items = 4096;
   const auto words = static_cast<unsigned>(bench.options().bytes("batching.item") / sizeof(float));
-  const Items items(max_items, words, gpu);
+  Items items(max_items, words, gpu);
+  std::vector<Method> methods = {Method::each, Method::batch, Method::with_pitch, Method::packed,
+                                 Method::unpacked};
+  if (!items.has_batches()) {
+    std::erase(methods, Method::batch);
+    bench.note(
+        "Copies in batches are not available: they need CUDA 12.8 and a driver of that version.");
+  }
   Measurements rows(
       {{"way", ColumnType::text}, {"method", ColumnType::text}, {"items", ColumnType::integer}},
       {"time", ColumnType::real, "us/item"});
   for (const CopyDirection way : {CopyDirection::up, CopyDirection::down}) {
     for (const std::uint64_t count : sizes_up_to(1, max_items, 8)) {
-      add(bench, gpu, items, way, static_cast<unsigned>(count), rows);
+      add(bench, gpu, items, methods, way, static_cast<unsigned>(count), rows);
     }
   }
   bench.note(formatted("An item has {} (batching.item).", format_size(items.bytes(1))));

@@ -7,6 +7,7 @@
 
 #include "core/units.hpp"
 #include "device/host/process_memory.hpp"
+#include "experiments/count_wrong.cuh"
 #include "experiments/formatted.hpp"
 
 namespace shardstream::experiments::link {
@@ -20,11 +21,11 @@ __global__ void write_all(float* to, std::uint64_t count, std::uint64_t salt) {
   if (i < count) to[i] = unit_number(salt + i);
 }
 
-__global__ void count_wrong(const float* from, std::uint64_t count, std::uint64_t salt,
-                            unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count && from[i] != unit_number(salt + i)) atomicAdd(wrong, 1);
-}
+struct IsWrong {
+  const float* from;
+  std::uint64_t salt;
+  __device__ bool operator()(std::uint64_t i) const { return from[i] != unit_number(salt + i); }
+};
 
 std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page - 1) / page * page;
@@ -143,11 +144,7 @@ bool has_numbers(const float* from, std::uint64_t count, std::uint64_t salt) {
 
 bool device_has_numbers(const float* from, std::uint64_t count, std::uint64_t salt) {
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  const DeviceArray<unsigned> wrong(1);
-  wrong.clear(nullptr);
-  count_wrong<<<blocks_for(count, threads), threads>>>(from, count, salt, wrong.data());
-  check_launch("count_wrong");
-  return wrong.read()[0] == 0;
+  return count_wrong(count, IsWrong{from, salt}, nullptr) == 0;
 }
 
 }  // namespace shardstream::experiments::link

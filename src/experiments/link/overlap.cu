@@ -29,27 +29,39 @@ extern const Experiment about_overlap = {
     .group = "link",
     .summary = "Work that is split over several streams overlaps copies with kernels.",
     .explanation =
-        "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), are "
-        "split into 1, 4 or 16 parts, each on its own stream. The kernel takes 0.25 to 4 times as "
-        "long as the upload. Depth first enqueues all work of one stream before that of the next "
-        "one; breadth first, which is measured for a kernel as long as the upload, enqueues all "
-        "uploads, then all kernels, then all downloads. "
-        "`no_overlap` is the sum of all stages, `bound` is the longest stage, and `predicted` is "
-        "a model: one of n parts passes through all stages alone, and each of the other n - 1 "
-        "parts adds its share of the longest stage. For one way, with copy time t_T and kernel "
-        "time t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. For two "
-        "ways, uploads and downloads share the link. Expect times within 5 % of the model unless "
-        "the parts are small, since each copy takes some microseconds more, and "
-        "no difference between the orders: only early GPUs had one queue for all streams. "
-        "Further cases: all parts in the legacy default stream (expect no overlap); pageable "
-        "memory, whose copies the host makes while it enqueues them (expect overlap only depth "
-        "first, when kernels are enqueued between the copies); a copy inside the device beside a "
-        "kernel, in one stream and in two (the multiprocessors make such a copy: expect it to be "
-        "hidden if the kernel uses half of the GPU, and not if the kernel fills it); and a "
-        "function of the host, after a wait for the "
-        "GPU and beside its work. The host's clock times these cases, since the calls may wait, "
-        "except for the copies inside the device. CUDA C++ Best Practices Guide, section "
-        "Asynchronous and Overlapping Transfers with Computation.",
+        {
+            .question =
+                "How much time does it save to split a copy and a kernel into parts on several "
+                "streams?",
+            .varies =
+                "An upload and a kernel (one way), or an upload, a kernel and a download (two "
+                "ways), are split into 1, 4 or 16 parts, each on its own stream. The kernel takes "
+                "0.25 to 4 times as long as the upload. Depth first enqueues all work of one "
+                "stream before that of the next one; breadth first, which is measured for a kernel "
+                "as long as the upload, enqueues all uploads, then all kernels, then all "
+                "downloads. `no_overlap` is the sum of all stages, `bound` is the longest stage, "
+                "and `predicted` is a model. Further cases: all parts in the legacy default "
+                "stream; pageable memory; a copy inside the device beside a kernel, in one stream "
+                "and in two; and a function of the host, after a wait for the GPU and beside its "
+                "work.",
+            .expectation =
+                "In the model, one of n parts passes through all stages alone, and each of the "
+                "other n - 1 parts adds its share of the longest stage. For one way, with copy "
+                "time t_T and kernel time t_E, this is t_E + t_T/n if the kernel takes longer, "
+                "else t_T + t_E/n. For two ways, uploads and downloads share the link. Expect "
+                "times within 5 % of the model unless the parts are small, since each copy takes "
+                "some microseconds more, and no difference between the orders: only early GPUs had "
+                "one queue for all streams. Expect no overlap in the legacy default stream. The "
+                "host makes copies of pageable memory while it enqueues them: expect overlap only "
+                "depth first, when kernels are enqueued between the copies. The multiprocessors "
+                "make a copy inside the device: expect it to be hidden if the kernel uses half of "
+                "the GPU, and not if the kernel fills it.",
+            .pitfalls =
+                "Calls of the further cases may wait, so the host's clock times them, except for "
+                "the copies inside the device.",
+        },
+    .read_on = {{Guide::best_practices, "Asynchronous and Overlapping Transfers with Computation"},
+                {Guide::programming, "Concurrent Data Transfers"}},
     .share = "the predicted time over the measured one",
     .options = options,
     .figure = {.look = Look::lines,

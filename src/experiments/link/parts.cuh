@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/gpu.hpp"
 #include "experiments/link/host_memory.hpp"
 
@@ -28,12 +29,15 @@ static __global__ void add_steps(const float* from, float* to, std::uint64_t cou
   to[i] = value;
 }
 
-/// Counts the numbers that are not `steps` more than at first.
-static __global__ void count_wrong_sums(const float* x, std::uint64_t count, unsigned steps,
-                                        unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x;
-  if (i < count && x[i] != start_number(i) + static_cast<float>(steps)) atomicAdd(wrong, 1);
-}
+/// Expects numbers that are `steps` more than at first.
+struct IsWrongSum {
+  const float* x;
+  unsigned steps;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return x[i] != start_number(i) + static_cast<float>(steps);
+  }
+};
 
 enum class Side { on_device, on_host };
 
@@ -118,11 +122,7 @@ class Parts {
 
   /// Whether `count` numbers on the device are `steps` more than at first. Waits for the device.
   static bool is_right_on_device(const float* x, std::uint64_t count, unsigned steps) {
-    const DeviceArray<unsigned> wrong(1);
-    wrong.clear(nullptr);
-    count_wrong_sums<<<blocks_for(count, threads), threads>>>(x, count, steps, wrong.data());
-    check_launch("count_wrong_sums");
-    return wrong.read()[0] == 0;
+    return count_wrong(count, IsWrongSum{x, steps}, nullptr) == 0;
   }
 
  private:

@@ -25,15 +25,25 @@ extern const Experiment about_peer = {
     .group = "link",
     .summary = "GPUs with peer access copy to each other without the host.",
     .explanation =
-        "Each rank copies between its own GPU and every other GPU that it sees, in both "
-        "directions, while the other ranks wait. A pair of GPUs that two ranks can measure is "
-        "measured by the lower one. The methods are: a copy without peer access; a copy with it; "
-        "a copy with it that finds the GPUs by their addresses (unified addressing); and a "
-        "kernel that writes or reads the memory of the other GPU. Without peer access, the "
-        "driver moves the data through the host. `small` is the time of a copy of 16 bytes. With "
-        "peer access, expect 0.8 of the theoretical rate of the NVLinks or of PCIe; without it, "
-        "a fraction of that. Two GPUs that are connected without a switch share only some of a "
-        "GPU's NVLinks. CUDA C++ Programming Guide, section Peer-to-Peer Memory Access.",
+        {
+            .question = "How fast do two GPUs copy to each other, with and without peer access?",
+            .varies =
+                "Each rank copies between its own GPU and every other GPU that it sees, in both "
+                "directions. The methods are: a copy without peer access; a copy with it; a copy "
+                "with it that finds the GPUs by their addresses (unified addressing); and a kernel "
+                "that writes or reads the memory of the other GPU. `small` is the time of a copy "
+                "of 16 bytes.",
+            .expectation =
+                "Without peer access, the driver moves the data through the host. With peer "
+                "access, expect 0.8 of the theoretical rate of the NVLinks or of PCIe; without it, "
+                "a fraction of that. Two GPUs that are connected without a switch share only some "
+                "of a GPU's NVLinks.",
+            .pitfalls =
+                "Copies of other pairs could use the same links. Each rank measures while the "
+                "other ranks wait, and a pair of GPUs that two ranks can measure is measured by "
+                "the lower one.",
+        },
+    .read_on = {{Guide::programming, "Peer-to-Peer Memory Access"}},
     .share = "of the theoretical rate of all NVLinks of the GPU",
     .options = options,
     .figure = {.look = Look::matrix, .x = "to", .y = "rate", .series = "from", .panel = "method"},

@@ -5,12 +5,15 @@
 #include <bit>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/statistics.hpp"
 #include "core/units.hpp"
+#include "experiments/context.hpp"
 #include "experiments/device_clock.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
@@ -29,22 +32,39 @@ extern const Experiment about_returns = {
     .group = "link",
     .summary = "Only some calls return before their work is done.",
     .explanation =
-        "Each call is made in an idle stream, and in a stream that a kernel keeps busy for 0.3 ms. "
-        "The host's clock measures the time until the call returns, and the time until its work "
-        "is done (`done`). The calls are a launch, copies inside the device, copies from the host "
-        "(up) of 64 KiB and of returns.size bytes, copies to the host (down), and memset. Each "
-        "but the launch has a variant whose name ends in Async. Calls without a stream use the "
-        "legacy default stream, and so does the kernel before them. The guide lists the calls "
-        "that return early: launches, copies inside the device, copies of at most 64 KiB from the "
-        "host, all Async functions, and memset; but an Async copy of pageable memory may wait. "
-        "Expect these calls to return in a few microseconds, and the other ones to wait for the "
-        "kernel and for their own work. The remark compares each call with that list. For copies "
-        "without Async, the Runtime API, section API Synchronization Behavior, says otherwise: "
-        "they wait for the stream before they copy pageable memory up, and for the end of a copy "
-        "of "
-        "pinned memory, whatever its size. CUDA C++ Programming Guide, section Concurrent "
-        "Execution between "
-        "Host and Device.",
+        {
+            .question = "Which calls return before the GPU has done their work?",
+            .varies =
+                "Each call is made in an idle stream, and in a stream that a kernel keeps busy for "
+                "0.3 ms. The host's clock measures the time until the call returns, and the time "
+                "until its work is done (`done`). The calls are a launch, copies inside the "
+                "device, copies from the host (up) of 64 KiB and of returns.size bytes, copies to "
+                "the host (down), and memset. Copies to and from a symbol, a variable of the "
+                "device, stand beside the same copies by address. Each of these calls but the "
+                "launch has a variant whose name ends in Async. Two further calls only ask: "
+                "cudaGetSymbolAddress, and cudaPointerGetAttributes about plain, pinned, device "
+                "and managed memory; the remark has the answer. Calls without a stream use the "
+                "legacy default stream, and so does the kernel before them.",
+            .expectation =
+                "The guide lists the calls that return early: launches, copies inside the device, "
+                "copies of at most 64 KiB from the host, all Async functions, and memset; but an "
+                "Async copy of pageable memory may wait. Expect these calls to return in a few "
+                "microseconds, and the other ones to wait for the kernel and for their own work. A "
+                "copy with a symbol takes as long as one by address, because the runtime only "
+                "looks up the address. A call that only asks has no work on the GPU, so expect it "
+                "to return in about a microsecond, also behind the kernel. The remark compares "
+                "each call with that list.",
+            .pitfalls =
+                "For copies without Async, the page of the Runtime API says otherwise: they wait "
+                "for the stream before they copy pageable memory up, and for the end of a copy of "
+                "pinned memory, whatever its size. The first call with a symbol may load its "
+                "module and wait for the device, so that call is not timed. Plain memory is no "
+                "error for cudaPointerGetAttributes: its type is cudaMemoryTypeUnregistered.",
+        },
+    .read_on = {{Guide::programming, "Concurrent Execution between Host and Device"},
+                {Guide::runtime_api, "API Synchronization Behavior", "api-sync-behavior.html"},
+                {Guide::programming, "Device Memory"},
+                {Guide::runtime_api, "Unified Addressing", "group__CUDART__UNIFIED.html"}},
     .share = "the time until the call returned over the time until its work was done",
     .options = options,
     .figure = {.look = Look::bars,
@@ -63,14 +83,18 @@ constexpr std::uint64_t busy = 300'000;  // nanoseconds of the kernel before a c
 constexpr std::uint64_t small = std::uint64_t{64} << 10;
 constexpr int byte_of_memset = 0x3f;
 
+/// Variables of the device, which the host can only name by calls with a symbol.
+__device__ float symbol_from[small / sizeof(float)], symbol_to[small / sizeof(float)];
+
 /// Runs for `nanoseconds` and counts its calls.
 __global__ void run_for(std::uint64_t nanoseconds, unsigned* calls) {
   spin(nanoseconds);
   ++*calls;
 }
 
-/// The statement of the guide on a call.
-enum class Guide { returns_early, waits, may_wait };
+/// The statement of the guide on a call. One that asks has no work on the device, and is not
+/// listed.
+enum class Guide { returns_early, waits, may_wait, asks };
 
 /// Whether the name of a call ends in Async.
 enum class Variant { plain, async };
@@ -85,6 +109,21 @@ struct Call {
   Guide guide;
   std::function<void()> make;
   std::function<bool()> is_right;  ///< whether its work was done; waits for the device
+  std::string answer = {};         ///< of a call that asks
+};
+
+/// A word of managed memory. The destructor frees it.
+class ManagedWord {
+ public:
+  ManagedWord() { check(cudaMallocManaged(&data_, sizeof(float)), "cudaMallocManaged"); }
+  ManagedWord(const ManagedWord&) = delete;
+  ManagedWord& operator=(const ManagedWord&) = delete;
+  ~ManagedWord() { device::cuda::report(cudaFree(data_), "cudaFree"); }
+
+  const void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
 };
 
 /// Sources and targets on the host and on the device, with the calls that use them.
@@ -116,6 +155,10 @@ class Calls {
   Call copy(const std::string& what, Guide guide, void* to, const void* from, std::uint64_t bytes,
             cudaMemcpyKind kind, Variant variant) const;
   Call memset(Variant variant) const;
+  Call to_symbol(Variant variant) const;
+  Call from_symbol(Variant variant) const;
+  Call symbol_address() const;
+  Call attributes(const char* memory, const void* pointer, cudaMemoryType type) const;
   cudaStream_t stream_of(Variant variant) const {
     return variant == Variant::plain ? cudaStreamLegacy : stream_;
   }
@@ -125,6 +168,7 @@ class Calls {
   DeviceArray<unsigned> launches_;
   DeviceArray<float> from_, to_;
   Host pageable_, pinned_;
+  std::optional<ManagedWord> managed_;  ///< empty if the GPU has no managed memory
 };
 
 Calls::Calls(std::uint64_t bytes, cudaStream_t stream)
@@ -136,6 +180,11 @@ Calls::Calls(std::uint64_t bytes, cudaStream_t stream)
       pageable_(HostKind::pageable, bytes),
       pinned_(HostKind::pinned, bytes) {
   write_numbers_on_device(from_.data(), from_.size(), 0, stream);
+  check(cudaMemcpyToSymbol(symbol_from, pageable_.from.as(), small), "cudaMemcpyToSymbol");
+  int has_managed = 0;
+  check(cudaDeviceGetAttribute(&has_managed, cudaDevAttrManagedMemory, current_gpu()),
+        "cudaDeviceGetAttribute");
+  if (has_managed != 0) managed_.emplace();
 }
 
 void Calls::clear() const {
@@ -143,6 +192,8 @@ void Calls::clear() const {
   to_.clear(stream_);
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   for (const Host* host : {&pageable_, &pinned_}) std::fill_n(host->to.as(), bytes_, std::byte{0});
+  check(cudaMemcpyToSymbol(symbol_to, pageable_.to.as(), small), "cudaMemcpyToSymbol");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 std::vector<Call> Calls::all() const {
@@ -152,7 +203,14 @@ std::vector<Call> Calls::all() const {
   for (const Variant variant : {Variant::plain, Variant::async}) {
     add_copies(calls, variant);
     calls.push_back(memset(variant));
+    calls.push_back(to_symbol(variant));
+    calls.push_back(from_symbol(variant));
   }
+  calls.push_back(symbol_address());
+  calls.push_back(attributes("plain", pageable_.from.as(), cudaMemoryTypeUnregistered));
+  calls.push_back(attributes("pinned", pinned_.from.as(), cudaMemoryTypeHost));
+  calls.push_back(attributes("device", from_.data(), cudaMemoryTypeDevice));
+  if (managed_) calls.push_back(attributes("managed", managed_->data(), cudaMemoryTypeManaged));
   return calls;
 }
 
@@ -209,6 +267,86 @@ Call Calls::memset(Variant variant) const {
           Guide::returns_early, make, is_right};
 }
 
+/// Copies to a symbol as cudaMemcpy copies to an address.
+Call Calls::to_symbol(Variant variant) const {
+  const void* const from = pageable_.from.as();
+  const auto make = [=, this] {
+    if (variant == Variant::plain) {
+      check(cudaMemcpyToSymbol(symbol_to, from, small), "cudaMemcpyToSymbol");
+    } else {
+      check(cudaMemcpyToSymbolAsync(symbol_to, from, small, 0, cudaMemcpyHostToDevice, stream_),
+            "cudaMemcpyToSymbolAsync");
+    }
+  };
+  const auto is_right = [] {
+    std::vector<float> found(small / sizeof(float));
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check(cudaMemcpyFromSymbol(found.data(), symbol_to, small), "cudaMemcpyFromSymbol");
+    return has_numbers(found.data(), found.size(), 0);
+  };
+  return {formatted("{} up, pageable, {}", name("cudaMemcpyToSymbol", variant), format_size(small)),
+          stream_of(variant), variant == Variant::plain ? Guide::returns_early : Guide::may_wait,
+          make, is_right};
+}
+
+Call Calls::from_symbol(Variant variant) const {
+  auto* const to = pageable_.to.as<float>();
+  const auto make = [=, this] {
+    if (variant == Variant::plain) {
+      check(cudaMemcpyFromSymbol(to, symbol_from, small), "cudaMemcpyFromSymbol");
+    } else {
+      check(cudaMemcpyFromSymbolAsync(to, symbol_from, small, 0, cudaMemcpyDeviceToHost, stream_),
+            "cudaMemcpyFromSymbolAsync");
+    }
+  };
+  const auto is_right = [=] {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return has_numbers(to, small / sizeof(float), 0);
+  };
+  return {
+      formatted("{} down, pageable, {}", name("cudaMemcpyFromSymbol", variant), format_size(small)),
+      stream_of(variant), variant == Variant::plain ? Guide::waits : Guide::may_wait, make,
+      is_right};
+}
+
+/// Finds the address of a symbol, which has the numbers.
+Call Calls::symbol_address() const {
+  const auto found = std::make_shared<void*>(nullptr);
+  const auto make = [=] {
+    check(cudaGetSymbolAddress(found.get(), symbol_from), "cudaGetSymbolAddress");
+  };
+  const auto is_right = [=] {
+    return device_has_numbers(static_cast<const float*>(*found), small / sizeof(float), 0);
+  };
+  return {"cudaGetSymbolAddress",
+          stream_,
+          Guide::asks,
+          make,
+          is_right,
+          "an address, which copies and kernels can use"};
+}
+
+/// Asks for the kind of memory that `pointer` is in.
+Call Calls::attributes(const char* memory, const void* pointer, cudaMemoryType type) const {
+  const auto found = std::make_shared<cudaPointerAttributes>();
+  const auto make = [=] {
+    check(cudaPointerGetAttributes(found.get(), pointer), "cudaPointerGetAttributes");
+  };
+  const auto is_right = [=] {
+    return found->type == type && (type != cudaMemoryTypeDevice || found->device == current_gpu());
+  };
+  const char* const answer = type == cudaMemoryTypeUnregistered ? "cudaMemoryTypeUnregistered"
+                             : type == cudaMemoryTypeHost       ? "cudaMemoryTypeHost"
+                             : type == cudaMemoryTypeDevice     ? "cudaMemoryTypeDevice"
+                                                                : "cudaMemoryTypeManaged";
+  return {formatted("cudaPointerGetAttributes, {}", std::string(memory)),
+          stream_,
+          Guide::asks,
+          make,
+          is_right,
+          answer};
+}
+
 /// The two times of a call in seconds, with the median of the times until its work was done.
 struct Times {
   Measured returned;
@@ -231,7 +369,8 @@ Times time(Bench& bench, const Calls& calls, const Call& call, std::uint64_t bef
   return {timing.seconds, median(std::move(done))};
 }
 
-std::string remark_on_idle(const Times& times) {
+std::string remark_on_idle(const Times& times, const Call& call) {
+  if (call.guide == Guide::asks) return "the answer is " + call.answer;
   return formatted("its work was done {:.1f} us later", (times.done - times.returned.value) * 1e6);
 }
 
@@ -239,6 +378,7 @@ std::string remark_on_idle(const Times& times) {
 std::string remark_on_busy(const Times& times, Guide guide) {
   const bool early = times.returned.value < 0.5 * static_cast<double>(busy) / 1e9;
   std::string text = early ? "returned before the kernel had ended" : "waited for the kernel";
+  if (guide == Guide::asks) return early ? "did not wait for the kernel" : text;
   if (guide == Guide::may_wait) return text + "; the guide: may wait";
   return text + (early == (guide == Guide::returns_early) ? ", as the guide says"
                                                           : ", unlike the guide's list");
@@ -262,7 +402,7 @@ Table returns(Bench& bench) {
       const Times times = time(bench, calls, call, before);
       rows.add({call.name, before > 0 ? "busy" : "idle", times.done * 1e6},
                times.returned.times(1e6), times.returned.value / times.done,
-               before > 0 ? remark_on_busy(times, call.guide) : remark_on_idle(times));
+               before > 0 ? remark_on_busy(times, call.guide) : remark_on_idle(times, call));
     }
   }
   return std::move(rows).table();

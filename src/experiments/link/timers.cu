@@ -22,17 +22,25 @@ extern const Experiment about_timers = {
     .group = "link",
     .summary = "The host's clock measures only the launch if it does not wait for the kernel.",
     .explanation =
-        "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in four ways: by the "
-        "host's clock without waiting, by the host's clock with a wait for the kernel's stream, "
-        "by the host's clock with a wait for the device, and by events. First the GPU is idle "
-        "otherwise (`beside` is `nothing`), then another stream is busy for 4 ms. Without "
-        "waiting, expect a few microseconds, the time of a launch, for every kernel. With "
-        "waiting, expect some microseconds too much, for the launch and the wait. By events, "
-        "expect a few microseconds too much, for the start and end of the kernel on the GPU. For "
-        "the shortest kernel, these errors are as large as the time itself. Beside another "
-        "stream, expect a wait for the device to report the 4 ms of the other work; a wait for "
-        "the stream and events report the kernel, as long as the GPU runs both at once. CUDA "
-        "C++ Best Practices Guide, section Timing.",
+        {
+            .question = "Which clock tells how long a kernel runs?",
+            .varies =
+                "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in four ways: "
+                "by the host's clock without waiting, by the host's clock with a wait for the "
+                "kernel's stream, by the host's clock with a wait for the device, and by events. "
+                "First the GPU is idle otherwise (`beside` is `nothing`), then another stream is "
+                "busy for 4 ms.",
+            .expectation =
+                "Without waiting, expect a few microseconds, the time of a launch, for every "
+                "kernel. With waiting, expect some microseconds too much, for the launch and the "
+                "wait. By events, expect a few microseconds too much, for the start and end of the "
+                "kernel on the GPU. Beside another stream, expect a wait for the device to report "
+                "the 4 ms of the other work; a wait for the stream and events report the kernel, "
+                "as long as the GPU runs both at once.",
+            .pitfalls = "For the shortest kernel, these errors are as large as the time itself.",
+        },
+    .read_on = {{Guide::best_practices, "Using CPU Timers"},
+                {Guide::best_practices, "Using CUDA GPU Timers"}},
     .reference = "Events have a resolution of about 0.5 us.",
     .share = "the reported time over the length that the kernel was given",
     .figure = {.look = Look::lines,

@@ -25,22 +25,32 @@ extern const Experiment about_transfer = {
     .summary =
         "Copies of pinned memory reach the rate of the link; copies of pageable memory do not.",
     .explanation =
-        "Copies between host and device are measured for five kinds of host memory: pageable, "
-        "pinned, write-combined, registered, and registered in huge pages. They go up, down and "
-        "both ways at once. Pageable and pinned memory is copied in pieces of 4 KiB to "
-        "transfer.most bytes. The last three kinds are pinned, too: expect them to differ from "
-        "`pinned` only in the time to allocate them (see `allocation`), so they are measured with "
-        "the largest size alone. The GPU reads pinned memory "
-        "directly. Pageable memory may be moved by the system during a copy, so one thread of "
-        "the driver first copies it into a pinned buffer. Expect uploads of it to become "
-        "slower if the data no longer fits in the caches of the processor. Small copies take a few "
-        "microseconds "
-        "whatever their size. Expect 0.8 to 0.9 of the theoretical rate of PCIe for large copies "
-        "of pinned memory. For both ways, a share above 1 is possible, because the rate "
-        "of the link is that of large copies, and smaller ones may be faster. With several ranks, "
-        "each rank measures alone, and then all measure at "
-        "once: the difference shows what they share, such as a part of the link or the memory of "
-        "the host. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
+        {
+            .question =
+                "How fast do copies between host and device become, and what kind of host memory "
+                "do they need?",
+            .varies =
+                "Copies between host and device are measured for five kinds of host memory: "
+                "pageable, pinned, write-combined, registered, and registered in huge pages. They "
+                "go up, down and both ways at once. Pageable and pinned memory is copied in pieces "
+                "of 4 KiB to transfer.most bytes, the other kinds with the largest size alone. "
+                "With several ranks, each rank measures alone, and then all measure at once.",
+            .expectation =
+                "Expect 0.8 to 0.9 of the theoretical rate of PCIe for large copies of pinned "
+                "memory. Small copies take a few microseconds whatever their size. The GPU reads "
+                "pinned memory directly. Pageable memory may be moved by the system during a copy, "
+                "so one thread of the driver first copies it into a pinned buffer. Expect uploads "
+                "of it to become slower if the data no longer fits in the caches of the processor. "
+                "Write-combined and registered memory is pinned, too: expect it to differ from "
+                "`pinned` only in the time to allocate it (see `allocation`). The difference "
+                "between ranks alone and at once shows what they share, such as a part of the link "
+                "or the memory of the host.",
+            .pitfalls =
+                "For both ways, a share above 1 is possible, because the rate of the link is that "
+                "of large copies, and smaller ones may be faster.",
+        },
+    .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
+                {Guide::best_practices, "Pinned Memory"}},
     .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
     .share = "of the rate of the link in the same direction",
     .options = options,

@@ -25,23 +25,31 @@ extern const Experiment about_zero_copy = {
     .summary =
         "A kernel can read and write pinned host memory over the link, almost as fast as a copy.",
     .explanation =
-        "A kernel adds a number to each word of its data. The data come from host memory (read), "
-        "the results go there (write), or both. Three methods: `copied` copies all data, runs the "
-        "kernel on device memory, and copies the results back; `copied in parts` does so in 8 "
-        "parts, each in its own stream, so that the copies of one part run beside the kernel of "
-        "another one; `mapped` runs the kernel alone, on mapped pinned memory of the host. Small "
-        "data, from 4 bytes on, show the latency of each method: expect `mapped` to win, since "
-        "one call of the driver is cheaper than two. For large data that are used once, expect "
-        "all methods to take the time of the link. If the kernel also computes for as long as "
-        "the copy takes, expect `copied` to take both times, and the other two little more than "
-        "one of them: mapped accesses overlap with computing without any streams. With two "
-        "passes, expect `mapped` to take twice the time, because nothing stays on the device; by "
-        "the columns of a matrix, where the lanes of a warp use words that are far apart, far "
-        "more, because each word needs its own transfer. Writes of single words may be the "
-        "slowest, if the host "
-        "has to complete its cache lines. Accesses other than read and write are measured with the "
-        "largest data. The host's clock measures from the "
-        "first call to the end of the work. CUDA C++ Best Practices Guide, section Zero Copy.",
+        {
+            .question = "When may a kernel use host memory over the link instead of a copy?",
+            .varies =
+                "A kernel adds a number to each word of its data. The data come from host memory "
+                "(read), the results go there (write), or both. Three methods: `copied` copies all "
+                "data, runs the kernel on device memory, and copies the results back; `copied in "
+                "parts` does so in 8 parts, each in its own stream, so that the copies of one part "
+                "run beside the kernel of another one; `mapped` runs the kernel alone, on mapped "
+                "pinned memory of the host. The sizes begin at 4 bytes. Accesses other than read "
+                "and write are measured with the largest data: both at once, with computing, in "
+                "two passes, and by the columns of a matrix.",
+            .expectation =
+                "Small data show the latency of each method: expect `mapped` to win, since one "
+                "call of the driver is cheaper than two. For large data that are used once, expect "
+                "all methods to take the time of the link. If the kernel also computes for as long "
+                "as the copy takes, expect `copied` to take both times, and the other two little "
+                "more than one of them: mapped accesses overlap with computing without any "
+                "streams. With two passes, expect `mapped` to take twice the time, because nothing "
+                "stays on the device; by the columns of a matrix, where the lanes of a warp use "
+                "words that are far apart, far more, because each word needs its own transfer.",
+            .pitfalls =
+                "Writes of single words may be the slowest, if the host has to complete its cache "
+                "lines. The host's clock measures from the first call to the end of the work.",
+        },
+    .read_on = {{Guide::best_practices, "Zero Copy"}, {Guide::programming, "Mapped Memory"}},
     .share = "of the rate of copies in the same directions",
     .options = options,
     .figure = {.look = Look::lines,

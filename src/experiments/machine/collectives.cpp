@@ -37,25 +37,38 @@ extern const Experiment about_collectives = {
     .group = "machine",
     .summary = "Small collectives cost latency, large ones the bandwidth of the links.",
     .explanation =
-        "All ranks together call all-reduce on floats, from 4 bytes to collectives.most, and "
-        "reduce-scatter, all-gather and broadcast of 4 bytes and of 64 MiB. The ways are a plain "
-        "loop of NCCL's calls, NCCL as a run calls it, and MPI through pinned host memory (staged, "
-        "up to 64 MiB beside NCCL). `bytes` is the larger of the "
-        "buffers that a rank sends and receives. `algorithm` is `bytes` over the time of a call. "
-        "The rate is the bus bandwidth as nccl-tests defines it: for P ranks it is `algorithm` "
-        "times 2 (P - 1) / P for all-reduce, (P - 1) / P for reduce-scatter and all-gather, and 1 "
-        "for broadcast. So it does not depend on the number of ranks if each has one link of the "
-        "same rate. The time is that of the slowest rank. Expect a constant time of 10 to 50 us "
-        "for small messages, and for large ones the rate of NVLink, of PCIe or of the network. "
-        "Expect NCCL in a run within 5 % of the plain loop, except for the barrier of one byte "
-        "that a run puts before collectives of 1 MiB and more: in it, early ranks wait without "
-        "occupying the GPU. Expect staged MPI to be several times slower between GPUs. Some "
-        "all-reduces are measured beside matrix products (a GEMM) or beside copies over the host "
-        "link in both directions. A GEMM occupies the multiprocessors that NCCL's kernels need, "
-        "and copies "
-        "share the links with staged MPI. On CPUs, all ways are MPI. nccl-tests, "
-        "doc/PERFORMANCE.md; NCCL User Guide, chapter Using NCCL; CUDA C++ Programming Guide, "
-        "section Multi-Device System.",
+        {
+            .question =
+                "From which size on is a collective limited by the links, and what does a run add "
+                "to a plain call of NCCL?",
+            .varies =
+                "All ranks together call all-reduce on floats, from 4 bytes to collectives.most, "
+                "and reduce-scatter, all-gather and broadcast of 4 bytes and of 64 MiB. The ways "
+                "are a plain loop of NCCL's calls, NCCL as a run calls it, and MPI through pinned "
+                "host memory (staged, up to 64 MiB beside NCCL). Some all-reduces are measured "
+                "beside matrix products (a GEMM) or beside copies over the host link in both "
+                "directions. `bytes` is the larger of the buffers that a rank sends and receives. "
+                "`algorithm` is `bytes` over the time of a call. The rate is the bus bandwidth as "
+                "nccl-tests defines it: for P ranks it is `algorithm` times 2 (P - 1) / P for "
+                "all-reduce, (P - 1) / P for reduce-scatter and all-gather, and 1 for broadcast. "
+                "So it does not depend on the number of ranks if each has one link of the same "
+                "rate.",
+            .expectation =
+                "Expect a constant time of 10 to 50 us for small messages, and for large ones the "
+                "rate of NVLink, of PCIe or of the network. Expect NCCL in a run within 5 % of the "
+                "plain loop, except for the barrier of one byte that a run puts before collectives "
+                "of 1 MiB and more: in it, early ranks wait without occupying the GPU. Expect "
+                "staged MPI to be several times slower between GPUs. A GEMM occupies the "
+                "multiprocessors that NCCL's kernels need, and copies share the links with staged "
+                "MPI. On CPUs, all ways are MPI.",
+            .pitfalls =
+                "Ranks may end a collective at different times. The time is that of the slowest "
+                "rank.",
+        },
+    .read_on = {{Guide::nccl_performance},
+                {Guide::nccl, "Using NCCL"},
+                {Guide::best_practices, "Parallel Libraries"},
+                {Guide::programming, "Multi-Device System"}},
     .share = "of the bus bandwidth of a plain loop of NCCL's calls, alone",
     .options = options,
     .figure = {.look = Look::lines,

@@ -36,18 +36,28 @@ extern const Experiment about_contention = {
     .group = "machine",
     .summary = "GPUs that use their links at the same time may share a part of the way.",
     .explanation =
-        "On each host, 1, 2, ... all ranks copy at the same time between pinned memory and their "
-        "GPU, up, down and both ways, while the other ranks wait. With --quick, the numbers are "
-        "1, 2, 4, ... and all. The ranks take part in the order of their numbers on the host. "
-        "`rate` is that of the slowest rank, in GB/s of one direction, and `slowest` its number. "
-        "`total` is the sum over the ranks of rank 0's host. The rows with one rank have each "
-        "rank alone, and `share` compares with them. Expect the rate alone from every GPU if each "
-        "has a root port of its own and the memory of the host is fast enough. Expect half of it "
-        "as soon as two ranks behind the same PCIe switch are busy, and less when the copies of "
-        "all ranks exceed the rate of the host's memory, which both directions share. The "
-        "sentences below the table say what this means for the number of ranks per host. On CPUs, "
-        "the copies are those of ranks in the memory of the host. CUDA C++ Best Practices Guide, "
-        "section Data Transfer Between Host and Device; jobs/README.md.",
+        {
+            .question =
+                "How much does each GPU lose if several GPUs copy over their host links at the "
+                "same time?",
+            .varies =
+                "On each host, 1, 2, ... all ranks copy at the same time between pinned memory and "
+                "their GPU, up, down and both ways, while the other ranks wait. With --quick, the "
+                "numbers are 1, 2, 4, ... and all. The ranks take part in the order of their "
+                "numbers on the host. `rate` is that of the slowest rank, in GB/s of one "
+                "direction, and `slowest` its number. `total` is the sum over the ranks of rank "
+                "0's host. The rows with one rank have each rank alone, and `share` compares with "
+                "them.",
+            .expectation =
+                "Expect the rate alone from every GPU if each has a root port of its own and the "
+                "memory of the host is fast enough. Expect half of it as soon as two ranks behind "
+                "the same PCIe switch are busy, and less when the copies of all ranks exceed the "
+                "rate of the host's memory, which both directions share. The sentences below the "
+                "table say what this means for the number of ranks per host.",
+            .pitfalls = "On CPUs, the copies are those of ranks in the memory of the host.",
+        },
+    .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
+                {Guide::project, "jobs/README.md"}},
     .share = "of the rate of the most disturbed rank alone",
     .options = options,
     .figure = {.look = Look::lines, .x = "ranks", .y = "rate", .series = "way"},

@@ -17,6 +17,7 @@
 #include "core/units.hpp"
 #include "device/host/process_memory.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/context.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -44,21 +45,37 @@ extern const Experiment about_host_memory = {
         "Pinned memory is as fast as pageable memory, but reads of write-combined memory may be "
         "slow.",
     .explanation =
-        "The CPUs of a rank write and read pageable memory and the kinds of cudaHostAlloc: "
-        "pinned, write-combined, mapped (into the address space of the GPU) and portable (pinned "
-        "for all contexts). The memory lies on each NUMA node in turn; with --quick, on the "
-        "nearest and on the farthest one. All threads of the rank work; for the first three "
-        "kinds, also one thread, but not with --quick. The ranks take turns. `node` is the node "
-        "that the experiment asks for. Expect pinned, mapped and portable memory to be about as "
-        "fast as pageable memory: for the processor, they are ordinary memory. Here pageable "
-        "memory may have an advantage, since it is allocated in huge pages. Expect reads of "
-        "write-combined memory to be ten to a hundred times slower, because no cache holds it, "
-        "and its writes to be about as fast, if they are in order: use it for data that the host "
-        "only writes. A virtual machine may ignore this type of memory, so that its reads are as "
-        "fast as others. Each pass reads the next 2 MiB of write-combined memory for each thread. "
-        "Expect another socket's memory to be slower than near memory. Without a GPU, only "
-        "pageable memory is measured. CUDA C++ Programming Guide, sections Portable Memory, "
-        "Write-Combining Memory and Mapped Memory.",
+        {
+            .question =
+                "Is pinned or write-combined memory slower for the processor than ordinary memory?",
+            .varies =
+                "The CPUs of a rank write and read pageable memory and the kinds of "
+                "cudaHostAlloc: pinned, write-combined, mapped (into the address space of the "
+                "GPU) and portable (pinned for all contexts). The memory lies on each NUMA node "
+                "in turn; with --quick, on the nearest and on the farthest one. All threads of "
+                "the rank work; for the first three kinds, also one thread, but not with --quick. "
+                "The ranks take turns. `node` is the node that the experiment asks for. Without a "
+                "GPU, only pageable memory is measured. If the rank sees a second GPU, `copy` "
+                "copies memory to it that was allocated for the first one, with and without the "
+                "flag for portable memory.",
+            .expectation =
+                "Expect pinned, mapped and portable memory to be about as fast as pageable "
+                "memory: for the processor, they are ordinary memory. Expect reads of "
+                "write-combined memory to be ten to a hundred times slower, because no cache "
+                "holds it, and its writes to be about as fast, if they are in order: use it for "
+                "data that the host only writes. Expect another socket's memory to be slower than "
+                "near memory. Expect the flag for portable memory to change nothing, since one "
+                "address space of hosts and GPUs makes all pinned memory portable.",
+            .pitfalls =
+                "Pageable memory may have an advantage here, since it is allocated in huge pages. "
+                "A virtual machine may ignore the type of write-combined memory, so that its reads "
+                "are as fast as others. Each pass reads the next 2 MiB of write-combined memory "
+                "for each thread.",
+        },
+    .read_on = {{Guide::programming, "Portable Memory"},
+                {Guide::programming, "Write-Combining Memory"},
+                {Guide::programming, "Mapped Memory"},
+                {Guide::best_practices, "NUMA Best Practices"}},
     .share = "of the rate of pageable memory on the same node",
     .options = options,
     .figure = {.look = Look::bars, .x = "case", .y = "rate", .panel = "access", .log_y = true},
@@ -296,7 +313,10 @@ std::vector<int> nodes_for(const Bench& bench, const std::vector<int>& near) {
   return nodes;
 }
 
-Table measure_kinds(Bench& bench, const std::vector<Kind>& kinds) {
+/// `add_more` adds further rows; it has the size of each kind of memory.
+Table measure_kinds(
+    Bench& bench, const std::vector<Kind>& kinds,
+    const std::function<void(Bench&, std::uint64_t, Measurements&)>& add_more = {}) {
   constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
   const std::uint64_t cache = bench.resources().cache;
   const std::uint64_t usual = bench.is_quick() ? std::clamp(2 * cache, 64 * MiB, 256 * MiB)
@@ -325,6 +345,7 @@ Table measure_kinds(Bench& bench, const std::vector<Kind>& kinds) {
     bench.note("The NUMA node of the memory could not be chosen: " + problem + '.');
   }
   bench.note(cases.words_on_nodes());
+  if (add_more) add_more(bench, bytes, rows);
   return std::move(rows).table();
 }
 
@@ -335,9 +356,55 @@ Table host_memory_on_host(Bench& bench) {
 }
 
 #if SHARDSTREAM_HAS_CUDA
+namespace {
+
+/// Copies pinned memory, which was allocated for this rank's GPU, to another GPU that the rank
+/// sees.
+void add_copies_to_second_gpu(Bench& bench, std::uint64_t bytes, Measurements& rows) {
+  int gpus = 0;
+  check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+  if (gpus < 2) {
+    bench.note("Copies of portable memory to a second GPU are not available: this rank sees one.");
+    return;
+  }
+  double without_flag = none;
+  for (const Kind kind : {Kind::pinned, Kind::portable}) {
+    const Block block(kind, bytes);
+    const std::uint64_t count = bytes / sizeof(std::uint64_t);
+    std::iota(block.words(), block.words() + count, std::uint64_t{1});
+    const CurrentGpuGuard other(current_gpu() == 0 ? 1 : 0);
+    const DeviceArray<std::uint64_t> to(count);
+    const SideStreams streams(1);
+    const auto copy = [&] {
+      const auto begin = Clock::now();
+      check(cudaMemcpyAsync(to.data(), block.words(), bytes, cudaMemcpyHostToDevice, streams[0]),
+            "cudaMemcpyAsync");
+      check(cudaStreamSynchronize(streams[0]), "cudaStreamSynchronize");
+      return seconds_since(begin);
+    };
+    copy();
+    const std::vector<std::uint64_t> found = to.read();
+    bench.verify(std::equal(found.begin(), found.end(), block.words()),
+                 std::string("a copy of ") + word_of(kind) + " memory to the second GPU");
+    const Measured rate = bench.sample(copy).rate(static_cast<double>(bytes));
+    if (kind == Kind::pinned) without_flag = rate.value;
+    rows.add({formatted("{}, second GPU", std::string(word_of(kind))), word_of(kind), "default",
+              "copy", std::int64_t{1}, static_cast<std::int64_t>(bytes)},
+             rate, none,
+             kind == Kind::pinned
+                 ? "allocated for the first GPU, without the flag"
+                 : formatted("{:.2f} of the rate without the flag: all pinned memory is portable "
+                             "where hosts and GPUs share one address space",
+                             rate.value / without_flag));
+  }
+}
+
+}  // namespace
+
 Table host_memory(Bench& bench) {
   return measure_kinds(
-      bench, {Kind::pageable, Kind::pinned, Kind::write_combined, Kind::mapped, Kind::portable});
+      bench, {Kind::pageable, Kind::pinned, Kind::write_combined, Kind::mapped, Kind::portable},
+      add_copies_to_second_gpu);
 }
 #endif  // SHARDSTREAM_HAS_CUDA
 

@@ -38,23 +38,30 @@ extern const Experiment about_managed = {
     .summary =
         "The GPU reads managed memory nearly as fast as copies if its pages are moved before use.",
     .explanation =
-        "A kernel reads data that the host has written, reads it again, or writes data that the "
-        "host reads, all of it once; a kernel writes memory that nobody has used; and a kernel "
-        "reads memory that fills a part of the GPU. Explicit copies between pinned memory and "
-        "cudaMalloc's memory are compared with managed memory: left to its page faults (first "
-        "touch); prefetched; copied to the GPU and kept on the host, too (read-mostly); and kept "
-        "on the host while the kernel reads it over the link (accessed in place). The time is "
-        "that of moving and reading or writing, by the host's clock; only `prefetched, not read` "
-        "ends with the move. Expect memory that is prefetched to the GPU to be as fast as explicit "
-        "copies, and faults to be several times slower. Expect less to the host: a note says how "
-        "much of that time the move takes, and the rest is the processor's first access, which "
-        "maps the pages again. Expect new pages to cost time where they are first needed. Expect "
-        "reads in place at the rate of the link, each time. Expect managed memory that is on the "
-        "GPU to be as fast as cudaMalloc's, up to all of the free memory. It goes no further here: "
-        "beyond it, pages move out while others move in, which is slow and may hang a GPU. The "
-        "free memory is that of now, less 256 MiB for the driver, and the part of a rank that "
-        "shares the GPU. CUDA C++ Best Practices Guide, section Memory Optimizations; Programming "
-        "Guide, chapter Unified Memory Programming.",
+        {
+            .question = "Can managed memory replace explicit copies without a loss of time?",
+            .varies =
+                "A kernel reads data that the host has written, reads it again, or writes data "
+                "that the host reads, all of it once; a kernel writes memory that nobody has used; "
+                "and a kernel reads memory that fills a part of the GPU. Explicit copies between "
+                "pinned memory and cudaMalloc's memory are compared with managed memory: left to "
+                "its page faults (first touch); prefetched; copied to the GPU and kept on the "
+                "host, too (read-mostly); and kept on the host while the kernel reads it over the "
+                "link (accessed in place). The time is that of moving and reading or writing, by "
+                "the host's clock; only `prefetched, not read` ends with the move.",
+            .expectation =
+                "Expect memory that is prefetched to the GPU to be as fast as explicit copies, and "
+                "faults to be several times slower. Expect less to the host: a note says how much "
+                "of that time the move takes, and the rest is the processor's first access, which "
+                "maps the pages again. Expect new pages to cost time where they are first needed. "
+                "Expect reads in place at the rate of the link, each time. Expect managed memory "
+                "that is on the GPU to be as fast as cudaMalloc's, up to all of the free memory.",
+            .pitfalls =
+                "Beyond the free memory, pages move out while others move in, which is slow and "
+                "may hang a GPU, so the experiment goes no further. The free memory is that of "
+                "now, less 256 MiB for the driver, and the part of a rank that shares the GPU.",
+        },
+    .read_on = {{Guide::programming, "Unified Memory Programming"}},
     .share = "of the rate of explicit copies, or of memory from cudaMalloc",
     .options = options,
     .figure = {.look = Look::bars, .x = "method", .y = "rate", .panel = "work"},

@@ -53,26 +53,39 @@ extern const Experiment about_runtime_compile = {
     .group = "machine",
     .summary = "A user's expression becomes a kernel at run time, as fast as a precompiled one.",
     .explanation =
-        "NVRTC compiles a kernel that applies runtime-compile.map to each element of an array. It "
-        "compiles to PTX, which the driver compiles to machine code when it loads it (JIT: just "
-        "in time); to machine code (cubin); or to PTX that the PTX compiler library compiles. "
-        "They are compared with a kernel that was compiled with this program, and with its PTX, "
-        "which CUDA_FORCE_PTX_JIT=1 makes the driver compile: that happens on a GPU that is newer "
-        "than the program. The JIT cache is off (CUDA_CACHE_DISABLE=1), empty, or filled by an "
-        "earlier process; it lies in a private folder (CUDA_CACHE_PATH). Each number is from a "
-        "new process, after its context has begun: `compile` loads NVRTC and compiles, `load` "
-        "gives the result to the driver and finds the kernel, `launch` is the first launch until "
-        "its end, `total` is their sum, and `kernel` the time of later launches. Expect PTX to "
-        "load slowly at first and fast from a filled cache (which drivers may ignore with "
-        "CUDA_FORCE_PTX_JIT), a cubin to load fast in any case but to take longer to compile, and "
-        "`kernel` to be the same everywhere. Since version 12.9, NVRTC itself uses the cache. So "
-        "ship PTX for GPUs to come, keep the cache on a local disk, and make it larger "
-        "(CUDA_CACHE_MAXSIZE) if programs fill it. All kernels have -fmad=false. Without a GPU, "
-        "only `compile` is measured, and a wrong expression is rejected in both cases. Write "
-        "float constants with an f: 0.5*x is computed in double precision. CUDA C++ Best "
-        "Practices Guide, sections Using PTX, Dynamic Code Generation and Compiler JIT Cache "
-        "Management Tools; CUDA C++ Programming Guide, section Just-in-Time Compilation; NVRTC "
-        "documentation.",
+        {
+            .question =
+                "How long does it take to compile a kernel at run time, and is that kernel as fast "
+                "as a precompiled one?",
+            .varies =
+                "NVRTC compiles a kernel that applies runtime-compile.map to each element of an "
+                "array. It compiles to PTX, which the driver compiles to machine code when it "
+                "loads it (JIT: just in time); to machine code (cubin); or to PTX that the PTX "
+                "compiler library compiles. They are compared with a kernel that was compiled with "
+                "this program, and with its PTX, which CUDA_FORCE_PTX_JIT=1 makes the driver "
+                "compile: that happens on a GPU that is newer than the program. The JIT cache is "
+                "off (CUDA_CACHE_DISABLE=1), empty, or filled by an earlier process; it lies in a "
+                "private folder (CUDA_CACHE_PATH). `compile` loads NVRTC and compiles, `load` "
+                "gives the result to the driver and finds the kernel, `launch` is the first launch "
+                "until its end, `total` is their sum, and `kernel` the time of later launches. "
+                "Without a GPU, only `compile` is measured.",
+            .expectation =
+                "Expect PTX to load slowly at first and fast from a filled cache, a cubin to load "
+                "fast in any case but to take longer to compile, and `kernel` to be the same "
+                "everywhere. So ship PTX for GPUs to come, keep the cache on a local disk, and "
+                "make it larger (CUDA_CACHE_MAXSIZE) if programs fill it.",
+            .pitfalls =
+                "Drivers may ignore a filled cache with CUDA_FORCE_PTX_JIT. Since version 12.9, "
+                "NVRTC itself uses the cache. So each number is from a new process, after its "
+                "context has begun. Write float constants with an f: 0.5*x is computed in double "
+                "precision. All kernels have -fmad=false. A wrong expression is rejected with and "
+                "without a GPU.",
+        },
+    .read_on = {{Guide::best_practices, "Using PTX"},
+                {Guide::best_practices, "Dynamic Code Generation"},
+                {Guide::best_practices, "Compiler JIT Cache Management Tools"},
+                {Guide::programming, "Just-in-Time Compilation"},
+                {Guide::nvrtc}},
     .share = "of the rate of the precompiled kernel",
     .options = options,
     .figure =

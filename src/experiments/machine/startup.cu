@@ -51,30 +51,45 @@ extern const Experiment about_startup = {
     .group = "machine",
     .summary = "The time before the first kernel, by stages, and how much each setting saves.",
     .explanation =
-        "The experiment starts this program again and again, as further processes without a "
-        "launcher, and each of them reports the times of its stages in ms. `process` is the time "
-        "from the request to Linux until the program's own code runs; `mpi` is MPI_Init; `driver` "
-        "loads the driver's library and calls cuInit; `context` creates the context on the GPU; "
-        "`modules` connects the CUDA runtime to it, and with eager loading loads all machine code "
-        "of the program; `kernel` allocates memory, launches one kernel and fetches its result, "
-        "and with lazy loading loads the code of this kernel; `communicator` connects all GPUs "
-        "that the process sees by NCCL (with several ranks, only the GPU of the rank, and all "
-        "ranks start at once). `mpi` and `communicator` are steps of a run, too "
-        "(/timing/startup); `driver`, `context` and `modules` together are its step `device`. A "
-        "start has only the stages of its part, and `total` is their sum. Each row changes one "
-        "thing against the row that its remark names. Expect lazy loading "
-        "(CUDA_MODULE_LOADING=LAZY, the default) to save most of `modules`; a first start from "
-        "PTX (CUDA_FORCE_PTX_JIT=1) to take longer by the compilation, which the JIT cache saves "
-        "in later starts (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE), unless the "
-        "driver ignores the cache because of CUDA_FORCE_PTX_JIT; Open MPI to start sooner if it "
-        "need not look for networks (the program itself requests ob1 if all ranks are on one host "
-        "without a fast network); and fewer visible GPUs to shorten `driver`. The start is the "
-        "serial part of Amdahl's law: it takes the same time on any number of GPUs. If "
-        "persistence mode is off, the first process after a pause waits seconds for the driver. "
-        "This experiment cannot measure that, since its own process keeps the GPU open. CUDA C++ "
-        "Programming Guide, sections Initialization, Lazy Loading, Just-in-Time Compilation and "
-        "CUDA Environment Variables; CUDA C++ Best Practices Guide, sections Strong Scaling and "
-        "Amdahl's Law, and Compiler JIT Cache Management Tools; src/execution/README.md.",
+        {
+            .question =
+                "What takes the time before the first kernel of a program, and which settings "
+                "shorten it?",
+            .varies =
+                "The experiment starts this program again and again, as further processes without "
+                "a launcher, and each of them reports the times of its stages in ms. `process` is "
+                "the time from the request to Linux until the program's own code runs; `mpi` is "
+                "MPI_Init; `driver` loads the driver's library and calls cuInit; `context` creates "
+                "the context on the GPU; `modules` connects the CUDA runtime to it, and with eager "
+                "loading loads all machine code of the program; `kernel` allocates memory, "
+                "launches one kernel and fetches its result, and with lazy loading loads the code "
+                "of this kernel; `communicator` connects all GPUs that the process sees by NCCL "
+                "(with several ranks, only the GPU of the rank, and all ranks start at once). "
+                "`mpi` and `communicator` are steps of a run, too (/timing/startup); `driver`, "
+                "`context` and `modules` together are its step `device`. A start has only the "
+                "stages of its part, and `total` is their sum. Each row changes one thing against "
+                "the row that its remark names.",
+            .expectation =
+                "Expect lazy loading (CUDA_MODULE_LOADING=LAZY, the default) to save most of "
+                "`modules`. Expect a first start from PTX (CUDA_FORCE_PTX_JIT=1) to take longer by "
+                "the compilation, which the JIT cache saves in later starts (CUDA_CACHE_PATH, "
+                "CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE). Expect Open MPI to start sooner if it "
+                "need not look for networks (the program itself requests ob1 if all ranks are on "
+                "one host without a fast network), and fewer visible GPUs to shorten `driver`. The "
+                "start is the serial part of Amdahl's law: it takes the same time on any number of "
+                "GPUs.",
+            .pitfalls =
+                "The driver may ignore the cache because of CUDA_FORCE_PTX_JIT. If persistence "
+                "mode is off, the first process after a pause waits seconds for the driver. This "
+                "experiment cannot measure that, since its own process keeps the GPU open.",
+        },
+    .read_on = {{Guide::programming, "Initialization"},
+                {Guide::programming, "Lazy Loading"},
+                {Guide::programming, "Just-in-Time Compilation"},
+                {Guide::programming, "CUDA Environment Variables"},
+                {Guide::best_practices, "Strong Scaling and Amdahl's Law"},
+                {Guide::best_practices, "Compiler JIT Cache Management Tools"},
+                {Guide::project, "src/execution/README.md"}},
     .share = "of the total of the row that the remark names",
     .options = options,
     .figure = {.look = Look::bars,

@@ -1,14 +1,20 @@
 // The width of loads and the alignment of rows. One instruction loads 1, 2, 4, 8 or 16 bytes that
 // are aligned to their size; a record of another size needs several. If the length of a row is not
 // a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/helper_processes.hpp"
 
 namespace shardstream::experiments::memory {
 
@@ -17,25 +23,41 @@ constexpr OptionRow options[] = {
 };
 
 Table alignment(Bench& bench);
+void alignment_helper(HelperEnd& end);
 
 extern const Experiment about_alignment = {
     .name = "alignment",
     .group = "memory",
     .summary = "Wide aligned loads move more bytes with each instruction.",
     .explanation =
-        "Arrays are copied in words of 1, 2, 4, 8 and 16 bytes per thread; in records of 12 "
-        "bytes, and in the same records padded to 16; and as rows of 1001 floats, without "
-        "padding and with padding to a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 "
-        "bytes that are aligned to their size; records of another size need several. The rate "
-        "counts useful bytes: 12 of each padded record, although 16 are moved. Expect narrow "
-        "words to be slower, because too few bytes are in flight. Padded records need one load "
-        "in place of three, but move a third more bytes; a remark says which of the two weighs "
-        "more here. CUDA C++ Programming Guide, section Device Memory Accesses.",
+        {
+            .question = "Which size and alignment of the words of a thread give the highest rate?",
+            .varies =
+                "Arrays are copied in words of 1, 2, 4, 8 and 16 bytes per thread; in records of "
+                "12 bytes, and in the same records padded to 16; and as rows of 1001 floats, "
+                "without padding and with padding to a pitch of 1024. The rate counts useful "
+                "bytes: 12 of each padded record, although 16 are moved. A note has the error of a "
+                "load of 16 bytes at an address that is no multiple of 16; a helper process tries "
+                "it.",
+            .expectation =
+                "One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to their size; "
+                "records of another size need several. Expect narrow words to be slower, because "
+                "too few bytes are in flight. Padded records need one load in place of three, but "
+                "move a third more bytes; a remark says which of the two weighs more here. The "
+                "hardware does not split a misaligned access: expect cudaErrorMisalignedAddress.",
+            .pitfalls =
+                "A compiler cannot check the cast of a pointer: a misaligned access is found only "
+                "when the kernel runs, and its error destroys the context. With MPS, it could end "
+                "other processes, too, so the helper process runs without MPS.",
+        },
+    .read_on = {{Guide::programming, "Device Memory Accesses"},
+                {Guide::programming, "Device Memory"}},
     .share = "of the rate of a copy in device memory",
     .options = options,
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<alignment>(),
+    .helper = with_cuda<alignment_helper>(),
 };
 
 #if SHARDSTREAM_HAS_CUDA
@@ -65,19 +87,21 @@ __global__ void copy_rows(const float* from, float* to, unsigned columns, std::u
   if (column < columns) to[i] = from[i];
 }
 
-/// Counts words that differ from the expected result: the first `columns` words of each row copied,
-/// and zeros elsewhere.
-__global__ void count_wrong(const float* to, std::uint64_t words, unsigned columns,
-                            std::uint64_t pitch, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= words) return;
-  if (to[i] != (i % pitch < columns ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
-}
+/// Expects the first `columns` words of each row to be copied, and zeros elsewhere.
+struct IsWrong {
+  const float* to;
+  unsigned columns;
+  std::uint64_t pitch;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return to[i] != (i % pitch < columns ? unit_number(i) : 0.0F);
+  }
+};
 
 /// Two arrays of floats, and the check that one is a copy of the other.
 class Arrays {
  public:
-  Arrays(Gpu& gpu, std::uint64_t words) : gpu_(gpu), from_(words), to_(words), wrong_(1) {
+  Arrays(Gpu& gpu, std::uint64_t words) : gpu_(gpu), from_(words), to_(words) {
     fill(from_, gpu.stream());
   }
   template <class Word>
@@ -95,18 +119,13 @@ class Arrays {
   bool is_copied(const std::function<void()>& copy, std::uint64_t covered, unsigned columns,
                  std::uint64_t pitch) {
     to_.clear(gpu_.stream());
-    wrong_.clear(gpu_.stream());
     copy();
-    count_wrong<<<blocks_for(covered, threads), threads, 0, gpu_.stream()>>>(
-        to_.data(), covered, columns, pitch, wrong_.data());
-    check_launch("count_wrong");
-    return wrong_.read()[0] == 0;
+    return count_wrong(covered, IsWrong{to_.data(), columns, pitch}, gpu_.stream()) == 0;
   }
 
  private:
   Gpu& gpu_;
   DeviceArray<float> from_, to_;
-  DeviceArray<unsigned> wrong_;
 };
 
 /// Checks and measures the copies, and adds their rows.
@@ -150,7 +169,7 @@ class Cases {
   /// `useful`: bytes of data that `copy` reads.
   void add(const char* name, const char* sentence, const char* other,
            const std::function<void()>& copy, std::uint64_t useful) {
-    const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(useful)};
+    const Work work = streaming(2.0 * static_cast<double>(useful));
     const Timing timing = gpu_.time(copy);
     const Measured rate = timing.rate(work.bytes);
     rates_[name] = rate.value;
@@ -170,7 +189,57 @@ class Cases {
   std::map<std::string, double> rates_;  ///< in GB/s, by the name of the case
 };
 
+// An address that is no multiple of 16 destroys the context. A helper process makes that access.
+
+__device__ float4 words[2], copied;
+
+/// Copies the 16 bytes that begin at `offset`.
+__global__ void copy_at(std::uint64_t offset) {
+  copied = *reinterpret_cast<const float4*>(reinterpret_cast<const std::byte*>(words) + offset);
+}
+
+/// The answer to the command "4", an offset in bytes below 16, is the number of the error of an
+/// access there, 0 if there is none. After an error, the helper cannot use the GPU any more.
+std::string answer_of(const std::string& command) {
+  copy_at<<<1, 1>>>(numbers_of(command).at(0));
+  cudaError_t status = cudaGetLastError();
+  if (status == cudaSuccess) status = cudaDeviceSynchronize();
+  return line_of({static_cast<std::uint64_t>(status)});
+}
+
+/// Notes the error of a misaligned access, beside an aligned one.
+void show_misaligned(Bench& bench) {
+  const std::string& mode = bench.facts().compute_mode;
+  if (!mode.empty() && mode != "default") {
+    bench.note(
+        formatted("A misaligned access was not tried, since it needs a second process, which "
+                  "the compute mode of the GPU ({}) does not permit.",
+                  mode));
+    return;
+  }
+  constexpr double limit = 60;  // seconds
+  // An error would also end other clients of MPS.
+  Helpers helper(this_program(about_alignment.name, environ,
+                              {"CUDA_VISIBLE_DEVICES=" + bench.device().info().uuid,
+                               "CUDA_MPS_PIPE_DIRECTORY=/dev/null"}),
+                 1, bench.heartbeat());
+  const auto error_at = [&](const char* offset) {
+    return static_cast<cudaError_t>(numbers_of(helper.ask(1, offset, limit).at(0)).at(0));
+  };
+  bench.verify(error_at("0") == cudaSuccess, "an aligned access of 16 bytes");
+  const cudaError_t error = error_at("4");
+  bench.verify(error == cudaErrorMisalignedAddress, "the error of a misaligned access");
+  bench.note(formatted(
+      "A load of 16 bytes at a multiple of 16 bytes succeeds. 4 bytes further, it ends with "
+      "{} ({}), and no later call of that process can use the GPU: a helper process tried it.",
+      std::string(cudaGetErrorName(error)), std::string(cudaGetErrorString(error))));
+}
+
 }  // namespace
+
+void alignment_helper(HelperEnd& end) {
+  end.serve([](const std::string& command) { return answer_of(command); });
+}
 
 Table alignment(Bench& bench) {
   Gpu gpu(bench);
@@ -190,6 +259,7 @@ Table alignment(Bench& bench) {
   cases.add_rows("rows of 1001", "rows begin in the middle of a line", "4 bytes", columns, columns);
   cases.add_rows("rows, pitch 1024", "each row begins at a line; the padding is not copied",
                  "rows of 1001", columns, pitch);
+  show_misaligned(bench);
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

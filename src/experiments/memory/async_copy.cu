@@ -18,8 +18,10 @@
 #include "experiments/memory/copy_sums.hpp"
 
 #if SHARDSTREAM_HAS_CUDA
+#include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 #include <cuda/barrier>
+#include <cuda/pipeline>
 #endif
 
 namespace shardstream::experiments::memory {
@@ -31,26 +33,39 @@ extern const Experiment about_async_copy = {
     .group = "memory",
     .summary = "Asynchronous copies to shared memory need no registers and keep no thread waiting.",
     .explanation =
-        "Each block copies pieces of 4 to 48 KiB from global to shared memory, in elements "
-        "of 4, 8 or 16 bytes. The data lie in L2, and a block copies different pieces. The methods "
-        "are: through registers; asynchronous copies by the threads (cp.async), through L1 (.ca) "
-        "or past it (.cg, for 16 bytes only); and one bulk copy by the block (compute capability "
-        "9.0). The result is the number of clocks per byte, from the first copy until all threads "
-        "see the data, as a mean over all threads of all blocks. Asynchronous copies are all in "
-        "flight at once. Through registers, at most four loads of a thread are in flight, because "
-        "the loop is unrolled by four; of the 7 or 14 elements in 28 KiB, the last ones follow "
-        "with "
-        "fewer in flight. The column `registers` has those of a thread. Elements of 16 bytes by "
-        "both .ca "
-        "and .cg separate the effect of their size from that of L1. If a piece is copied again, "
-        "L1 has it, but .cg passes by L1. In the last part, a piece is also computed with: after "
-        "its copy, or while the next piece is copied to a second buffer. Expect asynchronous "
-        "copies to be best with elements of 8 and 16 bytes, to need fewer registers, and to hide "
-        "most of the copy behind computation with two buffers. The gain becomes small if all "
-        "multiprocessors together reach the rate of L2. A bulk copy needs one thread, not less "
-        "time: it begins later, and one alone moves fewer bytes per clock than 256 threads. CUDA "
-        "C++ Best Practices Guide, "
-        "section Asynchronous Copy from Global Memory to Shared Memory.",
+        {
+            .question =
+                "What do asynchronous copies to shared memory save: registers, time, or both?",
+            .varies =
+                "Each block copies pieces of 4 to 48 KiB from global to shared memory, in elements "
+                "of 4, 8 or 16 bytes. The data lie in L2, and a block copies different pieces. The "
+                "methods are: through registers; asynchronous copies by the threads (cp.async), "
+                "through L1 (.ca) or past it (.cg, for 16 bytes only); and one bulk copy by the "
+                "block (compute capability 9.0). The result is the number of clocks per byte, from "
+                "the first copy until all threads see the data, as a mean over all threads of all "
+                "blocks. `registers` has those of a thread. Further parts copy a piece again, and "
+                "compute with it: after its copy, or while the next piece is copied to a second "
+                "buffer. cuda::pipeline does the latter with two and with four stages, each of "
+                "which has a buffer.",
+            .expectation =
+                "Asynchronous copies are all in flight at once. Through registers, at most four "
+                "loads of a thread are in flight, because the loop is unrolled by four. Expect "
+                "asynchronous copies to be best with elements of 8 and 16 bytes, to need fewer "
+                "registers, and to hide most of the copy behind computation with two buffers. "
+                "Expect a pipeline of two stages to be a little slower, because barriers in shared "
+                "memory replace __syncthreads(), and four stages to help only if two do not hide "
+                "the copies. A piece that is copied again comes from L1, but .cg passes by L1. The "
+                "gain becomes small if all multiprocessors together reach the rate of L2. A bulk "
+                "copy needs one thread, not less time: it begins later, and one alone moves fewer "
+                "bytes per clock than 256 threads.",
+            .pitfalls =
+                "The size of an element and the way past L1 could be confused. Elements of 16 "
+                "bytes by both .ca and .cg separate the two effects. Of the 7 or 14 elements in 28 "
+                "KiB, the last ones follow with fewer loads in flight. More stages need more "
+                "shared memory, so that fewer blocks fit: four pieces of 48 KiB are 192 KiB.",
+        },
+    .read_on = {{Guide::best_practices, "Asynchronous Copy from Global Memory to Shared Memory"},
+                {Guide::programming, "Asynchronous Data Copies using cuda::pipeline"}},
     .reference =
         "A100: asynchronous copies of 8 and 16 bytes are best; the number of elements per thread "
         "need not be a multiple of four.",
@@ -76,6 +91,7 @@ constexpr unsigned threads = 256;
 constexpr unsigned max_bytes = 48 * 1024;  // of a piece
 constexpr unsigned rounds = 32;            // pieces per block; large GPUs have more blocks
 constexpr unsigned steps = 16;             // of the computation with each word
+constexpr unsigned max_states = 1024;      // bytes of the barriers of a pipeline, at most
 
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
 extern __shared__ uint4 shared_memory[];
@@ -264,6 +280,41 @@ __global__ void __launch_bounds__(threads, 1) copy_and_compute(Computation work)
   work.sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
+/// The same as Order::overlap by cuda::pipeline. Up to `Stages` pieces are copied or computed with
+/// at the same time, each in its own buffer; barriers in shared memory separate them.
+template <unsigned Stages>
+__global__ void __launch_bounds__(threads, 1) copy_in_pipeline(Computation work) {
+  using State = cuda::pipeline_shared_state<cuda::thread_scope_block, Stages>;
+  static_assert(sizeof(State) <= max_states);
+  __shared__ alignas(State) unsigned char room[sizeof(State)];
+  const unsigned count = work.bytes / sizeof(uint4);
+  const auto block = cooperative_groups::this_thread_block();
+  auto pipeline = cuda::make_pipeline(block, reinterpret_cast<State*>(room));
+  unsigned sum = 0;
+  const long long begin = clock64();
+  unsigned started = 0;  // pieces whose copy was started
+#pragma unroll 1
+  for (unsigned round = 0; round < rounds; ++round) {
+#pragma unroll 1
+    for (; started < min(round + Stages, rounds); ++started) {
+      pipeline.producer_acquire();
+      const auto* const from =
+          reinterpret_cast<const uint4*>(work.from + first_word(started, work.bytes));
+      uint4* const to = shared_memory + started % Stages * count;
+#pragma unroll 1
+      for (unsigned i = threadIdx.x; i < count; i += threads) {
+        cuda::memcpy_async(&to[i], &from[i], cuda::aligned_size_t<16>(sizeof(uint4)), pipeline);
+      }
+      pipeline.producer_commit();
+    }
+    pipeline.consumer_wait();
+    sum += compute(shared_memory + round % Stages * count, work);
+    pipeline.consumer_release();
+  }
+  atomicAdd(work.clocks, static_cast<unsigned long long>(clock64() - begin));
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
+}
+
 // ----------------------------------------------------------------------------------- the tables
 
 struct CopyMethod {
@@ -319,16 +370,25 @@ unsigned expected_sum(Order order, unsigned block, unsigned blocks, const Comput
   return sum;
 }
 
+/// An order of copies and computation.
+struct NamedOrder {
+  const char* name;
+  Order order;
+  void (*kernel)(Computation);
+  unsigned buffers = 2;  ///< in shared memory, of a piece each
+};
+
 /// Checks and measures an order of copies and computation. Returns clocks per byte.
-double measure_order(CopyRows& rows, const char* name, Order order, void (*kernel)(Computation),
-                     unsigned bytes, const std::function<std::string(double)>& remark = {}) {
-  permit_shared_memory(kernel, 2 * max_bytes);
+double measure_order(CopyRows& rows, const NamedOrder& each, unsigned bytes,
+                     const std::function<std::string(double)>& remark = {}) {
+  const auto& [name, order, kernel, buffers] = each;
+  permit_shared_memory(kernel, buffers * bytes);
   const unsigned blocks = rows.blocks();
   const DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
   const Computation work{rows.words(), bytes, 1664525, 1013904223, rows.clocks(), sums.data()};
-  const auto launch = [&] {
-    kernel<<<blocks, threads, 2 * bytes, rows.gpu().stream()>>>(work);
-    check_launch(name);
+  const auto launch = [&rows, &each, &work, blocks, bytes] {
+    each.kernel<<<blocks, threads, each.buffers * bytes, rows.gpu().stream()>>>(work);
+    check_launch(each.name);
   };
   launch();
   const std::vector<unsigned> found = sums.read();
@@ -347,24 +407,33 @@ double measure_order(CopyRows& rows, const char* name, Order order, void (*kerne
 }
 
 void measure_computation(CopyRows& rows, unsigned bytes) {
-  measure_order(rows, "registers, then compute", Order::registers,
-                copy_and_compute<Order::registers>, bytes);
-  const double copy =
-      measure_order(rows, "copy only", Order::copy_only, copy_and_compute<Order::copy_only>, bytes);
-  const double computation = measure_order(rows, "compute only", Order::compute_only,
-                                           copy_and_compute<Order::compute_only>, bytes);
+  const auto measure = [&](const NamedOrder& each,
+                           const std::function<std::string(double)>& remark = {}) {
+    return measure_order(rows, each, bytes, remark);
+  };
+  measure({"registers, then compute", Order::registers, copy_and_compute<Order::registers>});
+  const double copy = measure({"copy only", Order::copy_only, copy_and_compute<Order::copy_only>});
+  const double computation =
+      measure({"compute only", Order::compute_only, copy_and_compute<Order::compute_only>});
   const double both = copy + computation;
-  measure_order(rows, "copy, wait, compute", Order::wait, copy_and_compute<Order::wait>, bytes,
-                [&](double clocks) {
-                  return formatted("{:.2f} of the sum of copy and computation", clocks / both);
-                });
-  measure_order(rows, "copy the next, compute", Order::overlap, copy_and_compute<Order::overlap>,
-                bytes, [&](double clocks) {
-                  return formatted(
-                      "{:.2f} of the sum of copy and computation; the longer one is "
-                      "{:.2f}",
-                      clocks / both, std::max(copy, computation) / both);
-                });
+  const auto overlapped = [&](double clocks) {
+    return formatted("{:.2f} of the sum of copy and computation; the longer one is {:.2f}",
+                     clocks / both, std::max(copy, computation) / both);
+  };
+  measure({"copy, wait, compute", Order::wait, copy_and_compute<Order::wait>}, [&](double clocks) {
+    return formatted("{:.2f} of the sum of copy and computation", clocks / both);
+  });
+  measure({"copy the next, compute", Order::overlap, copy_and_compute<Order::overlap>}, overlapped);
+  measure({"cuda::pipeline, 2 stages", Order::overlap, copy_in_pipeline<2>}, overlapped);
+  constexpr unsigned many = 4;  // stages
+  if (many * bytes > rows.gpu().properties().sharedMemPerBlockOptin - max_states) {
+    rows.bench().note(
+        formatted("A pipeline of {} stages is not measured with pieces of {} KiB: a block of this "
+                  "GPU has less shared memory.",
+                  many, bytes / 1024));
+    return;
+  }
+  measure({"cuda::pipeline, 4 stages", Order::overlap, copy_in_pipeline<many>, many}, overlapped);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "experiments/bench.hpp"
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -29,15 +30,27 @@ extern const Experiment about_bandwidth = {
     .group = "memory",
     .summary = "Simple kernels reach most of the theoretical rate of device memory.",
     .explanation =
-        "Six kernels use arrays that are much larger than any cache: read, write, copy, scale, "
-        "add and triad. The rate counts the bytes that a kernel reads and writes (the effective "
-        "bandwidth). The remark compares it with the theoretical rate: 2 x memory clock x bus "
-        "width / 8. Expect 0.8 to 0.95 of that. Kernels that both read and write are slower than "
-        "those that only read, because the bus must change its direction. A note states whether "
-        "ECC is on. HBM has bits of its own for ECC, which then costs next to nothing; GDDR "
-        "stores them among the data, which costs 6.25 % of the memory and about 20 % of the "
-        "rate, so expect 0.65 to 0.75 there. Without a GPU, bandwidth.clock and bandwidth.width "
-        "give the theoretical rate. CUDA C++ Best Practices Guide, chapter Performance Metrics.",
+        {
+            .question =
+                "Which part of the theoretical rate of device memory do simple kernels reach?",
+            .varies =
+                "Six kernels use arrays that are much larger than any cache: read, write, copy, "
+                "scale, add and triad. The rate counts the bytes that a kernel reads and writes "
+                "(the effective bandwidth). Without a GPU, bandwidth.clock and bandwidth.width "
+                "give the theoretical rate.",
+            .expectation =
+                "The remark compares the rate with the theoretical one: 2 x memory clock x bus "
+                "width / 8. Expect 0.8 to 0.95 of that. Kernels that both read and write are "
+                "slower than those that only read, because the bus must change its direction.",
+            .pitfalls =
+                "ECC costs rate on some GPUs, and a note states whether it is on. HBM has bits of "
+                "its own for ECC, which then costs next to nothing. GDDR stores them among the "
+                "data, which costs 6.25 % of the memory and about 20 % of the rate, so expect 0.65 "
+                "to 0.75 there.",
+        },
+    .read_on = {{Guide::best_practices, "Bandwidth"},
+                {Guide::best_practices, "Theoretical Bandwidth Calculation"},
+                {Guide::best_practices, "Effective Bandwidth Calculation"}},
     .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
     .share = "of the rate of a copy in device memory; for `read`, of the rate of reading it",
     .options = options,
@@ -169,12 +182,15 @@ __global__ void read_words(const float4* from, std::uint64_t words, float* sums)
   if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
 }
 
-/// Counts elements that differ from p + q unit_number(i).
-__global__ void count_wrong(const float* to, std::uint64_t count, float p, float q,
-                            unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i < count && fabsf(to[i] - (p + q * unit_number(i))) > 1e-6F) atomicAdd(wrong, 1);
-}
+/// Expects p + q unit_number(i).
+struct IsWrong {
+  const float* to;
+  float p, q;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return fabsf(to[i] - (p + q * unit_number(i))) > 1e-6F;
+  }
+};
 
 /// Whether the sums of read_words() add up to the sum of the numbers, within six standard
 /// deviations. The numbers have mean 1/2 and variance 1/12.
@@ -198,7 +214,6 @@ class Kernels {
         b_(4 * words_),
         to_(4 * words_),
         sums_(blocks_for(words_, 8 * threads)),
-        wrong_(1),
         peak_{theoretical_rate(bench, gpu.properties().memoryBusWidth),
               rate_with_ecc(bench.facts().ecc, gpu.properties().memoryBusWidth)} {
     fill(a_, gpu.stream());
@@ -234,11 +249,7 @@ class Kernels {
   }
   /// Whether each element of the result is p + q times its number.
   bool has(float p, float q) const {
-    wrong_.clear(gpu_.stream());
-    count_wrong<<<blocks_for(to_.size(), threads), threads, 0, gpu_.stream()>>>(
-        to_.data(), to_.size(), p, q, wrong_.data());
-    check_launch("count_wrong");
-    return wrong_.read()[0] == 0;
+    return count_wrong(to_.size(), IsWrong{to_.data(), p, q}, gpu_.stream()) == 0;
   }
   void measure(const char* name, Cost cost, double ceiling, const std::function<void()>& launch,
                const std::function<bool()>& is_right) {
@@ -247,8 +258,9 @@ class Kernels {
     bench_.verify(is_right(), name);
     const int bytes = static_cast<int>(sizeof(float)) * (cost.reads + cost.writes);
     const auto all = static_cast<double>(to_.size());
-    const Work work{
-        .operations = cost.operations * all, .bytes = bytes * all, .arithmetic = "fp32"};
+    Work work = streaming(bytes * all);
+    work.operations = cost.operations * all;
+    work.arithmetic = "fp32";
     const Timing timing = gpu_.time(launch);
     const Measured rate = timing.rate(work.bytes);
     rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
@@ -260,7 +272,6 @@ class Kernels {
   Measurements& rows_;
   std::uint64_t words_;  ///< of an array
   DeviceArray<float> a_, b_, to_, sums_;
-  DeviceArray<unsigned> wrong_;
   Peak peak_;
 };
 

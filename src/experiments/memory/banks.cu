@@ -7,9 +7,11 @@
 #include <set>
 #include <string>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/shared_reads.cuh"
 
 namespace shardstream::experiments::memory {
 
@@ -20,15 +22,27 @@ extern const Experiment about_banks = {
     .group = "memory",
     .summary = "Words in the same bank of shared memory are read one after the other.",
     .explanation =
-        "All warps read shared memory with strides of 1 to 32 words. Two lanes conflict if their "
-        "words are different and lie in the same one of the 32 banks. If g is the greatest "
-        "common divisor of the stride and 32, expect g-way conflicts, which take g times as "
-        "long, and none for odd strides. Then several lanes read the same word: 2, 4, 8 or 16 "
-        "lanes each (multicast), or all 32, which is stride 0 (broadcast). Expect the rate of "
-        "stride 1, since a bank sends a word to all lanes that want it. Then a matrix is "
-        "transposed in three ways: without shared memory; through a tile of 32 x 32 words, in "
-        "which each column lies in one bank; and through a tile with one word of padding in each "
-        "row. CUDA C++ Best Practices Guide, section Shared Memory and Memory Banks.",
+        {
+            .question =
+                "Which access patterns of shared memory make the lanes of a warp wait for each "
+                "other?",
+            .varies =
+                "All warps read shared memory with strides of 1 to 32 words. Then several lanes "
+                "read the same word: 2, 4, 8 or 16 lanes each (multicast), or all 32, which is "
+                "stride 0 (broadcast). Then they read words of 8 and 16 bytes. Then a matrix is "
+                "transposed in three ways: without shared memory; through a tile of 32 x 32 "
+                "words, in which each column lies in one bank; and through a tile with one word "
+                "of padding in each row.",
+            .expectation =
+                "Two lanes conflict if their words are different and lie in the same one of the "
+                "32 banks. If g is the greatest common divisor of the stride and 32, expect g-way "
+                "conflicts, which take g times as long, and none for odd strides. If lanes read "
+                "the same word, expect the rate of stride 1, since a bank sends a word to all "
+                "lanes that want it. Expect the padding to remove the conflicts of the transpose. "
+                "Expect words of 8 and 16 bytes to have the rate of stride 1 or a little more, "
+                "with fewer instructions.",
+        },
+    .read_on = {{Guide::best_practices, "Shared Memory and Memory Banks"}},
     .share =
         "for reads, of the rate of stride 1; for transposes, of the rate of a copy in device "
         "memory",
@@ -145,10 +159,24 @@ __global__ void transpose_through_tile(const float* from, float* to, unsigned n)
   }
 }
 
-__global__ void count_wrong(const float* to, unsigned n, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= std::uint64_t{n} * n) return;
-  if (to[i] != unit_number(i % n * n + i / n)) atomicAdd(wrong, 1);
+/// Expects the transpose of a matrix of n x n.
+struct IsWrong {
+  const float* to;
+  unsigned n;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return to[i] != unit_number(i % n * n + i / n);
+  }
+};
+
+template <class Word>
+void add_wide_reads(Bench& bench, Gpu& gpu, Measurements& rows, double of_stride_1) {
+  const auto [timing, work] = measure_shared_reads<Word>(bench, gpu);
+  const Measured rate = timing.rate(work.shared);
+  rows.add({formatted("reads of {} bytes", sizeof(Word)), std::int64_t{1}}, rate,
+           rate.value / of_stride_1,
+           formatted("one instruction reads {} bytes for a lane", sizeof(Word)), work,
+           timing.seconds.value);
 }
 
 /// Measures reads of shared memory.
@@ -172,42 +200,46 @@ void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
     // An addition for each word. Global memory gets the sums only.
     rows.add({pattern.name(), std::int64_t{pattern.ways()}}, rate, rate.value / free_of_conflicts,
              remark(pattern, free_of_conflicts / rate.value),
-             {.operations = reads * all, .bytes = sizeof(unsigned) * all}, timing.seconds.value);
+             {.operations = reads * all,
+              .bytes = sizeof(unsigned) * all,
+              .distinct = sizeof(unsigned) * all,
+              .shared = shared_access * pattern.ways() * reads * all / banks_of_memory,
+              .instructions = 2 * reads * all / banks_of_memory},
+             timing.seconds.value);
   }
+  add_wide_reads<uint2>(bench, gpu, rows, free_of_conflicts);
+  add_wide_reads<uint4>(bench, gpu, rows, free_of_conflicts);
 }
 
 void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
   const unsigned n = bench.is_quick() ? 8192 : 16384;
   const std::uint64_t count = std::uint64_t{n} * n;
   DeviceArray<float> from(count), to(count);
-  DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   const dim3 grid(n / tile, n / tile), block(tile, rows_of_block);
   using Kernel = void (*)(const float*, float*, unsigned);
-  const auto add = [&](const char* name, Kernel kernel, std::int64_t conflict, const char* remark) {
+  /// `accesses` of shared memory for each element, with their conflicts.
+  const auto add = [&](const char* name, Kernel kernel, std::int64_t conflict, double accesses,
+                       const char* remark) {
     const auto transpose = [&] {
       kernel<<<grid, block, 0, gpu.stream()>>>(from.data(), to.data(), n);
       check_launch(name);
     };
     to.clear(gpu.stream());
-    wrong.clear(gpu.stream());
     transpose();
-    count_wrong<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(to.data(), n,
-                                                                          wrong.data());
-    check_launch("count_wrong");
-    gpu.synchronize();
-    bench.verify(wrong.read()[0] == 0, name);
-    const Work work{.operations = 0, .bytes = 2.0 * sizeof(float) * static_cast<double>(count)};
+    bench.verify(count_wrong(count, IsWrong{to.data(), n}, gpu.stream()) == 0, name);
+    Work work = streaming(2.0 * sizeof(float) * static_cast<double>(count));
+    work.shared = accesses * sizeof(float) * static_cast<double>(count);
     const Timing timing = gpu.time(transpose);
     const Measured rate = timing.rate(work.bytes);
     rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark, work,
              timing.seconds.value);
   };
-  add("transpose, no tile", transpose_plainly, 1,
+  add("transpose, no tile", transpose_plainly, 1, 0,
       "no shared memory; writes with a stride of one row");
-  add("transpose 32 x 32", transpose_through_tile<0>, 32,
+  add("transpose 32 x 32", transpose_through_tile<0>, 32, 1 + 32,
       "whole lines, but reads of the tile have 32-way conflicts");
-  add("transpose 32 x 33", transpose_through_tile<1>, 1,
+  add("transpose 32 x 33", transpose_through_tile<1>, 1, 1 + 1,
       "one word of padding removes the conflicts");
 }
 

@@ -1,6 +1,7 @@
 // Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
 // Different words are served one after the other.
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,17 +21,27 @@ extern const Experiment about_constant = {
     .group = "memory",
     .summary = "Constant memory serves one address at a time, to all lanes that read it.",
     .explanation =
-        "The lanes of a warp read 1, 2, 4, ... 32 different addresses of the same table of 1 KiB, "
-        "from constant memory and from global memory. Every number of addresses reads all words "
-        "of the table, which fits in the smallest constant cache, so the time shows how addresses "
-        "are served, not misses. Constant memory serves one address after the other, and global "
-        "memory, here from L1, one line after the other: the table has eight lines of 128 bytes. "
-        "Two more rows use words in registers, and words of constant memory whose addresses the "
-        "compiler knows: it may then read two words at once (expect half of the time of one "
-        "address), or use a word as an operand of the arithmetic instruction (expect about the "
-        "time of a register). Expect the time of constant memory to grow in proportion to the "
-        "number of addresses, and that of global memory to grow up to eight, one for each line. "
-        "CUDA C++ Best Practices Guide, section Constant Memory.",
+        {
+            .question =
+                "What happens if the lanes of a warp read different addresses of constant memory?",
+            .varies =
+                "The lanes of a warp read 1, 2, 4, ... 32 different addresses of the same table "
+                "of 1 KiB, from constant memory and from global memory. Three more rows use words "
+                "as operands of the arithmetic instruction: registers, constant memory at "
+                "addresses that the compiler knows, and parameters of the kernel, which lie in "
+                "constant memory, too.",
+            .expectation =
+                "Constant memory serves one address after the other, and global memory, here from "
+                "L1, one line after the other: the table has eight lines of 128 bytes. Expect the "
+                "time of constant memory to grow in proportion to the number of addresses, and "
+                "that of global memory to grow up to eight, one for each line. An operand needs "
+                "no load: expect the time of a register.",
+            .pitfalls =
+                "Misses would hide the effect. Every number of addresses reads all words of the "
+                "table, which fits in the smallest constant cache, so the time shows how addresses "
+                "are served, not misses.",
+        },
+    .read_on = {{Guide::best_practices, "Constant Memory"}},
     .share = "of the speed of reading a register",
     .figure = {.look = Look::lines,
                .x = "addresses",
@@ -45,50 +56,58 @@ extern const Experiment about_constant = {
 #if SHARDSTREAM_HAS_CUDA
 namespace {
 
-constexpr unsigned threads = 1024, lanes = 32;
+constexpr unsigned threads = 1024;
 constexpr unsigned words = 256;   // of the table, 1 KiB
 constexpr unsigned run = 8;       // neighbouring words, which are read with constant offsets
 constexpr unsigned reads = 2048;  // per thread, a multiple of `words`
 
-__constant__ unsigned constants[words];
+__constant__ float constants[words];
 
-/// The words that a thread reads.
+/// The parameters of a kernel.
 struct Reads {
-  const unsigned* memory;  ///< the table in global memory
-  unsigned distinct;       ///< different addresses of the lanes of a warp in each read
-  unsigned factor;         ///< a register, since only one operand can be constant
-  unsigned* sums;          ///< out: of each thread
+  const float* memory;  ///< the table in global memory
+  unsigned distinct;    ///< different addresses of the lanes of a warp in each read
+  /// In global memory, so that each thread loads it to a register: the compiler would use a
+  /// parameter as an operand, and an instruction has only one that is constant.
+  const float* factor;
+  float* sums;         ///< out: of each thread
+  float table[words];  ///< the table once more
 };
-constexpr unsigned factor = 5;
+constexpr float factor = -1;
 
 /// Adds a word to those that a thread has read, in one instruction. The result depends on their
-/// order.
-constexpr unsigned combine(unsigned sum, unsigned times, unsigned word) {
-  return sum * times + word;
+/// order, and is exact for small integers.
+__host__ __device__ inline float combine(float sum, float times, float word) {
+  return fmaf(sum, times, word);
+}
+
+/// Combines words of addresses that the compiler knows: `word(k)` is the k-th one.
+template <class Word>
+__device__ void combine_known(const Reads& work, const Word& word) {
+  const float times = __ldcg(work.factor);
+  float sum = 0;
+#pragma unroll 1
+  for (unsigned r = 0; r < reads; r += words) {
+#pragma unroll
+    for (unsigned k = 0; k < words; ++k) sum = combine(sum, times, word(k));
+  }
+  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
 /// Each thread holds the first words of the table in registers and uses them again and again.
-__global__ void __launch_bounds__(threads) use_registers(Reads work) {
-  unsigned word[run];
-  for (unsigned k = 0; k < run; ++k) word[k] = work.memory[k];
-  unsigned sum = 0;
-#pragma unroll 1
-  for (unsigned r = 0; r < reads; r += words) {
+__global__ void __launch_bounds__(threads) use_registers(const __grid_constant__ Reads work) {
+  float word[run];
 #pragma unroll
-    for (unsigned k = 0; k < words; ++k) sum = combine(sum, work.factor, word[k % run]);
-  }
-  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
+  for (unsigned k = 0; k < run; ++k) word[k] = work.memory[k];
+  combine_known(work, [&](unsigned k) { return word[k % run]; });
 }
 
-/// The compiler knows all addresses.
-__global__ void __launch_bounds__(threads) read_known(Reads work) {
-  unsigned sum = 0;
-#pragma unroll 1
-  for (unsigned r = 0; r < reads; r += words) {
-#pragma unroll
-    for (unsigned k = 0; k < words; ++k) sum = combine(sum, work.factor, constants[k]);
-  }
-  work.sums[blockIdx.x * threads + threadIdx.x] = sum;
+__global__ void __launch_bounds__(threads) use_constants(const __grid_constant__ Reads work) {
+  combine_known(work, [](unsigned k) { return constants[k]; });
+}
+
+__global__ void __launch_bounds__(threads) use_parameters(const __grid_constant__ Reads work) {
+  combine_known(work, [&](unsigned k) { return work.table[k]; });
 }
 
 /// Where a lane begins. In each read, the lanes of a warp have `distinct` different addresses.
@@ -98,12 +117,14 @@ constexpr unsigned first_word(unsigned lane, unsigned distinct) {
 
 /// Each lane reads the whole table, repeatedly, from its first word on.
 template <bool FromConstant>
-__global__ void __launch_bounds__(threads) read_distinct(Reads work) {
-  unsigned at = first_word(threadIdx.x % lanes, work.distinct), sum = 0;
+__global__ void __launch_bounds__(threads) read_distinct(const __grid_constant__ Reads work) {
+  const float times = __ldcg(work.factor);
+  unsigned at = first_word(threadIdx.x % warp, work.distinct);
+  float sum = 0;
   for (unsigned r = 0; r < reads; r += run) {
-    const unsigned* const from = (FromConstant ? constants : work.memory) + at;
+    const float* const from = (FromConstant ? constants : work.memory) + at;
 #pragma unroll
-    for (unsigned k = 0; k < run; ++k) sum = combine(sum, work.factor, from[k]);
+    for (unsigned k = 0; k < run; ++k) sum = combine(sum, times, from[k]);
     at = (at + run) % words;
   }
   work.sums[blockIdx.x * threads + threadIdx.x] = sum;
@@ -118,20 +139,20 @@ struct Case {
 };
 
 /// Word i of the table.
-constexpr unsigned word_at(unsigned i) {
-  return 3 * i + 1;
+constexpr float word_at(unsigned i) {
+  return static_cast<float>(i * i % 97);
 }
 
-bool is_right(const std::vector<unsigned>& sums, const Case& each, unsigned distinct) {
-  std::array<unsigned, lanes> expected = {};
-  for (unsigned lane = 0; lane < lanes; ++lane) {
+bool is_right(const std::vector<float>& sums, const Case& each, unsigned distinct) {
+  std::array<float, warp> expected = {};
+  for (unsigned lane = 0; lane < warp; ++lane) {
     const unsigned first = first_word(lane, distinct);
     for (unsigned r = 0; r < reads; ++r) {
       expected[lane] = combine(expected[lane], factor, word_at((first + r) % each.period));
     }
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i] != expected[i % lanes]) return false;
+    if (sums[i] != expected[i % warp]) return false;
   }
   return true;
 }
@@ -148,33 +169,38 @@ std::string remark(unsigned distinct, double ratio, double growth) {
 
 Table constant(Bench& bench) {
   constexpr Case cases[] = {{"register", use_registers, run, 1, run},
-                            {"constant, known address", read_known, words, 1, 0},
-                            {"constant", read_distinct<true>, words, lanes, 0},
-                            {"global", read_distinct<false>, words, lanes, reads}};
+                            {"constant as operand", use_constants, words, 1, 0},
+                            {"parameter as operand", use_parameters, words, 1, 0},
+                            {"constant", read_distinct<true>, words, warp, 0},
+                            {"global", read_distinct<false>, words, warp, reads}};
   Gpu gpu(bench);
-  std::vector<unsigned> table(words);
-  for (unsigned i = 0; i < words; ++i) table[i] = word_at(i);
-  check(cudaMemcpyToSymbol(constants, table.data(), sizeof(constants)), "cudaMemcpyToSymbol");
+  Reads work{};
+  for (unsigned i = 0; i < words; ++i) work.table[i] = word_at(i);
+  check(cudaMemcpyToSymbol(constants, work.table, sizeof(constants)), "cudaMemcpyToSymbol");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the copy may return before it ends
-  const DeviceArray<unsigned> memory{std::span<const unsigned>(table)};
+  const DeviceArray<float> memory{std::span<const float>(work.table)};
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
+  const DeviceArray<float> sums(std::uint64_t{blocks} * threads);
+  work.memory = memory.data();
+  const DeviceArray<float> factors{std::span<const float>(&factor, 1)};
+  work.factor = factors.data();
+  work.sums = sums.data();
   Measurements rows({{"memory", ColumnType::text}, {"addresses", ColumnType::integer}},
                     {"time", ColumnType::real, "ns"}, Rows::of_kernels);
   double of_register = 0;
   for (const Case& each : cases) {
     double of_half = 0;
     for (unsigned distinct = 1; distinct <= each.max_addresses; distinct *= 2) {
+      work.distinct = distinct;
       const auto read = [&] {
-        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(
-            {memory.data(), distinct, factor, sums.data()});
+        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(work);
         check_launch(each.name);
       };
       sums.clear(gpu.stream());
       read();
       bench.verify(is_right(sums.read(), each, distinct),
                    formatted("{}, {} addresses", std::string(each.name), distinct));
-      constexpr double warps = static_cast<double>(threads) / lanes;
+      constexpr double warps = static_cast<double>(threads) / warp;
       const Measured time = gpu.time(read).seconds.times(1e9 / reads / warps);
       if (of_register == 0) of_register = time.value;
       const auto all_threads = static_cast<double>(sums.size());
@@ -186,7 +212,7 @@ Table constant(Bench& bench) {
     }
   }
   bench.note(formatted("A time is that of one read by a warp; each multiprocessor runs {} warps.",
-                       threads / lanes));
+                       threads / warp));
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

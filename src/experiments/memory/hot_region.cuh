@@ -57,19 +57,24 @@ inline cudaAccessPolicyWindow window_on(void* memory, std::uint64_t bytes, doubl
 
 /// The varied quantities of a row. The region is the memory that the kernel uses repeatedly.
 struct WindowCase {
-  const char* varied;
-  double fraction;
+  const char* varied;  ///< the quantity that `value` is, with its unit
+  double value;
   const char* policy;
   std::uint64_t region;
   double ratio = std::nan("");
 };
 
-/// `gain` is the rate over that without a window.
+/// `gain` is the rate over that with nothing set aside.
 inline std::string remark_on_gain(double gain) {
   const std::string change = formatted("{:+.0f} %", 100 * (gain - 1));
   if (gain > 1.03) return change + ": more of the hot region stays in the cache";
   if (gain > 0.97) return change + ": no difference";
-  return change + ": less of the hot region stays in the cache, or its lines evict each other";
+  return change +
+         ": less of the cache is left for the stream, or lines of the region evict each other";
+}
+
+inline double in_mebibytes(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
 }
 
 /// The data of all parts of the experiment.
@@ -105,8 +110,16 @@ class WindowCases {
             static_cast<unsigned>(blocks)};
   }
 
+  /// The reference of the other rows: measures `enqueue` with nothing set aside and no window.
+  double measure_reference(WindowCase each, const std::vector<HotStream>& pieces,
+                           const std::function<void()>& enqueue) {
+    const LimitGuard guard(cudaLimitPersistingL2CacheSize, 0);
+    each.policy = "nothing set aside";
+    return measure(each, pieces, enqueue);
+  }
+
   /// Checks and measures `enqueue`, which launches add_one() once for each of `pieces`. Returns its
-  /// rate. `without` is the rate without a window; 0: this is that one.
+  /// rate. `without` is the rate of measure_reference(); 0: this is that one.
   double measure(const WindowCase& each, const std::vector<HotStream>& pieces,
                  const std::function<void()>& enqueue, double without = 0) {
     stream_.clear(gpu_.stream());
@@ -122,21 +135,20 @@ class WindowCases {
     }
     bench_.verify(wrong_.read()[0] == 0, "a stream with a hot region");
     // Two elements of four words are read, increased by one and written.
-    const Work work{8 * elements, 4 * sizeof(uint4) * elements};
+    const Work work{.operations = 8 * elements, .bytes = 4 * sizeof(uint4) * elements, .shared = 0};
     const Timing timing = gpu_.time(enqueue);
     const Measured rate = timing.rate(work.bytes);
-    add(each, rate, without,
-        without > 0 ? remark_on_gain(rate.value / without) : "without a window", work,
-        timing.seconds.value);
+    add(each, rate, without, without > 0 ? remark_on_gain(rate.value / without) : "the reference",
+        work, timing.seconds.value);
     return rate.value;
   }
 
   /// `without` as above; `seconds`: of one call.
   void add(const WindowCase& each, const Measured& rate, double without, const std::string& text,
            const Work& work, double seconds) {
-    rows_.add({each.varied, each.fraction, each.policy, static_cast<std::int64_t>(each.region),
-               each.ratio},
-              rate, without > 0 ? rate.value / without : 1, text, work, seconds);
+    rows_.add(
+        {each.varied, each.value, each.policy, static_cast<std::int64_t>(each.region), each.ratio},
+        rate, without > 0 ? rate.value / without : 1, text, work, seconds);
   }
 
   Bench& bench() const { return bench_; }

@@ -38,38 +38,55 @@ extern const Experiment about_l2_window = {
     .group = "memory",
     .summary = "A part of the L2 cache can be reserved for data that is used repeatedly.",
     .explanation =
-        "A kernel updates each word of a long stream once and, with each of them, a word of a "
-        "small hot region, which it passes through repeatedly. Without a window, the stream "
-        "evicts the hot region from the L2 cache. An access policy window keeps lines of the "
-        "region in a part of the cache that is set aside. Five parts vary a fraction each. (1) "
-        "The hot region grows from a third of the set-aside part to twice its size. The window "
-        "covers it with hit ratio 1. The guide's tuned window covers two thirds of the set-aside "
-        "part, and its hit ratio is that size over the region; the tuned ratio alone, on a window "
-        "over the whole region, keeps as many bytes of the region as two thirds of the part hold. "
-        "If the region is as large as the part, two more ways are measured: the window on the "
-        "node of a graph, and no window, but loads and stores that mark the stream as streaming. "
-        "(2) The hit ratio, for a region of one and a half times the part, and the properties of "
-        "the accesses that hit and miss: persisting, streaming, normal. (3) The size of the "
-        "set-aside part. (4) Two streams with a region each, whose windows share the part: hit "
-        "ratio 0.5 each prevents that they evict each other's lines. (5) The next kernel, which "
-        "reads other data repeatedly, after the persisting lines were reset in one of three ways "
-        "or not at all. Expect a gain while the region fits in the set-aside part. Beyond that, "
-        "GPUs differ: with hit ratio 1 the kernel may be slower than without a window, or still "
-        "gain, and the tuned ratio keeps a part of the gain. The set-aside part is taken from all "
-        "other data: expect the rate without a window to fall as it grows, since a stream that "
-        "writes needs cache to collect its lines. Shares compare with that rate: so compare with "
-        "the rows of (3) without a set-aside part, too, and set aside no more than the region "
-        "needs. Expect the next kernel to be slower without a reset. The reset by a call also "
-        "costs the next kernel some microseconds, whatever its data. CUDA C++ Best Practices "
-        "Guide, section L2 Cache; Programming Guide, section Device Memory L2 Access Management.",
+        {
+            .question =
+                "How much does it gain to reserve a part of the L2 cache for data that is used "
+                "repeatedly?",
+            .varies =
+                "A kernel updates each word of a long stream once and, with each of them, a word "
+                "of a small hot region, which it passes through repeatedly. An access policy "
+                "window keeps lines of the region in a part of the cache that is set aside. Five "
+                "parts vary one quantity each, which `varied` names. The first row of each has "
+                "nothing set aside and no window: the others compare with it. (1) The hot region "
+                "grows from a third of the largest set-aside part to twice its size. The part is "
+                "as large as the region, if it can be. The window covers the region with hit "
+                "ratio 1. The guide's tuned window covers two thirds of the set-aside "
+                "part, and its hit ratio is that size over the region; the tuned ratio alone, on "
+                "a window over the whole region, keeps as many bytes of the region as two thirds "
+                "of the part hold. A part that is set aside without a window is only taken away "
+                "from the stream. If the region is as large as the part, two more ways are "
+                "measured: the window on the node of a graph, and no window, but loads and stores "
+                "that mark the stream as streaming. (2) The hit ratio, for a region of one and a "
+                "half times the part, and the properties of the accesses that hit and miss: "
+                "persisting, streaming, normal. (3) The size of the set-aside part. (4) Two "
+                "streams with a region each, whose windows share the part. (5) The next kernel, "
+                "which reads other data repeatedly, after the persisting lines were reset in one "
+                "of three ways or not at all.",
+            .expectation =
+                "Without a window, the stream evicts the hot region from the L2 cache. Expect a "
+                "small gain while the region fits in the set-aside part, and a loss if a part is "
+                "set aside that no window uses: a stream that writes needs cache to collect its "
+                "lines. Beyond that, GPUs differ: with hit ratio 1 the kernel may be slower than "
+                "without a window, or still gain, and the tuned ratio keeps a part of the gain. "
+                "With two streams, hit ratio 0.5 each prevents that they evict each other's "
+                "lines. Expect the next kernel to be slower without a reset. The reset by a call "
+                "also costs the next kernel some microseconds, whatever its data.",
+            .pitfalls =
+                "Compare with nothing set aside: beside a set-aside part that no window uses, "
+                "every window seems to gain much. Set aside no more than the region needs.",
+        },
+    .read_on = {{Guide::best_practices, "L2 Cache Access Window"},
+                {Guide::best_practices, "Tuning the Access Window Hit-Ratio"},
+                {Guide::programming, "L2 Policy for Persisting Accesses"},
+                {Guide::programming, "Reset L2 Access to Normal"}},
     .reference =
         "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower if it does "
         "not fit; the tuned window recovers that.",
-    .share = "of the rate of the same kernel without a window",
+    .share = "of the rate of the same kernel with nothing set aside and no window",
     .options = options,
     .figure =
-        {.look = Look::lines, .x = "fraction", .y = "rate", .series = "policy", .panel = "varied"},
-    .needs = {.compute_capability = 80, .ceilings = {"device_copy"}},
+        {.look = Look::lines, .x = "value", .y = "rate", .series = "policy", .panel = "varied"},
+    .needs = {.compute_capability = 80},
     .run = with_cuda<l2_window>(),
 };
 
@@ -142,57 +159,56 @@ ExecutableGraph graph_of(HotStream piece, const cudaAccessPolicyWindow& window) 
   return kernel_graph(kernel, window);
 }
 
-double measure_without(WindowCases& cases, const WindowCase& each, const HotStream& piece) {
-  return cases.measure(each, {piece}, [&] { launch(piece, cases.gpu().stream()); });
+/// The rate with nothing set aside.
+double measure_reference(WindowCases& cases, const WindowCase& each, const HotStream& piece) {
+  return cases.measure_reference(each, {piece}, [&] { launch(piece, cases.gpu().stream()); });
 }
 
-/// `without`: the rate without a window.
+/// `reference` is the rate with nothing set aside.
 void measure_with(const cudaAccessPolicyWindow& window, WindowCases& cases, const WindowCase& each,
-                  const HotStream& piece, double without) {
+                  const HotStream& piece, double reference) {
   const WindowGuard guard(cases.gpu().stream(), window);
   cases.measure(
-      each, {piece}, [&] { launch(piece, cases.gpu().stream()); }, without);
+      each, {piece}, [&] { launch(piece, cases.gpu().stream()); }, reference);
 }
 
 // ------------------------------------------------------------------------ 1. the hot region grows
 
 void vary_region(WindowCases& cases) {
+  const cudaStream_t stream = cases.gpu().stream();
   for (const unsigned sixths : {2U, 4U, 6U, 8U, 12U}) {
     if (cases.bench().is_quick() && sixths != 2 && sixths != 6 && sixths != 12) continue;
-    const double fraction = sixths / 6.0;
-    const std::uint64_t region = region_of(fraction, cases.set_aside());
+    const std::uint64_t region = region_of(sixths / 6.0, cases.set_aside());
     const HotStream piece = cases.piece(region);
-    const cudaStream_t stream = cases.gpu().stream();
-    WindowCase each{"hot region / set-aside part", fraction, "no window", region};
-    const double without = measure_without(cases, each, piece);
-    if (sixths == 12) {
-      cases.bench().note(
-          formatted("Without a window, the kernel reaches {:.2f} of the rate of a copy in device "
-                    "memory if the hot region is largest; rates count all bytes that it requests.",
-                    without / cases.bench().ceiling("device_copy")));
-    }
+    WindowCase each{"hot region in MiB", in_mebibytes(region), "", region};
+    const double reference = measure_reference(cases, each, piece);
+    // No more than the region needs: the rest is taken from the stream.
+    const LimitGuard part(cudaLimitPersistingL2CacheSize, std::min(region, cases.set_aside()));
+    each.policy = "set aside, no window";
+    cases.measure(
+        each, {piece}, [&] { launch(piece, stream); }, reference);
     if (sixths == 6) {
-      each.policy = "no window, marked stream";
+      each.policy = "set aside, marked stream";
       cases.measure(
-          each, {piece}, [&] { launch<true>(piece, stream); }, without);
+          each, {piece}, [&] { launch<true>(piece, stream); }, reference);
     }
     each.policy = "hit ratio 1";
     each.ratio = 1;
-    measure_with(window_on(piece.hot, region, 1), cases, each, piece, without);
+    measure_with(window_on(piece.hot, region, 1), cases, each, piece, reference);
     if (sixths == 6) {
       each.policy = "hit ratio 1, graph node";
       const WindowGuard resets_lines(stream, no_window());
       const ExecutableGraph graph = graph_of(piece, window_on(piece.hot, region, 1));
       cases.measure(
-          each, {piece}, [&] { graph.launch(stream); }, without);
+          each, {piece}, [&] { graph.launch(stream); }, reference);
     }
     const TunedWindow tuned = tuned_window(cases.set_aside(), region);
     if (tuned.bytes == region) continue;  // the same as hit ratio 1
     each.ratio = tuned.hit_ratio;
     each.policy = "tuned window";
-    measure_with(window_on(piece.hot, tuned.bytes, tuned.hit_ratio), cases, each, piece, without);
+    measure_with(window_on(piece.hot, tuned.bytes, tuned.hit_ratio), cases, each, piece, reference);
     each.policy = "tuned ratio";
-    measure_with(window_on(piece.hot, region, tuned.hit_ratio), cases, each, piece, without);
+    measure_with(window_on(piece.hot, region, tuned.hit_ratio), cases, each, piece, reference);
   }
 }
 
@@ -209,11 +225,11 @@ void vary_ratio(WindowCases& cases) {
       {"streaming, else normal", cudaAccessPropertyStreaming, cudaAccessPropertyNormal}};
   const std::uint64_t region = region_of(1.5, cases.set_aside());
   const HotStream piece = cases.piece(region);
-  const double without = measure_without(cases, {"hit ratio", 0, "no window", region}, piece);
+  const double reference = measure_reference(cases, {"hit ratio", 0, "", region}, piece);
   for (const Properties& properties : all) {
     for (const double ratio : {0.5, 1.0}) {
       measure_with(window_on(piece.hot, region, ratio, properties.hit, properties.miss), cases,
-                   {"hit ratio", ratio, properties.name, region, ratio}, piece, without);
+                   {"hit ratio", ratio, properties.name, region, ratio}, piece, reference);
     }
   }
 }
@@ -223,14 +239,18 @@ void vary_ratio(WindowCases& cases) {
 void vary_set_aside(WindowCases& cases) {
   const std::uint64_t region = region_of(0.5, cases.set_aside());
   const HotStream piece = cases.piece(region);
-  for (const unsigned quarters : {0U, 2U, 3U, 4U}) {
+  WindowCase each{"set-aside part in MiB", 0, "", region};
+  const double reference = measure_reference(cases, each, piece);
+  for (const unsigned quarters : {1U, 2U, 3U, 4U}) {
     if (cases.bench().is_quick() && quarters % 2 != 0) continue;
-    const LimitGuard guard(cudaLimitPersistingL2CacheSize, cases.set_aside() / 4 * quarters);
-    WindowCase each{"set-aside part / its largest size", quarters / 4.0, "no window", region};
-    const double without = measure_without(cases, each, piece);
+    const std::uint64_t part = cases.set_aside() / 4 * quarters;
+    const LimitGuard guard(cudaLimitPersistingL2CacheSize, part);
+    each = {each.varied, in_mebibytes(part), "set aside, no window", region};
+    cases.measure(
+        each, {piece}, [&] { launch(piece, cases.gpu().stream()); }, reference);
     each.policy = "hit ratio 1";
     each.ratio = 1;
-    measure_with(window_on(piece.hot, region, 1), cases, each, piece, without);
+    measure_with(window_on(piece.hot, region, 1), cases, each, piece, reference);
   }
 }
 
@@ -246,28 +266,28 @@ void use_two_streams(WindowCases& cases) {
       for (unsigned i = 0; i < 2; ++i) launch(pieces[i], sides[i]);
       sides.join(cases.gpu().stream());
     };
-    WindowCase each{"hot regions of two streams / set-aside part", fraction, "no window", region};
-    const double without = cases.measure(each, pieces, both);
+    WindowCase each{"hot regions of two streams in MiB", in_mebibytes(2 * region), "", region};
+    const double reference = cases.measure_reference(each, pieces, both);
     for (const double ratio : {1.0, 0.5}) {
       const WindowGuard first(sides[0], window_on(pieces[0].hot, region, ratio));
       const WindowGuard second(sides[1], window_on(pieces[1].hot, region, ratio));
       each.policy = ratio == 1 ? "hit ratio 1 each" : "hit ratio 0.5 each";
       each.ratio = ratio;
-      cases.measure(each, pieces, both, without);
+      cases.measure(each, pieces, both, reference);
     }
   }
 }
 
 // ------------------------------------------------ 5. persisting lines are in the way of the next
 
-enum class Reset { no_window, none, window, call, time };
+enum class Reset { nothing_set_aside, none, window, call, time };
 constexpr auto undisturbed = std::chrono::milliseconds(20);
 
 /// Runs the kernel with the window ten times, removes the window and resets the persisting lines.
 void prepare(Reset way, const HotStream& piece, const WindowGuard& window, Gpu& gpu) {
   constexpr unsigned launches = 10;
   const std::uint64_t bytes = piece.hot_count * sizeof(uint4);
-  if (way != Reset::no_window) window.replace(window_on(piece.hot, bytes, 1));
+  if (way != Reset::nothing_set_aside) window.replace(window_on(piece.hot, bytes, 1));
   for (unsigned i = 0; i < launches; ++i) launch(piece, gpu.stream());
   if (way == Reset::window) {  // whose accesses make persisting lines normal ones
     window.replace(
@@ -282,11 +302,11 @@ void prepare(Reset way, const HotStream& piece, const WindowGuard& window, Gpu& 
   if (way == Reset::time) std::this_thread::sleep_for(undisturbed);
 }
 
-/// `share` is the rate over `without`, the rate of the kernel that nothing persists for, which
-/// reads `bytes`.
-std::string remark_on_next(Reset way, double share, double without, double bytes) {
-  if (way == Reset::no_window) return "nothing persists";
-  const double microseconds = bytes / without * (1 / share - 1) / 1e3;
+/// `share` is the rate over `reference`, that of the kernel with nothing set aside, which reads
+/// `bytes`.
+std::string remark_on_next(Reset way, double share, double reference, double bytes) {
+  if (way == Reset::nothing_set_aside) return "the reference";
+  const double microseconds = bytes / reference * (1 / share - 1) / 1e3;
   const std::string change = formatted("{:+.0f} %, {:+.1f} us", 100 * (share - 1), microseconds);
   if (share > 0.97) return change + ": all of the cache serves the next kernel";
   return change + (way == Reset::call ? ": the cost of the call for the next kernel"
@@ -294,7 +314,7 @@ std::string remark_on_next(Reset way, double share, double without, double bytes
 }
 
 void measure_resets(WindowCases& cases) {
-  constexpr std::pair<Reset, const char*> ways[] = {{Reset::no_window, "no window"},
+  constexpr std::pair<Reset, const char*> ways[] = {{Reset::nothing_set_aside, "nothing set aside"},
                                                     {Reset::none, "not reset"},
                                                     {Reset::window, "reset by a normal window"},
                                                     {Reset::call, "cudaCtxResetPersistingL2Cache"},
@@ -318,8 +338,10 @@ void measure_resets(WindowCases& cases) {
           data.data(), static_cast<unsigned>(bytes / sizeof(uint4)), passes, sums.data());
       check_launch("read_again");
     };
-    double without = 0;
+    double reference = 0;
     for (const auto& [way, name] : ways) {
+      const LimitGuard part(cudaLimitPersistingL2CacheSize,
+                            way == Reset::nothing_set_aside ? 0 : cases.set_aside());
       const WindowGuard window(gpu.stream(), no_window());
       prepare(way, piece, window, gpu);
       sums.clear(gpu.stream());
@@ -334,11 +356,12 @@ void measure_resets(WindowCases& cases) {
       const Timing timing =
           gpu.time_after([&, way = way] { prepare(way, piece, window, gpu); }, next);
       const Measured rate = timing.rate(all);
-      if (way == Reset::no_window) without = rate.value;
-      cases.add({"data of the next kernel / L2 cache", quarters / 4.0, name, bytes}, rate,
-                way == Reset::no_window ? 0 : without,
-                remark_on_next(way, rate.value / without, without, all),
-                {all / sizeof(unsigned), all}, timing.seconds.value);
+      if (way == Reset::nothing_set_aside) reference = rate.value;
+      cases.add({"data of the next kernel in MiB", in_mebibytes(bytes), name, bytes}, rate,
+                way == Reset::nothing_set_aside ? 0 : reference,
+                remark_on_next(way, rate.value / reference, reference, all),
+                {.operations = all / sizeof(unsigned), .bytes = all, .shared = 0},
+                timing.seconds.value);
     }
   }
 }
@@ -378,7 +401,7 @@ Table l2_window(Bench& bench) {
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, add_one<false>, threads, 0),
       "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   Measurements rows({{"varied", ColumnType::text},
-                     {"fraction", ColumnType::real},
+                     {"value", ColumnType::real},
                      {"policy", ColumnType::text},
                      {"region", ColumnType::integer, "B"},
                      {"ratio", ColumnType::real}},

@@ -31,22 +31,29 @@ extern const Experiment about_latency = {
     .group = "memory",
     .summary = "A load takes tens of cycles from L1 and hundreds from memory.",
     .explanation =
-        "A single thread follows pointers in random order, one in each line of 128 bytes, "
-        "through working sets of 1 KiB to latency.most. Each load waits for the previous one, so "
-        "the time of a step is the latency. It rises when the working set exceeds L1, L2, and "
-        "the memory that the TLB covers; a note names the levels that were found. If a set is a "
-        "little larger than a cache, a part of it still lies there, and its time is between two "
-        "levels; so may be that of a set above half of an L2 "
-        "cache that has two partitions. The other memories are measured in the same way: "
-        "shared and constant memory, "
-        "fetches of a texture, pinned host memory (over the link) and, if there is one, another "
-        "GPU's memory. A register has no latency of its own, but the next instruction that needs "
-        "it waits for the instruction that writes it: a chain of fused multiply-adds shows how "
-        "long. Expect some four cycles for registers, L2 to take about ten times as long as L1, "
-        "memory twice as long as L2, and a texture to save no time: a fetch from its cache takes "
-        "longer than a load from L1. A GPU needs many warps because others run while one waits. "
-        "CUDA C++ Programming Guide, section Maximize Instruction Throughput; Best Practices "
-        "Guide, chapter Memory Optimizations.",
+        {
+            .question = "How many clocks does a single load take from each kind of memory?",
+            .varies =
+                "A single thread follows pointers in random order, one in each line of 128 bytes, "
+                "through working sets of 1 KiB to latency.most. Each load waits for the previous "
+                "one, so the time of a step is the latency. The other memories are measured in the "
+                "same way: shared and constant memory, fetches of a texture, pinned host memory "
+                "(over the link) and, if there is one, another GPU's memory. A register has no "
+                "latency of its own, but the next instruction that needs it waits for the "
+                "instruction that writes it: a chain of fused multiply-adds shows how long.",
+            .expectation =
+                "The latency rises when the working set exceeds L1, L2, and the memory that the "
+                "TLB covers; a note names the levels that were found. Expect some four cycles for "
+                "registers, L2 to take about ten times as long as L1, memory twice as long as L2, "
+                "and a texture to save no time: a fetch from its cache takes longer than a load "
+                "from L1. A GPU needs many warps because others run while one waits.",
+            .pitfalls =
+                "If a set is a little larger than a cache, a part of it still lies there, and its "
+                "time is between two levels; so may be that of a set above half of an L2 cache "
+                "that has two partitions.",
+        },
+    .read_on = {{Guide::best_practices, "Device Memory Spaces"},
+                {Guide::programming, "Maximize Instruction Throughput"}},
     .reference =
         "Tesla V100, measured by gpu-benches (github.com/te42kyfo/gpu-benches): L1 30, L2 214, "
         "memory 435 cycles.",
@@ -164,7 +171,7 @@ auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
 }
 
 /// The work of a step that loads a link.
-constexpr Work of_link = {0, sizeof(Link)};
+constexpr Work of_link = {.operations = 0, .bytes = sizeof(Link), .shared = 0, .instructions = 2};
 
 /// Adds the rows of memories of the own multiprocessor: registers, shared and constant memory.
 void add_own_memories(Gpu& gpu, Chase& chase) {
@@ -175,16 +182,17 @@ void add_own_memories(Gpu& gpu, Chase& chase) {
   chase.add("register",
             chase.measure(
                 sizeof(float), 1, [](std::uint64_t steps) { return steps; }, multiply),
-            "a chain of fused multiply-adds", {2, 0, "fp32"});
+            "a chain of fused multiply-adds",
+            {.operations = 2, .bytes = 0, .arithmetic = "fp32", .shared = 0, .instructions = 1});
   const Walk in_shared{2048};
   const auto chase_in_shared = [&](std::uint64_t steps, Answer* answer) {
     follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(in_shared, steps,
                                                                               answer);
     check_launch("follow_shared");
   };
-  chase.add("shared",
-            chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
-            "of the own multiprocessor", {0, 0});
+  chase.add(
+      "shared", chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
+      "of the own multiprocessor", {.operations = 0, .bytes = 0, .shared = 128, .instructions = 2});
   for (const std::uint64_t bytes : {std::uint64_t{1} << 10, constant_bytes}) {
     const Walk walk{bytes / constant_line};
     std::vector<unsigned> words(bytes / sizeof(unsigned));
@@ -203,7 +211,7 @@ void add_own_memories(Gpu& gpu, Chase& chase) {
     chase.add("constant", chase.measure(walk, bytes, constant_line, follow_links),
               bytes <= cache ? "fits in the constant cache of 8 KiB"
                              : "exceeds the constant cache of 8 KiB",
-              {0, 0});
+              {.operations = 0, .bytes = 0, .shared = 0, .instructions = 2});
   }
 }
 
@@ -227,7 +235,7 @@ void add_textures(Gpu& gpu, Chase& chase, const DeviceArray<Link>& memory,
     const double ratio = point.nanoseconds.value / loads.nanoseconds.value;
     chase.add("texture", point,
               formatted("{:.2f} times the latency of a load in a set of this size", ratio),
-              {0, sizeof(int)});
+              {.operations = 0, .bytes = sizeof(int), .shared = 0, .instructions = 2});
   }
 }
 

@@ -3,6 +3,7 @@
 // most of it.
 #include <string>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -21,15 +22,27 @@ extern const Experiment about_offset = {
     .group = "memory",
     .summary = "An offset makes each warp read one more sector; caches serve most of it.",
     .explanation =
-        "Each thread copies one float, and the first float lies 0 to 32 words after the start of "
-        "the array. A warp reads 128 contiguous bytes. These are four sectors of 32 bytes if "
-        "they begin at a sector, otherwise five: of the bytes `moved` for a warp alone, four "
-        "fifths are `asked` for, which is the `efficiency` that profilers report. But the next "
-        "warp reads the rest of the fifth sector, which is then in a cache, so memory moves it "
-        "once: expect a loss of at most a tenth. With an offset that is not a multiple of 32 "
-        "words, a warp also reads from two lines of 128 bytes instead of one, which may cost a "
-        "little. CUDA C++ Best Practices Guide, sections A Sequential but Misaligned Access "
-        "Pattern and Throughput Reported by Visual Profiler.",
+        {
+            .question =
+                "What does it cost if the words of a warp do not begin at the start of a sector?",
+            .varies =
+                "Each thread copies one float, and the first float lies 0 to 32 words after the "
+                "start of the array. A warp reads 128 contiguous bytes. `asked` has these bytes, "
+                "`moved` those of the sectors in which they lie for a warp alone, and `efficiency` "
+                "is their ratio, as profilers report it.",
+            .expectation =
+                "The 128 bytes are four sectors of 32 bytes if they begin at a sector, otherwise "
+                "five. So a warp alone asks for four fifths of the bytes moved. But the next warp "
+                "reads the rest of the fifth sector, which is then in a cache, so memory moves it "
+                "once: expect a loss of at most a tenth. With an offset that is not a multiple of "
+                "32 words, a warp also reads from two lines of 128 bytes instead of one, which may "
+                "cost a little.",
+            .pitfalls =
+                "The efficiency of profilers counts each warp alone, and so predicts a larger loss "
+                "than the caches leave.",
+        },
+    .read_on = {{Guide::best_practices, "A Sequential but Misaligned Access Pattern"},
+                {Guide::best_practices, "Throughput Reported by Visual Profiler"}},
     .reference =
         "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
         "otherwise.",
@@ -53,15 +66,17 @@ __global__ void copy_shifted(const float* from, float* to, std::uint64_t count, 
   if (i < count) to[offset + i] = from[offset + i];
 }
 
-/// Counts words that differ from the expected result: `count` words copied from `offset` on, and
-/// zeros elsewhere.
-__global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t count,
-                            unsigned offset, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= words) return;
-  const bool is_copied = i >= offset && i < offset + count;
-  if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
-}
+/// Expects `count` words to be copied from `offset` on, and zeros elsewhere.
+struct IsWrong {
+  const float* to;
+  std::uint64_t count;
+  unsigned offset;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    const bool is_copied = i >= offset && i < offset + count;
+    return to[i] != (is_copied ? unit_number(i) : 0.0F);
+  }
+};
 
 /// `relative` is the rate over the rate with offset 0.
 std::string remark(double relative, unsigned offset) {
@@ -83,14 +98,13 @@ Table offset(Bench& bench) {
   const std::uint64_t words = bench.bytes("offset.size") / sizeof(float);
   const std::uint64_t count = words - max;
   DeviceArray<float> from(words), to(words);
-  DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"offset", ColumnType::integer, "words"},
                      {"asked", ColumnType::integer, "B/warp"},
                      {"moved", ColumnType::integer, "B/warp"},
                      {"efficiency", ColumnType::real}},
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
-  const Work work{.operations = 0, .bytes = 2.0 * sizeof(float) * static_cast<double>(count)};
+  const Work work = streaming(2.0 * sizeof(float) * static_cast<double>(count));
   double aligned = 0;
   for (unsigned words_off = 0; words_off <= max; words_off += bench.is_quick() ? 4 : 1) {
     const auto copy = [&] {
@@ -99,12 +113,9 @@ Table offset(Bench& bench) {
       check_launch("copy_shifted");
     };
     to.clear(gpu.stream());
-    wrong.clear(gpu.stream());
     copy();
-    count_wrong<<<blocks_for(words, threads), threads, 0, gpu.stream()>>>(to.data(), words, count,
-                                                                          words_off, wrong.data());
-    check_launch("count_wrong");
-    bench.verify(wrong.read()[0] == 0, formatted("a copy with offset {}", words_off));
+    bench.verify(count_wrong(words, IsWrong{to.data(), count, words_off}, gpu.stream()) == 0,
+                 formatted("a copy with offset {}", words_off));
     const Access access = access_of_warp(
         [&](std::uint64_t lane) { return (words_off + lane) * sizeof(float); }, sizeof(float));
     const Timing timing = gpu.time(copy);

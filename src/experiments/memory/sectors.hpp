@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "experiments/warp_size.hpp"
+
 namespace shardstream::experiments::memory {
 
 constexpr std::uint64_t sector = 32;  // bytes
-constexpr std::uint64_t lanes_of_warp = 32;
 
 /// One load or store of a warp.
 struct Access {
@@ -49,7 +50,7 @@ inline Access access_of(const std::vector<std::uint64_t>& addresses, std::uint64
 template <class AddressOfLane>
 Access access_of_warp(const AddressOfLane& address, std::uint64_t word) {
   std::vector<std::uint64_t> addresses;
-  for (std::uint64_t lane = 0; lane < lanes_of_warp; ++lane) addresses.push_back(address(lane));
+  for (std::uint64_t lane = 0; lane < warp; ++lane) addresses.push_back(address(lane));
   return access_of(addresses, word);
 }
 

@@ -1,8 +1,11 @@
 // The cost of values that do not stay in registers. They go to local memory, which is cached device
 // memory, if the kernel may use too few registers, or if an array is indexed by a number that is
 // known only at run time. Local memory is laid out for lanes that all use the same index.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
@@ -18,19 +21,44 @@ extern const Experiment about_spills = {
     .group = "memory",
     .summary = "Values that do not fit in registers go to local memory, which is slower.",
     .explanation =
-        "Each thread repeatedly mixes an array of 32 values. All of it fits in registers if every "
-        "index is known at compile time. Then the kernel gets too few registers: 32 by launch "
-        "bounds (64, which are enough, if a multiprocessor has fewer than 2048 threads), and 24 "
-        "by a cap (__maxnreg__). Last, an index is known only at run time, so the array must be "
-        "addressable. `registers` and `local` are the registers and bytes of local memory per "
-        "thread, as the compiler reports them. Element k of the arrays of neighbouring threads "
-        "lies in neighbouring words. So a warp touches 4 sectors if all lanes use the same index, "
-        "and 32 (`sectors`) if the index differs between lanes: then local memory is not "
-        "coalesced. Expect the time to grow with the bytes of local memory, and most with "
-        "different indices. CUDA C++ Best Practices Guide, sections Registers and Local Memory; "
-        "Programming Guide, section Device Memory Accesses.",
+        {
+            .question = "What does it cost if the values of a thread do not fit in its registers?",
+            .varies =
+                "Each thread repeatedly mixes an array of 32 values. All of it fits in registers "
+                "if every index is known at compile time. Then the kernel gets too few registers: "
+                "32 by launch bounds (64, which are enough, if a multiprocessor has fewer than "
+                "2048 threads), and 24 by a cap (__maxnreg__). `launch bounds, to shared` asks the "
+                "compiler to spill to shared memory, as far as that has room "
+                "(enable_smem_spilling, nvcc 13.0). Then an index is known only at run time, so "
+                "the array must be addressable. In the part `recursion`, a function calls itself "
+                "up to a depth of 1, 8, 64 or 256; a thread makes 256 calls in all. `registers` "
+                "and `local` are the registers and bytes of local memory per thread, as the "
+                "compiler reports them; for recursion, `local` is the measured size of the stack. "
+                "`shared` has the bytes of shared memory per block. `sectors` are those that a "
+                "warp touches for one element.",
+            .expectation =
+                "Element k of the arrays of neighbouring threads lies in neighbouring words. So a "
+                "warp touches 4 sectors if all lanes use the same index, and 32 if the index "
+                "differs between lanes: then local memory is not coalesced. Expect the time to "
+                "grow with the bytes of local memory, and most with different indices. Spills to "
+                "shared memory leave L1 to other data: expect them to be a little faster, or as "
+                "fast if L1 holds the spills anyway. Each call saves registers on the stack, and a "
+                "deep stack does not fit in L1: expect the time to grow with the depth.",
+            .pitfalls =
+                "Shared memory for spills may lower the occupancy. The compiler does not know the "
+                "stack of a recursive function, so the experiment raises its limit "
+                "(cudaLimitStackSize, 1 KiB by default). Every thread that fits on the GPU then "
+                "gets as much device memory. A kernel whose stack overflows fails.",
+        },
+    .read_on = {{Guide::best_practices, "Registers"},
+                {Guide::best_practices, "Local Memory"},
+                {Guide::best_practices, "Register Pressure"},
+                {Guide::programming, "Device Memory Accesses"},
+                {Guide::ptx, "Pragma Strings: \"enable_smem_spilling\""},
+                {Guide::programming, "Call Stack"}},
     .share = "of the speed with all values in registers",
-    .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
+    .figure =
+        {.look = Look::bars, .x = "case", .y = "time", .panel = "part", .more_is_better = false},
     .run = with_cuda<spills>(),
 };
 
@@ -62,17 +90,34 @@ __global__ void in_registers(const float* from, float* to) {
   to[i] = stir(from[i]);
 }
 
-// The blocks of 1024 threads that a multiprocessor holds: it has 2048 threads, or 1536 or 1024.
+// The blocks of 256 threads that a multiprocessor holds: it has 2048 threads, or 1536 or 1024.
 #if defined(__CUDA_ARCH__) && \
     (__CUDA_ARCH__ == 750 || __CUDA_ARCH__ % 100 > 50 || __CUDA_ARCH__ >= 1200)
-constexpr int resident = 1;
+constexpr int resident = 4;
 #else
-constexpr int resident = 2;
+constexpr int resident = 8;
+#endif
+
+enum class SpillTo { local, shared };
+
+/// Asks the compiler to spill to shared memory, as far as it has room. Without it, all goes to
+/// local memory. Before 13.0, nvcc does not know it.
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ >= 13
+constexpr bool can_spill_to_shared = true;
+__device__ inline void spill_to_shared() {
+  asm volatile(".pragma \"enable_smem_spilling\";");
+}
+#else
+constexpr bool can_spill_to_shared = false;
+__device__ inline void spill_to_shared() {}
 #endif
 
 /// The launch bounds allow 65536 / 2048 = 32 registers per thread, fewer than stir() needs; with
-/// one resident block, 64 are enough.
-__global__ void __launch_bounds__(1024, resident) with_few_registers(const float* from, float* to) {
+/// 1024 threads, 64 are enough.
+template <SpillTo To>
+__global__ void __launch_bounds__(threads, resident)
+    with_few_registers(const float* from, float* to) {
+  if constexpr (To == SpillTo::shared) spill_to_shared();
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   to[i] = stir(from[i]);
 }
@@ -93,7 +138,7 @@ __host__ __device__ constexpr unsigned place(unsigned i, unsigned lane, unsigned
 /// The ring must be addressable, so it lies in local memory.
 __global__ void indexed_at_run_time(const float* from, float* to, unsigned turn) {
   const std::uint64_t thread = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  const unsigned lane = threadIdx.x % lanes_of_warp;
+  const unsigned lane = threadIdx.x % warp;
   float ring[values];
   for (unsigned i = 0; i < values; ++i) {
     ring[place(i, lane, turn)] = from[thread] + static_cast<float>(i);
@@ -109,11 +154,67 @@ __global__ void indexed_at_run_time(const float* from, float* to, unsigned turn)
   to[thread] = sum;
 }
 
+// ------------------------------------------------------------------------------- recursion
+
+constexpr unsigned calls = 256;  // of nested() in a thread, whatever their depth
+constexpr unsigned depths[] = {1, 8, 64, 256};
+
+/// The stack pointer, an address in local memory.
+__device__ inline std::uint64_t stack_pointer() {
+  std::uint64_t address = 0;
+  asm volatile("stacksave.u64 %0;" : "=l"(address));
+  return address;
+}
+
+/// The stack pointers of a thread.
+struct Stack {
+  std::uint64_t top, bottom;
+};
+
+/// Calls itself until there are `depth` calls, one inside the other. Each of them keeps x on the
+/// stack while it waits for the next one. `stack` is null, except to find the size of the stack.
+__device__ __noinline__ float nested(float x, unsigned depth, Stack* stack) {
+  float inner = 1.0F - x;
+  if (depth > 1) {
+    inner = nested(inner, depth - 1, stack);
+  } else if (stack != nullptr) {
+    stack->bottom = stack_pointer();
+  }
+  return 0.5F * (inner + x);
+}
+
+/// The number of calls is the same for each depth that divides it.
+__global__ void recursive(const float* from, float* to, unsigned depth, Stack* stack) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (stack != nullptr) stack->top = stack_pointer();
+  float x = from[i];
+#pragma unroll 1
+  for (unsigned called = 0; called < calls; called += depth) x = nested(x, depth, stack);
+  to[i] = x;
+}
+
+/// The reference on the host.
+float expected_of_nested(float x, unsigned depth) {
+  const float inner = depth > 1 ? expected_of_nested(1.0F - x, depth - 1) : 1.0F - x;
+  return 0.5F * (inner + x);
+}
+
+bool are_nested_right(const std::vector<float>& found, unsigned depth) {
+  for (std::uint64_t i = 0; i < found.size(); ++i) {
+    float x = unit_number(i);
+    for (unsigned called = 0; called < calls; called += depth) x = expected_of_nested(x, depth);
+    if (found[i] != x) return false;
+  }
+  return true;
+}
+
+// -------------------------------------------------------------------------------- the rows
+
 /// The access of a warp to local memory, in which element k of neighbouring threads lies in
 /// neighbouring words (CUDA C++ Programming Guide, section Device Memory Accesses).
 Access local_access(unsigned turn) {
   const auto address = [&](std::uint64_t lane) {
-    return (place(0, static_cast<unsigned>(lane), turn) * lanes_of_warp + lane) * sizeof(float);
+    return (place(0, static_cast<unsigned>(lane), turn) * warp + lane) * sizeof(float);
   };
   return access_of_warp(address, sizeof(float));
 }
@@ -169,18 +270,33 @@ class Cases {
     if (best_ == 0) best_ = time.value;
     const auto local = static_cast<std::int64_t>(attributes.localSizeBytes);
     const std::uint64_t sectors = local > 0 ? local_access(turn).sectors : 0;
-    rows_.add({name, std::int64_t{attributes.numRegs}, local, static_cast<std::int64_t>(sectors)},
-              time, best_ / time.value, remark(time.value, local, sectors), work(),
-              time.value * 1e-3);
+    rows_.add(
+        {"ring of values", name, std::int64_t{attributes.numRegs}, local,
+         static_cast<std::int64_t>(attributes.sharedSizeBytes), static_cast<std::int64_t>(sectors)},
+        time, best_ / time.value, remark(time.value, local, attributes.sharedSizeBytes, sectors),
+        work(), time.value * 1e-3);
   }
 
+  /// Calls of this depth. A row is left out with a note if the stacks take too much memory.
+  void add_recursion(unsigned depth);
+
  private:
-  std::string remark(double time, std::int64_t local, std::uint64_t sectors) const {
-    if (local == 0) return "every value has a register";
-    return formatted("{} times as long: {} bytes per thread are in local memory{}",
-                     ratio_text(time / best_), local,
-                     std::string(sectors > 4 ? ", and each lane has a sector of its own" : ""));
+  std::string remark(double time, std::int64_t local, std::uint64_t shared,
+                     std::uint64_t sectors) const {
+    if (local == 0 && shared == 0) return "every value has a register";
+    return formatted(
+        "{} times as long: {} bytes per thread are in local memory{}{}", ratio_text(time / best_),
+        local,
+        shared > 0 ? formatted(", and {} per block in shared memory", shared) : std::string(),
+        std::string(sectors > 4 ? ", and each lane has a sector of its own" : ""));
   }
+  void launch_recursion(unsigned depth) const {
+    recursive<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(from_.data(), to_.data(),
+                                                                          depth, nullptr);
+    check_launch("recursive");
+  }
+  /// Bytes of the stack of a thread. Its limit must be large enough.
+  std::uint64_t stack_of(unsigned depth) const;
   /// An addition per value to fill the ring, an addition and a product in each round, an addition
   /// for the sum. Local memory does not count as global memory.
   Work work() const {
@@ -195,25 +311,78 @@ class Cases {
   Measurements& rows_;
   std::uint64_t count_;
   DeviceArray<float> from_, to_;
-  double best_ = 0;  ///< milliseconds of the first kernel
+  double best_ = 0;        ///< milliseconds of the first kernel
+  double shallowest_ = 0;  ///< milliseconds of the first depth
 };
+
+std::uint64_t Cases::stack_of(unsigned depth) const {
+  const DeviceArray<Stack> found(1);
+  recursive<<<1, 1, 0, gpu_.stream()>>>(from_.data(), to_.data(), depth, found.data());
+  check_launch("recursive");
+  const Stack stack = found.read()[0];
+  return stack.top - stack.bottom;
+}
+
+void Cases::add_recursion(unsigned depth) {
+  const std::uint64_t shallow = stack_of(1), of_call = stack_of(2) - shallow;
+  constexpr std::uint64_t reserve = 512;  // for the kernel itself and for the call of a function
+  const std::uint64_t needed = shallow + (depth - 1) * of_call + reserve;
+  std::size_t usual = 0;
+  check(cudaDeviceGetLimit(&usual, cudaLimitStackSize), "cudaDeviceGetLimit");
+  const std::uint64_t limit = std::max<std::uint64_t>(usual, (needed + 15) / 16 * 16);
+  const cudaDeviceProp& gpu = gpu_.properties();
+  const auto residents = static_cast<std::uint64_t>(gpu.maxThreadsPerMultiProcessor) *
+                         static_cast<std::uint64_t>(gpu.multiProcessorCount);
+  if (limit * residents > bench_.memory() / 4) {
+    bench_.note(
+        formatted("Calls of depth {} need {} bytes of stack for each thread that fits on "
+                  "the GPU, which is too much memory here.",
+                  depth, limit));
+    return;
+  }
+  const LimitGuard guard(cudaLimitStackSize, limit);
+  to_.clear(gpu_.stream());
+  launch_recursion(depth);
+  bench_.verify(are_nested_right(to_.read(0, 4096), depth), formatted("recursion, {}", depth));
+  const Measured time = gpu_.time([&] { launch_recursion(depth); }).seconds.times(1e3);
+  if (shallowest_ == 0) shallowest_ = time.value;
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, recursive), "cudaFuncGetAttributes");
+  const auto all = static_cast<double>(count_);
+  rows_.add({"recursion", formatted("depth {}", depth), std::int64_t{attributes.numRegs},
+             to_cell(stack_of(depth)), to_cell(attributes.sharedSizeBytes),
+             to_cell(local_access(0).sectors)},
+            time, std::nan(""),
+            formatted("{} times as long as depth {}; the limit is {} bytes for each of {} threads",
+                      ratio_text(time.value / shallowest_), depths[0], limit, residents),
+            {.operations = 3 * all * calls, .bytes = 2 * sizeof(float) * all, .arithmetic = "fp32"},
+            time.value * 1e-3);
+}
 
 }  // namespace
 
 Table spills(Bench& bench) {
   Gpu gpu(bench);
-  Measurements rows({{"case", ColumnType::text},
+  Measurements rows({{"part", ColumnType::text},
+                     {"case", ColumnType::text},
                      {"registers", ColumnType::integer},
                      {"local", ColumnType::integer, "B"},
+                     {"shared", ColumnType::integer, "B"},
                      {"sectors", ColumnType::integer, "per warp"}},
                     {"time", ColumnType::real, "ms"}, Rows::of_kernels);
   Cases cases(bench, gpu, rows);
   cases.add("registers", in_registers, 0);
-  cases.add("launch bounds", with_few_registers, 0);
+  cases.add("launch bounds", with_few_registers<SpillTo::local>, 0);
+  if (can_spill_to_shared) {
+    cases.add("launch bounds, to shared", with_few_registers<SpillTo::shared>, 0);
+  } else {
+    bench.note("Spills to shared memory are not available: they need nvcc 13.0.");
+  }
   cases.add("register cap", with_capped_registers, 0);
   for (const unsigned turn : {0U, 1U}) {
     cases.add(turn == 0 ? "run-time index" : "index by lane", indexed_at_run_time, turn, turn);
   }
+  for (const unsigned depth : depths) cases.add_recursion(depth);
   return std::move(rows).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -28,18 +29,28 @@ extern const Experiment about_stride = {
         "With a stride of s words, a warp uses 1/s of the bytes that memory moves, but at least "
         "1/8.",
     .explanation =
-        "Each thread copies one float. Neighbouring threads copy words that are s words apart, "
-        "with s from 1 to stride.most. Memory moves whole sectors of 32 bytes: with s = 2, half "
-        "of each sector is used, and from s = 8 on, one word in eight. `asked` has the bytes that "
-        "the lanes of a warp load, `moved` those of the sectors in which they lie, and "
-        "`efficiency` is their ratio, the load efficiency of profilers. A store of a part of a "
-        "sector moves more: memory reads the sector to complete it, and then writes it. So three "
-        "sectors move where stride 1 moves two. The rate counts the bytes asked for: expect two "
-        "thirds of the efficiency times the rate of a copy, which falls as 1/s down to s = 8. "
-        "Stride 1 stays below that rate because a thread has only one word in flight. With "
-        "strides above 8, each word still needs one sector, but the sectors are spread "
-        "over more lines and pages of memory, so the rate falls further. CUDA C++ Best Practices "
-        "Guide, sections Strided Accesses and Throughput Reported by Visual Profiler.",
+        {
+            .question = "How fast is a copy of every s-th word, compared with a copy of all words?",
+            .varies =
+                "Each thread copies one float. Neighbouring threads copy words that are s words "
+                "apart, with s from 1 to stride.most. `asked` has the bytes that the lanes of a "
+                "warp load, `moved` those of the sectors in which they lie, and `efficiency` is "
+                "their ratio, the load efficiency of profilers. The rate counts the bytes asked "
+                "for.",
+            .expectation =
+                "Memory moves whole sectors of 32 bytes: with s = 2, half of each sector is used, "
+                "and from s = 8 on, one word in eight. Expect two thirds of the efficiency times "
+                "the rate of a copy, which falls as 1/s down to s = 8. The two thirds are due to "
+                "the stores: memory reads a sector to complete it, and then writes it, so three "
+                "sectors move where stride 1 moves two. With strides above 8, each word still "
+                "needs one sector, but the sectors are spread over more lines and pages of memory, "
+                "so the rate falls further.",
+            .pitfalls =
+                "Stride 1 stays below the rate of a copy because a thread has only one word in "
+                "flight.",
+        },
+    .read_on = {{Guide::best_practices, "Strided Accesses"},
+                {Guide::best_practices, "Throughput Reported by Visual Profiler"}},
     .reference =
         "Tesla V100: a stride of 2 halves the rate, and it falls on towards large strides.",
     .share = "of the rate of a copy in device memory, which moves wider words",
@@ -62,15 +73,16 @@ __global__ void copy_strided(const float* from, float* to, std::uint64_t count,
   if (i < count) to[i * stride] = from[i * stride];
 }
 
-/// Counts words that differ from the expected result: every stride-th word copied, and zeros
-/// elsewhere.
-__global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t count,
-                            std::uint64_t stride, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= words) return;
-  const bool is_copied = i % stride == 0 && i / stride < count;
-  if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
-}
+/// Expects every stride-th word to be copied, and zeros elsewhere.
+struct IsWrong {
+  const float* to;
+  std::uint64_t count, stride;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    const bool is_copied = i % stride == 0 && i / stride < count;
+    return to[i] != (is_copied ? unit_number(i) : 0.0F);
+  }
+};
 
 /// The rates of a copy of wide words and of stride 8, with which others are compared; NaN before
 /// they are measured.
@@ -111,7 +123,6 @@ Table stride(Bench& bench) {
   const std::uint64_t words = bench.bytes("stride.size") / sizeof(float);
   const std::uint64_t count = words / max;  // words to copy, the same with every stride
   DeviceArray<float> from(words), to(words);
-  DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"stride", ColumnType::integer, "words"},
                      {"asked", ColumnType::integer, "B/warp"},
@@ -126,16 +137,13 @@ Table stride(Bench& bench) {
       check_launch("copy_strided");
     };
     to.clear(gpu.stream());
-    wrong.clear(gpu.stream());
     copy();
-    count_wrong<<<blocks_for(words, threads), threads, 0, gpu.stream()>>>(to.data(), words, count,
-                                                                          s, wrong.data());
-    check_launch("count_wrong");
-    bench.verify(wrong.read()[0] == 0, "a copy with stride " + std::to_string(s));
+    bench.verify(count_wrong(words, IsWrong{to.data(), count, s}, gpu.stream()) == 0,
+                 "a copy with stride " + std::to_string(s));
 
     const Access access =
         access_of_warp([&](std::uint64_t lane) { return lane * s * sizeof(float); }, sizeof(float));
-    const Work work{.operations = 0, .bytes = 2.0 * static_cast<double>(count * sizeof(float))};
+    const Work work = streaming(2.0 * static_cast<double>(count * sizeof(float)));
     const Timing timing = gpu.time(copy);
     const Measured rate = timing.rate(work.bytes);
     if (s == words_of_sector) yardsticks.sector = rate.value;

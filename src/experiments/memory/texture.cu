@@ -26,19 +26,40 @@ extern const Experiment about_texture = {
         "Texture units clamp, wrap and filter in hardware, but are not always faster than plain "
         "loads.",
     .explanation =
-        "First, a matrix is read from memory: by rows, by columns, and as neighbourhoods of 5 x 5 "
-        "elements, through global memory and through a texture, which stores neighbours in both "
-        "dimensions close together. Rows are also read from a one-dimensional texture in linear "
-        "memory, as texels of four floats, and as bytes that become floats from 0 to 1. Then the "
-        "threads read a small matrix repeatedly from the cache, which shows the cost of the "
-        "units: texels as they are, the mean of four neighbours (linear filtering), and "
-        "addresses beyond the edge, which are clamped or wrap. Plain loads do the same by hand. "
-        "Expect no gain for rows, a gain for columns, and a loss for neighbourhoods on recent "
-        "GPUs: there, plain loads come from L1, which serves up to 32 words per cycle of a "
-        "multiprocessor, but its texture units serve four texels. Expect clamping, wrapping and "
-        "filtering to cost a texture nothing. By "
-        "hand, filtering takes four loads, and wrapping a remainder. The latency of a fetch is "
-        "in `latency`. CUDA C++ Best Practices Guide, section Texture Memory.",
+        {
+            .question = "When is a texture faster than a plain load?",
+            .varies =
+                "First, a matrix is read from memory: by rows, by columns, and as neighbourhoods "
+                "of 5 x 5 elements, through global memory and through a texture, which stores "
+                "neighbours in both dimensions close together. Rows are also read from a "
+                "one-dimensional texture in linear memory, as texels of four floats, and as bytes "
+                "that become floats from 0 to 1. Rows and columns are also read and written "
+                "through a surface (surf2Dread, surf2Dwrite), and a volume is read along x and "
+                "along z (tex3D). In the rows `after a write`, each thread changes a texel in "
+                "memory, and after a barrier reads that of another warp. Then the threads read a "
+                "small matrix repeatedly from the cache, which shows the cost of the units: texels "
+                "as they are, the mean of four neighbours (linear filtering), and addresses beyond "
+                "the edge, which are clamped or wrap. Plain loads do the same by hand. The latency "
+                "of a fetch is in `latency`.",
+            .expectation =
+                "Expect no gain for rows, a gain for columns, and a loss for neighbourhoods on "
+                "recent GPUs: there, plain loads come from L1, which serves up to 32 words per "
+                "cycle of a multiprocessor, but its texture units serve four texels. Along z, the "
+                "lanes of a warp would read 32 lines, but a texture stores neighbours in all three "
+                "dimensions close together: expect a gain, and none along x. Expect the same of "
+                "surfaces, and a gain for written columns, too. Expect clamping, wrapping and "
+                "filtering to cost a texture nothing. By hand, filtering takes four loads, and "
+                "wrapping a remainder.",
+            .pitfalls =
+                "A texture may not see what the same kernel has written. The remark counts the "
+                "reads that saw the old value; the number is undefined and not verified. A later "
+                "kernel sees the new values. The first coordinate of a surface counts bytes.",
+        },
+    .read_on = {{Guide::best_practices, "Texture Memory"},
+                {Guide::best_practices, "Additional Texture Capabilities"},
+                {Guide::programming, "Texture Memory"},
+                {Guide::programming, "Surface Memory"},
+                {Guide::programming, "Read/Write Coherency"}},
     .share = "of the rate of a copy in device memory, for reads from memory",
     .figure = {.look = Look::bars, .x = "case", .y = "rate", .panel = "part"},
     .needs = {.ceilings = {"device_copy"}},
@@ -65,6 +86,7 @@ struct Matrix {
   cudaTextureObject_t texture;
   const Texel* memory;
   int width, height;
+  cudaSurfaceObject_t surface = 0;
 };
 
 template <Through Way, class Texel>
@@ -74,6 +96,8 @@ __device__ auto element(const Matrix<Texel>& matrix, int x, int y) {
     return tex2D<Value>(matrix.texture, x + 0.5F, y + 0.5F);
   } else if constexpr (Way == Through::linear_texture) {
     return tex1Dfetch<Value>(matrix.texture, y * matrix.width + x);
+  } else if constexpr (Way == Through::surface) {
+    return surf2Dread<Value>(matrix.surface, x * int{sizeof(Value)}, y);  // x counts bytes
   } else {
     return value_of(matrix.memory[static_cast<std::int64_t>(y) * matrix.width + x]);
   }
@@ -82,22 +106,45 @@ __device__ auto element(const Matrix<Texel>& matrix, int x, int y) {
 /// Copies the matrix. The lanes of a warp read neighbours in a row.
 template <Through Way, class Texel, class Value>
 __global__ void copy_rows(Matrix<Texel> matrix, Value* to) {
-  const int x = blockIdx.x * lanes + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  const int x = blockIdx.x * warp + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
   to[static_cast<std::int64_t>(y) * matrix.width + x] = element<Way>(matrix, x, y);
 }
 
 /// Transposes the matrix. The lanes of a warp read neighbours in a column, and write a row.
 template <Through Way>
 __global__ void copy_columns(Matrix<float> matrix, float* to) {
-  const int y = blockIdx.x * lanes + threadIdx.x, x = blockIdx.y * warps + threadIdx.y;
+  const int y = blockIdx.x * warp + threadIdx.x, x = blockIdx.y * warps + threadIdx.y;
   to[static_cast<std::int64_t>(x) * matrix.height + y] = element<Way>(matrix, x, y);
+}
+
+/// Writes an element through a surface or to global memory.
+template <Through Way>
+__device__ void put(const Matrix<float>& matrix, float* to, int x, int y, float value) {
+  if constexpr (Way == Through::surface) {
+    surf2Dwrite(value, matrix.surface, x * int{sizeof(float)}, y);
+  } else {
+    to[static_cast<std::int64_t>(y) * matrix.width + x] = value;
+  }
+}
+
+/// Copies the matrix to a surface.
+__global__ void write_rows(Matrix<float> matrix, float* to) {
+  const int x = blockIdx.x * warp + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  put<Through::surface>(matrix, to, x, y, element<Through::global>(matrix, x, y));
+}
+
+/// Reads a row and writes a column of the transpose.
+template <Through Way>
+__global__ void write_columns(Matrix<float> matrix, float* to) {
+  const int x = blockIdx.x * warp + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  put<Way>(matrix, to, y, x, element<Through::global>(matrix, x, y));
 }
 
 /// Writes the sum of each neighbourhood of 5 x 5. Places beyond the edge are clamped to it, by the
 /// texture unit or by hand.
 template <Through Way>
 __global__ void add_neighbours(Matrix<float> matrix, float* to) {
-  const int x = blockIdx.x * lanes + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  const int x = blockIdx.x * warp + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
   float sum = 0;
   for (int dy = -reach; dy <= reach; ++dy) {
     for (int dx = -reach; dx <= reach; ++dx) {
@@ -110,6 +157,65 @@ __global__ void add_neighbours(Matrix<float> matrix, float* to) {
     }
   }
   to[static_cast<std::int64_t>(y) * matrix.width + x] = sum;
+}
+
+// -------------------------------------------------------------------- a volume, from memory
+
+/// A volume, in memory and as a texture.
+struct Volume {
+  cudaTextureObject_t texture;
+  const float* memory;
+  Extents extents;
+};
+
+template <Through Way>
+__device__ float element(const Volume& volume, unsigned x, unsigned y, unsigned z) {
+  if constexpr (Way == Through::texture) {
+    return tex3D<float>(volume.texture, x + 0.5F, y + 0.5F, z + 0.5F);
+  } else {
+    const Extents& size = volume.extents;
+    return volume.memory[(std::uint64_t{z} * size.height + y) * size.width + x];
+  }
+}
+
+/// Copies the volume. The lanes of a warp read neighbours in x.
+template <Through Way>
+__global__ void copy_along_x(Volume volume, float* to) {
+  const unsigned x = blockIdx.x * warp + threadIdx.x, y = blockIdx.y * warps + threadIdx.y;
+  const unsigned z = blockIdx.z;
+  const Extents& size = volume.extents;
+  to[(std::uint64_t{z} * size.height + y) * size.width + x] = element<Way>(volume, x, y, z);
+}
+
+/// Makes z the fastest dimension. The lanes of a warp read neighbours in z, and write a line.
+template <Through Way>
+__global__ void copy_along_z(Volume volume, float* to) {
+  const unsigned z = blockIdx.x * warp + threadIdx.x, x = blockIdx.y * warps + threadIdx.y;
+  const unsigned y = blockIdx.z;
+  const Extents& size = volume.extents;
+  to[(std::uint64_t{y} * size.width + x) * size.depth + z] = element<Way>(volume, x, y, z);
+}
+
+// ------------------------------------------------- memory that the kernel itself has written
+
+/// All texels are equal. Each thread reads one, adds 1 to it in memory, and reads that of another
+/// warp after the barrier of the block. Adds to `*old` how many threads saw the old value: with
+/// plain loads none, with a texture an undefined number.
+template <Through Way>
+__global__ void read_after_write(cudaTextureObject_t texture, volatile float* texels,
+                                 unsigned* old) {
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  const auto read = [&](unsigned at) {
+    if constexpr (Way == Through::linear_texture) {
+      return tex1Dfetch<float>(texture, static_cast<int>(at));
+    }
+    return static_cast<float>(texels[at]);
+  };
+  const float before = read(i);
+  texels[i] = before + 1;
+  __syncthreads();
+  const int stale = __syncthreads_count(read(i ^ warp) == before);
+  if (threadIdx.x == 0 && stale > 0) atomicAdd(old, static_cast<unsigned>(stale));
 }
 
 // ------------------------------------------------------------- a small matrix, from the cache
@@ -172,7 +278,7 @@ __global__ void __launch_bounds__(threads) read_tile(Tile tile, float* sums) {
       }
     }
   }
-  sums[(blockIdx.x * warps + threadIdx.y) * lanes + threadIdx.x] = sum;
+  sums[(blockIdx.x * warps + threadIdx.y) * warp + threadIdx.x] = sum;
 }
 
 // ---------------------------------------------------------------------------------- the rows
@@ -181,7 +287,7 @@ template <class Texel, class Value>
 std::function<void()> launch_of(void (*kernel)(Matrix<Texel>, Value*), dim3 grid,
                                 const Matrix<Texel>& matrix, const ReadRates& rates) {
   return [=, to = reinterpret_cast<Value*>(rates.to().data()), stream = rates.gpu().stream()] {
-    kernel<<<grid, dim3(lanes, warps), 0, stream>>>(matrix, to);
+    kernel<<<grid, dim3(warp, warps), 0, stream>>>(matrix, to);
     check_launch("a read of a matrix");
   };
 }
@@ -204,7 +310,7 @@ constexpr const char* from_memory = "from memory";
 void add_floats(ReadRates& rates, unsigned n, const DeviceArray<float>& from) {
   const double ceiling = rates.bench().ceiling("device_copy");
   const double count = static_cast<double>(n) * n, bytes = 2 * sizeof(float) * count;
-  const dim3 grid(n / lanes, n / warps);
+  const dim3 grid(n / warp, n / warps);
   const auto side = static_cast<int>(n);
   const TextureArray<float> array(from.data(), n, n);
   const Texture view(array.resource(), {}), linear(linear_resource(from.data(), from.size()), {});
@@ -237,11 +343,133 @@ void add_floats(ReadRates& rates, unsigned n, const DeviceArray<float>& from) {
   const TextureArray<float4> array_of_fours(fours, n / 4, n);
   const Texture view_of_fours(array_of_fours.resource(), {});
   const Matrix<float4> wide{view_of_fours.get(), fours, side / 4, side};
-  const dim3 narrow(n / 4 / lanes, n / warps);
+  const dim3 narrow(n / 4 / warp, n / warps);
   add("rows of float4, global", Through::global, "a thread reads 16 bytes",
       launch_of(copy_rows<Through::global, float4, float4>, narrow, wide, rates), is_copied);
   add("rows of float4, texture", Through::texture, "",
       launch_of(copy_rows<Through::texture, float4, float4>, narrow, wide, rates), is_copied);
+}
+
+/// Rows and columns of a matrix of n x n floats in `from`, read and written through a surface.
+void add_surfaces(ReadRates& rates, unsigned n, const DeviceArray<float>& from) {
+  const double ceiling = rates.bench().ceiling("device_copy");
+  const double bytes = 2.0 * sizeof(float) * n * n;
+  const dim3 grid(n / warp, n / warps);
+  const auto side = static_cast<int>(n);
+  const TextureArray<float> source(from.data(), n, n, cudaArraySurfaceLoadStore);
+  rates.to().clear(rates.gpu().stream());
+  rates.gpu().synchronize();
+  const TextureArray<float> target(rates.to().data(), n, n, cudaArraySurfaceLoadStore);
+  const Surface reads_source(source.resource()), writes_target(target.resource());
+  const Matrix<float> read{0, nullptr, side, side, reads_source.get()};
+  const Matrix<float> written{0, from.data(), side, side, writes_target.get()};
+  const auto add = [&](const char* name, Through through, const char* other,
+                       void (*kernel)(Matrix<float>, float*), const Matrix<float>& matrix,
+                       const std::function<bool()>& is_right) {
+    rates.add({from_memory,
+               name,
+               through,
+               bytes,
+               {0, bytes},
+               "the lanes of a warp write different lines",
+               "",
+               other},
+              ceiling, launch_of(kernel, grid, matrix, rates), is_right);
+  };
+  const auto is_copied = [&] { return rates.is_right<Result::copied>(n); };
+  const auto is_transposed = [&] { return rates.is_right<Result::transposed>(n); };
+  const auto fetch_target = [&] { target.read(rates.to().data()); };
+  add("rows, read by surface", Through::surface, "rows, global",
+      copy_rows<Through::surface, float, float>, read, is_copied);
+  add("rows, written by surface", Through::surface, "rows, global", write_rows, written, [&] {
+    fetch_target();
+    return is_copied();
+  });
+  add("columns, read by surface", Through::surface, "columns, global",
+      copy_columns<Through::surface>, read, is_transposed);
+  add("written columns, global", Through::global, nullptr, write_columns<Through::global>, written,
+      is_transposed);
+  add("written columns, surface", Through::surface, nullptr, write_columns<Through::surface>,
+      written, [&] {
+        fetch_target();
+        return is_transposed();
+      });
+}
+
+/// A volume of the floats in `from`, along x and along z.
+void add_volumes(ReadRates& rates, const DeviceArray<float>& from) {
+  constexpr Extents size = {512, 512, 256};
+  constexpr std::uint64_t plane = std::uint64_t{size.width} * size.height;
+  constexpr std::uint64_t count = plane * size.depth;
+  expect(count <= from.size() && count <= rates.to().size(), "the volume fits in the arrays");
+  const double bytes = 2.0 * sizeof(float) * count;
+  const TextureVolume<float> array(from.data(), size);
+  const Texture view(array.resource(), {});
+  const Volume volume{view.get(), from.data(), size};
+  const float* const to = rates.to().data();
+  const cudaStream_t stream = rates.gpu().stream();
+  const auto is_copied = [=] {
+    return count_wrong(count, IsWrongTexel<Result::copied>{to, 1}, stream) == 0;
+  };
+  const auto is_turned = [=] {
+    return count_wrong(count, IsWrongLine{to, plane, size.depth}, stream) == 0;
+  };
+  const auto add = [&](const char* name, Through through, const char* remark, dim3 grid,
+                       void (*kernel)(Volume, float*), const std::function<bool()>& is_right) {
+    const auto launch = [&] {
+      kernel<<<grid, dim3(warp, warps), 0, stream>>>(volume, rates.to().data());
+      check_launch(name);
+    };
+    rates.add({from_memory, name, through, bytes, {0, bytes}, remark},
+              rates.bench().ceiling("device_copy"), launch, is_right);
+  };
+  const dim3 along_x(size.width / warp, size.height / warps, size.depth);
+  const dim3 along_z(size.depth / warp, size.width / warps, size.height);
+  add("3-D along x, global", Through::global, "a warp reads whole lines", along_x,
+      copy_along_x<Through::global>, is_copied);
+  add("3-D along x, texture", Through::texture, "", along_x, copy_along_x<Through::texture>,
+      is_copied);
+  add("3-D along z, global", Through::global, "the lanes of a warp read different lines", along_z,
+      copy_along_z<Through::global>, is_turned);
+  add("3-D along z, texture", Through::texture, "", along_z, copy_along_z<Through::texture>,
+      is_turned);
+}
+
+/// Reads that follow a write of the same kernel, with the number of those that saw the old value.
+/// Only the memory afterwards is checked: the value that a texture sees is undefined.
+void add_reads_after_writes(ReadRates& rates) {
+  constexpr std::uint64_t count = std::uint64_t{1} << 26;  // below the limit of linear textures
+  expect(count <= rates.to().size(), "the array is large enough");
+  const cudaStream_t stream = rates.gpu().stream();
+  const Texture view(linear_resource(rates.to().data(), count), {});
+  const DeviceArray<unsigned> old(1);
+  const auto add = [&](const char* name, Through through,
+                       void (*kernel)(cudaTextureObject_t, volatile float*, unsigned*)) {
+    const auto launch = [&] {
+      kernel<<<blocks_for(count, threads), threads, 0, stream>>>(view.get(), rates.to().data(),
+                                                                 old.data());
+      check_launch(name);
+    };
+    rates.to().clear(stream);
+    old.clear(stream);
+    launch();
+    const std::string finding =
+        formatted("; {} of {} reads saw the old value", old.read()[0], count);
+    const auto is_written = [&] {
+      return count_wrong(count, IsNot{rates.to().data(), 1}, stream) == 0;
+    };
+    constexpr double words = static_cast<double>(count);
+    rates.add({from_memory,
+               name,
+               through,
+               2 * sizeof(float) * words,
+               {words, 3 * sizeof(float) * words},
+               "the second read is from the cache",
+               finding},
+              rates.bench().ceiling("device_copy"), launch, is_written);
+  };
+  add("after a write, global", Through::global, read_after_write<Through::global>);
+  add("after a write, texture", Through::linear_texture, read_after_write<Through::linear_texture>);
 }
 
 /// Rows of a matrix of n x n bytes, which become floats from 0 to 1.
@@ -257,7 +485,7 @@ void add_bytes(ReadRates& rates, unsigned n) {
   const Matrix<unsigned char> bytes_in_memory{0, from.data(), side, side};
   // The kernel that fetches floats: the texture unit converts.
   const Matrix<float> converted{view.get(), nullptr, side, side};
-  const dim3 grid(n / lanes, n / warps);
+  const dim3 grid(n / warp, n / warps);
   const double bytes = static_cast<double>(count) * (1 + sizeof(float));
   const auto is_right = [&] { return rates.is_right<Result::converted>(n); };
   const auto add = [&](const char* name, Through through, const char* remark, const auto& launch) {
@@ -288,7 +516,7 @@ void add_access(ReadRates& rates, const char* by_hand, const char* by_unit, cons
     const std::vector<float> sums = rates.to().read(0, std::uint64_t{blocks} * threads);
     std::vector<float> of_block;
     for (unsigned thread = 0; thread < threads; ++thread) {
-      of_block.push_back(expected_sum(Kind, thread % lanes, thread / lanes));
+      of_block.push_back(expected_sum(Kind, thread % warp, thread / warp));
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const float expected = of_block[i % threads];
@@ -300,7 +528,7 @@ void add_access(ReadRates& rates, const char* by_hand, const char* by_unit, cons
   };
   const auto add = [&](const char* name, Through through, void (*kernel)(Tile, float*)) {
     const auto launch = [&] {
-      kernel<<<blocks, dim3(lanes, warps), 0, rates.gpu().stream()>>>(matrix, rates.to().data());
+      kernel<<<blocks, dim3(warp, warps), 0, rates.gpu().stream()>>>(matrix, rates.to().data());
       check_launch(name);
     };
     rates.add({"from the cache", name, through, sizeof(float) * all, work, remark},
@@ -352,7 +580,10 @@ Table texture(Bench& bench) {
     const DeviceArray<float> from(std::uint64_t{n} * n);
     fill(from, gpu.stream());
     add_floats(rates, n, from);
+    add_surfaces(rates, n, from);
+    add_volumes(rates, from);
   }
+  add_reads_after_writes(rates);
   add_bytes(rates, n);
   std::vector<float> texels;
   for (int i = 0; i < tile * tile; ++i) texels.push_back(texel_at(i % tile, i / tile));

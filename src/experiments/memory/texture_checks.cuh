@@ -6,19 +6,21 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "experiments/count_wrong.cuh"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
 
 /// A warp reads 32 neighbours in a row, or in a column.
-constexpr unsigned lanes = 32, warps = 8, threads = lanes * warps;
+constexpr unsigned warps = 8, threads = warp * warps;
 
-enum class Through { global, texture, linear_texture };
+enum class Through { global, texture, linear_texture, surface };
 
 constexpr int reach = 2;  // of a neighbourhood of 5 x 5
 
@@ -34,18 +36,37 @@ __global__ void fill_bytes(unsigned char* bytes, std::uint64_t count) {
 
 enum class Result { copied, transposed, converted };
 
-/// Counts elements of a matrix of n x n that differ from the expected result. Conversions of bytes
-/// may be rounded in another way.
+/// Checks a matrix of n x n. Conversions of bytes may be rounded in another way.
 template <Result Kind>
-__global__ void count_wrong_texels(const float* to, std::uint64_t n, unsigned* wrong) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= n * n) return;
-  bool is_right = false;
-  if constexpr (Kind == Result::copied) is_right = to[i] == unit_number(i);
-  if constexpr (Kind == Result::transposed) is_right = to[i] == unit_number(i % n * n + i / n);
-  if constexpr (Kind == Result::converted) is_right = fabsf(to[i] - byte_at(i) / 255.0F) < 1e-6F;
-  if (!is_right) atomicAdd(wrong, 1);
-}
+struct IsWrongTexel {
+  const float* to;
+  std::uint64_t n;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    if constexpr (Kind == Result::copied) return to[i] != unit_number(i);
+    if constexpr (Kind == Result::transposed) return to[i] != unit_number(i % n * n + i / n);
+    return !(fabsf(to[i] - byte_at(i) / 255.0F) < 1e-6F);
+  }
+};
+
+/// The volume with z as the fastest dimension: element z of the line (x, y) was element (x, y) of
+/// matrix z. `plane` is the number of elements of such a matrix.
+struct IsWrongLine {
+  const float* to;
+  std::uint64_t plane, depth;
+
+  __device__ bool operator()(std::uint64_t i) const {
+    return to[i] != unit_number(i % depth * plane + i / depth);
+  }
+};
+
+/// Expects one value everywhere.
+struct IsNot {
+  const float* to;
+  float value;
+
+  __device__ bool operator()(std::uint64_t i) const { return to[i] != value; }
+};
 
 /// The sum of a neighbourhood in a matrix of n x n.
 inline float sum_around(int n, int x, int y) {
@@ -111,9 +132,12 @@ struct ReadCase {
   const char* part;
   const char* name;
   Through through;
-  double useful;       ///< bytes that the rate counts
-  Work work;           ///< of one call
-  const char* remark;  ///< of reads through global memory
+  double useful;             ///< bytes that the rate counts
+  Work work;                 ///< of one call
+  const char* remark;        ///< of reads through global memory
+  std::string finding = {};  ///< the end of the remark
+  /// The row through global memory to compare with; null: the last one.
+  const char* other = nullptr;
 };
 
 /// Measures cases and adds their rows. Those through textures follow the one through global memory.
@@ -124,7 +148,6 @@ class ReadRates {
       : bench_(bench),
         gpu_(gpu),
         to_(count),
-        wrong_(1),
         rows_({{"part", ColumnType::text}, {"case", ColumnType::text}},
               {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels) {}
 
@@ -141,21 +164,18 @@ class ReadRates {
     const Timing timing = gpu_.time(enqueue);
     const Measured rate = timing.rate(each.useful);
     const bool is_global = each.through == Through::global;
-    if (is_global) through_global_ = rate.value;
-    rows_.add({each.part, each.name}, rate, rate.value / ceiling,
-              is_global ? each.remark : compared_with_global(rate.value / through_global_),
-              each.work, timing.seconds.value);
+    if (is_global) through_global_[last_global_ = each.name] = rate.value;
+    const std::string& other = each.other == nullptr ? last_global_ : each.other;
+    const std::string remark =
+        is_global ? each.remark : compared_with_global(rate.value / through_global_.at(other));
+    rows_.add({each.part, each.name}, rate, rate.value / ceiling, remark + each.finding, each.work,
+              timing.seconds.value);
   }
 
   /// Whether all elements of the result, a matrix of n x n, are as expected.
   template <Result Kind>
   bool is_right(unsigned n) const {
-    wrong_.clear(gpu_.stream());
-    count_wrong_texels<Kind>
-        <<<blocks_for(std::uint64_t{n} * n, threads), threads, 0, gpu_.stream()>>>(to_.data(), n,
-                                                                                   wrong_.data());
-    check_launch("count_wrong_texels");
-    return wrong_.read()[0] == 0;
+    return count_wrong(std::uint64_t{n} * n, IsWrongTexel<Kind>{to_.data(), n}, gpu_.stream()) == 0;
   }
 
   Table table() && { return std::move(rows_).table(); }
@@ -164,9 +184,9 @@ class ReadRates {
   Bench& bench_;
   Gpu& gpu_;
   DeviceArray<float> to_;
-  DeviceArray<unsigned> wrong_;
   Measurements rows_;
-  double through_global_ = 0;  ///< GB/s
+  std::map<std::string, double> through_global_;  ///< GB/s, by the name of the row
+  std::string last_global_;
 };
 
 }  // namespace shardstream::experiments::memory

@@ -1,4 +1,4 @@
-// Owners of a CUDA array and of a texture object.
+// Owners of CUDA arrays, and of texture and surface objects.
 #pragma once
 
 #if SHARDSTREAM_HAS_CUDA
@@ -13,12 +13,14 @@ namespace shardstream::experiments::memory {
 template <class Texel>
 class TextureArray {
  public:
-  /// Copies `height` rows of `width` texels from `device` memory.
-  TextureArray(const Texel* device, unsigned width, unsigned height) {
+  /// Copies `height` rows of `width` texels from `device` memory. `flags` are those of
+  /// cudaMallocArray.
+  TextureArray(const Texel* device, unsigned width, unsigned height,
+               unsigned flags = cudaArrayDefault)
+      : row_(width * sizeof(Texel)), height_(height) {
     const cudaChannelFormatDesc format = cudaCreateChannelDesc<Texel>();
-    check(cudaMallocArray(&array_, &format, width, height), "cudaMallocArray");
-    const std::size_t row = width * sizeof(Texel);
-    check(cudaMemcpy2DToArray(array_, 0, 0, device, row, row, height, cudaMemcpyDeviceToDevice),
+    check(cudaMallocArray(&array_, &format, width, height, flags), "cudaMallocArray");
+    check(cudaMemcpy2DToArray(array_, 0, 0, device, row_, row_, height, cudaMemcpyDeviceToDevice),
           "cudaMemcpy2DToArray");
     // The copy may return before it is done, and other streams do not wait for it.
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -26,6 +28,55 @@ class TextureArray {
   TextureArray(const TextureArray&) = delete;
   TextureArray& operator=(const TextureArray&) = delete;
   ~TextureArray() { device::cuda::report(cudaFreeArray(array_), "cudaFreeArray"); }
+
+  cudaResourceDesc resource() const {
+    cudaResourceDesc description{};
+    description.resType = cudaResourceTypeArray;
+    description.res.array.array = array_;
+    return description;
+  }
+
+  /// Copies all texels to `device` memory. Waits for the device before and after.
+  void read(Texel* device) const {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check(
+        cudaMemcpy2DFromArray(device, row_, array_, 0, 0, row_, height_, cudaMemcpyDeviceToDevice),
+        "cudaMemcpy2DFromArray");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+
+ private:
+  cudaArray_t array_ = nullptr;
+  std::size_t row_;  ///< bytes
+  std::size_t height_;
+};
+
+/// Extents in texels: x, y and z.
+struct Extents {
+  unsigned width, height, depth;
+};
+
+/// The same in three dimensions.
+template <class Texel>
+class TextureVolume {
+ public:
+  /// Copies `extents.depth` matrices, one after the other, from `device` memory.
+  TextureVolume(Texel* device, const Extents& extents) {
+    const cudaChannelFormatDesc format = cudaCreateChannelDesc<Texel>();
+    const cudaExtent size = make_cudaExtent(extents.width, extents.height, extents.depth);
+    check(cudaMalloc3DArray(&array_, &format, size), "cudaMalloc3DArray");
+    cudaMemcpy3DParms copy{};
+    copy.srcPtr =
+        make_cudaPitchedPtr(device, extents.width * sizeof(Texel), extents.width, extents.height);
+    copy.dstArray = array_;
+    copy.extent = size;
+    copy.kind = cudaMemcpyDeviceToDevice;
+    check(cudaMemcpy3D(&copy), "cudaMemcpy3D");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // as in TextureArray
+  }
+  TextureVolume(const TextureVolume&) = delete;
+  TextureVolume& operator=(const TextureVolume&) = delete;
+  ~TextureVolume() { device::cuda::report(cudaFreeArray(array_), "cudaFreeArray"); }
 
   cudaResourceDesc resource() const {
     cudaResourceDesc description{};
@@ -62,7 +113,7 @@ class Texture {
  public:
   Texture(const cudaResourceDesc& resource, const Reading& reading) {
     cudaTextureDesc view{};
-    view.addressMode[0] = view.addressMode[1] = reading.address;
+    view.addressMode[0] = view.addressMode[1] = view.addressMode[2] = reading.address;
     view.filterMode = reading.filter;
     view.readMode = reading.values;
     view.normalizedCoords = reading.normalised ? 1 : 0;
@@ -77,6 +128,24 @@ class Texture {
 
  private:
   cudaTextureObject_t texture_ = 0;
+};
+
+/// A surface object, through which kernels read and write the texels of an array that was made with
+/// cudaArraySurfaceLoadStore. The destructor destroys it. Its memory must outlive it.
+class Surface {
+ public:
+  explicit Surface(const cudaResourceDesc& resource) {
+    check(cudaCreateSurfaceObject(&surface_, &resource), "cudaCreateSurfaceObject");
+  }
+  Surface(const Surface&) = delete;
+  Surface& operator=(const Surface&) = delete;
+  ~Surface() {
+    device::cuda::report(cudaDestroySurfaceObject(surface_), "cudaDestroySurfaceObject");
+  }
+  cudaSurfaceObject_t get() const { return surface_; }
+
+ private:
+  cudaSurfaceObject_t surface_ = 0;
 };
 
 }  // namespace shardstream::experiments::memory

@@ -96,7 +96,11 @@ class Chase {
     const auto steps = static_cast<double>(steps_);
     rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
               std::numeric_limits<double>::quiet_NaN(), remark,
-              {of_step.operations * steps, of_step.bytes * steps, of_step.arithmetic},
+              {.operations = of_step.operations * steps,
+               .bytes = of_step.bytes * steps,
+               .arithmetic = of_step.arithmetic,
+               .shared = of_step.shared * steps,
+               .instructions = of_step.instructions * steps},
               point.nanoseconds.value * 1e-9 * steps);
   }
 

@@ -42,7 +42,7 @@ void FedSum::run() {
   const std::uint64_t before = all_passes_[0];
   feed_.run(
       [&](device::Stream& compute, const shardstream::pipeline::Batch& batch) {
-        compute.launch(memory::sum_kernel(),
+        compute.launch(shardstream::memory::sum_kernel(),
                        {batch.data, batch.elements.count * element_bytes_, sum_.data()});
       },
       [](Range, const std::byte*) {});
@@ -124,7 +124,7 @@ Timing plain_reads(Bench& bench, std::uint64_t bytes) {
     stream->synchronize();
   }
   const auto read = [&] {
-    stream->launch(memory::read_kernel(), {data.data(), bytes, sink.data()});
+    stream->launch(shardstream::memory::read_kernel(), {data.data(), bytes, sink.data()});
     stream->synchronize();
   };
   return time_passes(bench, read, [] {});

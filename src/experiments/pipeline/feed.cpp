@@ -30,21 +30,31 @@ extern const Experiment about_feed = {
     .group = "pipeline",
     .summary = "The pipeline of a run feeds a kernel at the rate of the link or of memory.",
     .explanation =
-        "A run keeps its data in one of several places (pipeline.mode): pinned memory, "
-        "write-combined memory, pageable memory, pinned memory that the kernel reads over the "
-        "link (mapped), or device memory (resident). From each place, the data passes through "
-        "the same buffer rings as in a run, in batches of 64 MiB, while a kernel adds up the "
-        "previous batch. The time is that of a whole pass, by the host's clock, from its start "
-        "until the sum is known. Two ceilings are measured as well: plain copies from pinned "
-        "memory, and a plain kernel that reads device memory. Expect 0.95 of plain copies from "
-        "pinned and write-combined memory, 0.85 from pageable and mapped memory, and 0.9 of "
-        "plain reads from device memory. These expectations hold for GPUs; on CPUs, all places "
-        "are ordinary memory. With several ranks, each rank measures alone, and then all measure "
-        "at once. The rate is that of each rank. If it is lower while all ranks measure at once, "
-        "the ranks share a link or the memory of the host; plain copies become slower too. The "
-        "sum must be that of the host. The experiment file-feed feeds "
-        "data from files. CUDA C++ Best Practices Guide, section Asynchronous and Overlapping "
-        "Transfers with Computation; src/pipeline/README.md.",
+        {
+            .question =
+                "Does the pipeline of a run feed a kernel as fast as plain copies and plain reads "
+                "do?",
+            .varies =
+                "A run keeps its data in one of several places (pipeline.mode): pinned memory, "
+                "write-combined memory, pageable memory, pinned memory that the kernel reads over "
+                "the link (mapped), or device memory (resident). From each place, the data passes "
+                "through the same buffer rings as in a run, in batches of 64 MiB, while a kernel "
+                "adds up the previous batch. The time is that of a whole pass, by the host's "
+                "clock, from its start until the sum is known. Two ceilings are measured as well: "
+                "plain copies from pinned memory, and a plain kernel that reads device memory. "
+                "With several ranks, each rank measures alone, and then all measure at once. The "
+                "rate is that of each rank. The experiment file-feed feeds data from files.",
+            .expectation =
+                "Expect 0.95 of plain copies from pinned and write-combined memory, 0.85 from "
+                "pageable and mapped memory, and 0.9 of plain reads from device memory. If the "
+                "rate is lower while all ranks measure at once, the ranks share a link or the "
+                "memory of the host; plain copies become slower too.",
+            .pitfalls =
+                "These expectations hold for GPUs; on CPUs, all places are ordinary memory. The "
+                "sum must be that of the host.",
+        },
+    .read_on = {{Guide::best_practices, "Asynchronous and Overlapping Transfers with Computation"},
+                {Guide::project, "src/pipeline/README.md"}},
     .share =
         "of the rate of plain copies; for `resident`, and on CPUs for `mapped`, of the rate of "
         "plain reads",

@@ -34,20 +34,32 @@ extern const Experiment about_file_feed = {
     .summary =
         "A file is fed to a kernel at the rate of its readers or of copies, whichever is slower.",
     .explanation =
-        "A data set goes from a file to a kernel that adds it up, as in a run with pipeline.mode "
-        "stream: threads read pieces into pinned slots, each slot is copied to the device, and "
-        "the kernel reads batches. The file is read past the page cache (direct, by O_DIRECT) "
-        "and through it (cached). Two ceilings are measured as well: the readers without copies, "
-        "and plain copies without readers. The lower one bounds the rate, and the remark names "
-        "it. Expect a share above 0.9. In the rows `direct, readers` and `cached, readers`, the "
-        "remark tells whether the file was in the page cache before; O_DIRECT bypasses that "
-        "cache. `cached` is measured after an untimed pass that brings the data into the cache "
-        "as far as it fits. A pass reads at most 4 GiB, with --quick 1 GiB. With several ranks, "
-        "each rank first reads the beginning of the file alone; then all ranks read their own "
-        "parts at once. The rate is that of each rank. The sum of its words must equal that of "
-        "the elements from H5Dread. To write a file: shardstream generate --input.count 2^32 -o "
-        "FILE.h5:/x. The experiment plain-reads shows the rate of simple code for the same file. "
-        "CUDA C++ Best Practices Guide, section Pinned Memory; src/pipeline/README.md.",
+        {
+            .question = "Do the readers or the copies limit how fast a file is fed to a kernel?",
+            .varies =
+                "A data set goes from a file to a kernel that adds it up, as in a run with "
+                "pipeline.mode stream: threads read pieces into pinned slots, each slot is copied "
+                "to the device, and the kernel reads batches. The file is read past the page cache "
+                "(direct, by O_DIRECT) and through it (cached). Two ceilings are measured as well: "
+                "the readers without copies, and plain copies without readers. A pass reads at "
+                "most 4 GiB, with --quick 1 GiB. With several ranks, each rank first reads the "
+                "beginning of the file alone; then all ranks read their own parts at once. The "
+                "rate is that of each rank. To write a file: shardstream generate --input.count "
+                "2^32 -o FILE.h5:/x. The experiment plain-reads shows the rate of simple code for "
+                "the same file.",
+            .expectation =
+                "The lower one of the two ceilings bounds the rate, and the remark names it. "
+                "Expect a share above 0.9.",
+            .pitfalls =
+                "A file may already be in the page cache. In the rows `direct, readers` and "
+                "`cached, readers`, the remark tells whether it was; O_DIRECT bypasses that cache. "
+                "`cached` is measured after an untimed pass that brings the data into the cache as "
+                "far as it fits. The sum of the words of the data must equal that of the elements "
+                "from H5Dread.",
+        },
+    .read_on = {{Guide::best_practices, "Pinned Memory"},
+                {Guide::best_practices, "Asynchronous and Overlapping Transfers with Computation"},
+                {Guide::project, "src/pipeline/README.md"}},
     .share = "of the lower one of two ceilings: the readers alone, and plain copies",
     .options = options,
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},

@@ -31,15 +31,24 @@ extern const Experiment about_plain_reads = {
     .group = "storage",
     .summary = "The rate of plain code that reads a file, with H5Dread and with O_DIRECT.",
     .explanation =
-        "A data set is read in two ways: by H5Dread into ordinary memory, 256 MiB at a time; and "
-        "past the page cache (O_DIRECT) by 32 threads, 4 MiB at a time. On a GPU there is a "
-        "third way: H5Dread followed by cudaMemcpy, as in most programs. H5Dread is limited by "
-        "one thread that copies from the page cache, or by storage if the data is not cached; "
-        "expect a few GB/s. O_DIRECT shows the rate of the storage. The remark states how much "
-        "of the data was in the page cache before, if the system reports it. All ways must read "
-        "the same bytes. All ranks read the same file at once. To write a file: shardstream "
-        "generate --input.count 2^32 -o FILE.h5:/x. The experiment file-feed shows the rate of "
-        "this program for the same file. Results: src/experiments/MEASUREMENTS.md.",
+        {
+            .question = "How fast does plain code read a file, and what limits it?",
+            .varies =
+                "A data set is read in two ways: by H5Dread into ordinary memory, 256 MiB at a "
+                "time; and past the page cache (O_DIRECT) by 32 threads, 4 MiB at a time. On a GPU "
+                "there is a third way: H5Dread followed by cudaMemcpy, as in most programs. All "
+                "ranks read the same file at once. To write a file: shardstream generate "
+                "--input.count 2^32 -o FILE.h5:/x. The experiment file-feed shows the rate of this "
+                "program for the same file.",
+            .expectation =
+                "H5Dread is limited by one thread that copies from the page cache, or by storage "
+                "if the data is not cached; expect a few GB/s. O_DIRECT shows the rate of the "
+                "storage.",
+            .pitfalls =
+                "Data in the page cache hides the storage. The remark states how much of the data "
+                "was there before, if the system reports it. All ways must read the same bytes.",
+        },
+    .read_on = {{Guide::project, "src/experiments/MEASUREMENTS.md"}},
     .share = "of the rate of uploads",
     .options = options,
     .figure = {.look = Look::bars, .x = "way", .y = "rate"},

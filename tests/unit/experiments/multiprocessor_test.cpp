@@ -74,7 +74,7 @@ cudaOccDeviceProp properties_of(const Multiprocessor& on) {
   gpu.maxThreadsPerMultiprocessor = static_cast<int>(on.threads);
   gpu.regsPerBlock = 65536;
   gpu.regsPerMultiprocessor = static_cast<int>(on.registers);
-  gpu.warpSize = lanes_of_warp;
+  gpu.warpSize = experiments::warp;
   gpu.sharedMemPerBlock = 48 * 1024;
   gpu.sharedMemPerMultiprocessor = on.shared;
   gpu.numSms = 1;
@@ -142,11 +142,21 @@ TEST(Hiding, NeedsTheWarpsOfTheGuides) {
   EXPECT_DOUBLE_EQ(expected_rate(1024, 4, 128), 128);
 }
 
-TEST(Scheduling, CountsStartsBeforeItemsWithASmallerNumber) {
+TEST(Hiding, ArithmeticBetweenLoadsIsBoundByLatencySchedulersOrMemory) {
+  const StepsWithArithmetic guide{300, 0, 1, 30, 0};
+  EXPECT_DOUBLE_EQ(guide.rate(20, 4), 20 / 300.0);
+  EXPECT_DOUBLE_EQ(guide.rate(40, 4), 40 / 300.0);
+  EXPECT_DOUBLE_EQ(guide.rate(64, 4), 4 / 30.0);
+  EXPECT_DOUBLE_EQ((StepsWithArithmetic{300, 4, 1, 30, 5}.rate(1, 4)), 1 / 420.0);
+  EXPECT_DOUBLE_EQ((StepsWithArithmetic{1, 0, 1, 30, 5}.rate(2, 4)), 2 / 35.0);
+  EXPECT_DOUBLE_EQ((StepsWithArithmetic{300, 4, 0.01, 30, 5}.rate(64, 4)), 0.01);
+}
+
+TEST(Scheduling, MedianDisplacementIsTheDistanceFromTheOwnNumber) {
   using Places = std::vector<unsigned>;
-  EXPECT_EQ(early_starts(Places{0, 1, 2, 3}), 0U);
-  EXPECT_EQ(early_starts(Places{3, 0, 1, 2}), 3U);
-  EXPECT_EQ(early_starts(Places{1, 0, 3, 2}), 2U);
+  EXPECT_EQ(median_displacement(Places{0, 1, 2, 3}), 0U);
+  EXPECT_EQ(median_displacement(Places{3, 0, 1, 2}), 1U);
+  EXPECT_EQ(median_displacement(Places{3, 2, 1, 0}), 3U);
   EXPECT_EQ(waves_of(8, 4), 2U);
   EXPECT_EQ(waves_of(9, 4), 3U);
   EXPECT_EQ(wave_of(8, 4), 2U);
