@@ -53,10 +53,11 @@ extern const Experiment about_matmul = {
                 "the shared memory of both (`multicast`).",
             .expectation =
                 "Expect caches and shared memory to limit the first rungs, which use an element up "
-                "to 32 times, and arithmetic the ones that use it 128 times. Multicast reads a "
-                "tile of B once for two blocks, but couples them: expect little gain if L2 does "
-                "not limit the rung before. Expect the last rung to reach at least 0.7 of cuBLASLt "
-                "at n = 8192; small matrices have too few tiles to fill all multiprocessors.",
+                "to 32 times, and arithmetic the ones that use it 128 times. Expect "
+                "`order of tiles` to reach at least 0.7 of cuBLASLt at n = 8192. `multicast` reads "
+                "a tile of B once for two blocks, but couples them, since a stage is free only "
+                "when both have used it: expect a loss unless L2 limits the rung before. Small "
+                "matrices have too few tiles to fill all multiprocessors.",
             .pitfalls =
                 "A GPU becomes warm and slow. cuBLASLt is measured before the rungs of its type, "
                 "for the share, and again after all rungs, for its row: its own share is below 1 "

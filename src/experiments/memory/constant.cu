@@ -35,9 +35,12 @@ extern const Experiment about_constant = {
                 "L1, one line after the other: the table has eight lines of 128 bytes. Expect the "
                 "time of constant memory to grow in proportion to the number of addresses, and "
                 "that of global memory to grow up to eight, one for each line. An operand needs "
-                "no load: expect the time of a register.",
+                "no load: expect the time of a register, or less.",
             .pitfalls =
-                "Misses would hide the effect. Every number of addresses reads all words of the "
+                "The rows of operands multiply by a factor in a register, since an instruction has "
+                "only one operand that is constant. With a word in a register, too, it reads three "
+                "registers, which may lie in the same bank and are then read in two turns. Misses "
+                "would hide the effect. Every number of addresses reads all words of the "
                 "table, which fits in the smallest constant cache, so the time shows how addresses "
                 "are served, not misses.",
         },
