@@ -99,6 +99,7 @@ extern const Experiment about_concurrency = {
                .x = "kernels",
                .y = "time",
                .series = "way",
+               .panel = "part",
                .log_x = true,
                .log_y = true,
                .more_is_better = false},
@@ -112,6 +113,14 @@ constexpr std::uint64_t usual_length = 20'000;   // nanoseconds of a kernel
 constexpr std::uint64_t time_to_start = 10'000;  // more than a launch and a start take
 constexpr std::uint64_t resolution = 1'000;      // of the GPU's timer
 constexpr int repetitions = 9;                   // of measurements by the host's clock
+
+/// The figure in which the report draws the way.
+const char* part_of(LaunchWay way) {
+  if (is_graph(way)) return "graphs";
+  if (has_resources(way)) return "local memory and textures";
+  return uses_default_stream(way) || way == LaunchWay::callbacks ? "something between"
+                                                                 : "plain launches";
+}
 
 double median_of(const std::function<double()>& seconds) {
   std::vector<double> all;
@@ -164,7 +173,8 @@ Concurrency::Concurrency(Bench& bench, Gpu& gpu)
       gpu_(gpu),
       gate_(Gate::usual_limit()),
       limit_(max_resident_grids(10 * gpu.properties().major + gpu.properties().minor)),
-      rows_({{"way", ColumnType::text},
+      rows_({{"part", ColumnType::text},
+             {"way", ColumnType::text},
              {"kernels", ColumnType::integer},
              {"launch", ColumnType::real, "us"},
              {"start", ColumnType::real, "us"},
@@ -225,9 +235,9 @@ void Concurrency::measure(LaunchWay way, unsigned count) {
   found.make = kernels.seconds_to_make() * 1e6;
   const unsigned rounds = is_parallel(way) ? (count + limit_ - 1) / limit_ : count;
   const double ideal = static_cast<double>(rounds * usual_length) / 1e3 / count;
-  rows_.add(
-      {word_of(way), std::int64_t{count}, found.launch, found.start, std::int64_t{found.at_once}},
-      found.time, ideal / found.time.value, remark(way, count));
+  rows_.add({part_of(way), word_of(way), std::int64_t{count}, found.launch, found.start,
+             std::int64_t{found.at_once}},
+            found.time, ideal / found.time.value, remark(way, count));
 }
 
 std::string Concurrency::words_on_overlap(unsigned at_once, unsigned count) const {
@@ -279,7 +289,7 @@ void Concurrency::measure_repeated(Decider by, unsigned count) {
   const Measured time = gpu_.time_call([&] { kernel.run(); }).seconds.times(1e6 / count);
   constexpr double ideal = usual_length / 1e3;
   rows_.add(
-      {name, std::int64_t{count}, std::nan(""), std::nan(""), std::int64_t{1}}, time,
+      {"loops", name, std::int64_t{count}, std::nan(""), std::nan(""), std::int64_t{1}}, time,
       ideal / time.value,
       formatted("one after the other: {:.1f} us more than the kernel itself", time.value - ideal));
 }
@@ -316,8 +326,8 @@ void Concurrency::measure_behind(const GridAndKernel& each) {
   const double start = median(std::move(starts));
   const Measured time = timing.seconds.times(1e6);
   const double ideal = static_cast<double>(each.waits * length + usual_length) / 1e3;
-  rows_.add({each.name, std::int64_t{1}, std::nan(""), start, std::int64_t{1}}, time,
-            ideal / time.value,
+  rows_.add({"beside a grid", each.name, std::int64_t{1}, std::nan(""), start, std::int64_t{1}},
+            time, ideal / time.value,
             formatted("begins after {:.1f} of {} waves; the grid takes {:.0f} us",
                       start * 1e3 / length, waves, median(std::move(ends))));
 }
