@@ -50,13 +50,17 @@ std::vector<Searched> searched_of(const Experiment& experiment) {
 std::vector<Match> matches_of(std::string_view words) {
   const std::string wanted = lower_text(trim(words));
   if (wanted.empty()) {
-    throw UsageError("--search needs a word or a phrase, as in --search coalesced");
+    throw UsageError("--search needs a word or more, as in --search coalesced");
   }
+  const auto has_all = [parts = split(wanted, ' ')](const std::string& text) {
+    return std::ranges::all_of(parts,
+                               [&](std::string_view part) { return text.find(part) != text.npos; });
+  };
   std::vector<Match> matches;
   for (const Experiment* experiment : all()) {
     std::string_view last;
     for (const auto& [field, text] : searched_of(*experiment)) {
-      if (field == last || lower_text(text).find(wanted) == std::string::npos) continue;
+      if (field == last || !has_all(lower_text(text))) continue;
       last = field;
       matches.push_back({experiment, std::string(field), text});
     }
@@ -64,10 +68,11 @@ std::vector<Match> matches_of(std::string_view words) {
   if (matches.empty()) {
     std::vector<std::string_view> names;
     for (const Experiment* experiment : all()) names.push_back(experiment->name);
-    throw UsageError(fmt::format(
-        "--search: no experiment mentions {}{}: try a part of the word, or see shardstream bench "
-        "--list",
-        excerpt(words), did_you_mean(nearest(wanted, names))));
+    throw UsageError(
+        fmt::format("--search: no sentence has {}{}: try fewer words, a part of a word, or see "
+                    "shardstream bench "
+                    "--list",
+                    excerpt(words), did_you_mean(nearest(wanted, names))));
   }
   return matches;
 }

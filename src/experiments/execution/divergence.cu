@@ -33,7 +33,8 @@ extern const Experiment about_divergence = {
     .explanation =
         {
             .question =
-                "How much longer does a kernel take if the lanes of a warp go k different ways?",
+                "What does warp divergence cost: how much longer does a kernel take if the lanes "
+                "of a warp go k different ways?",
             .varies =
                 "Each thread goes one of k ways, all of the same length, and the way depends on "
                 "the lane or on the warp. The table has the share of the warps that diverge and "

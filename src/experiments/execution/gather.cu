@@ -36,8 +36,8 @@ extern const Experiment about_gather = {
     .explanation =
         {
             .question =
-                "Does the order in which the lanes of a warp use their words change the rate of a "
-                "gather?",
+                "Does coalescing depend on the order in which the lanes of a warp use their words "
+                "in a gather?",
             .varies =
                 "A gather reads to[i] = region[index[i]], a scatter writes region[index[i]] = "
                 "from[i], with words of 4 bytes. The lanes of a warp use 32 neighbouring words in "

@@ -24,8 +24,8 @@ extern const Experiment about_banks = {
     .explanation =
         {
             .question =
-                "Which access patterns of shared memory make the lanes of a warp wait for each "
-                "other?",
+                "Which access patterns of shared memory have a bank conflict, so that the lanes of "
+                "a warp wait for each other?",
             .varies =
                 "All warps read shared memory with strides of 1 to 32 words. Then several lanes "
                 "read the same word: 2, 4, 8 or 16 lanes each (multicast), or all 32, which is "

@@ -24,7 +24,8 @@ extern const Experiment about_offset = {
     .explanation =
         {
             .question =
-                "What does it cost if the words of a warp do not begin at the start of a sector?",
+                "What does a coalesced access cost if the words of a warp do not begin at the "
+                "start of a sector?",
             .varies =
                 "Each thread copies one float, and the first float lies 0 to 32 words after the "
                 "start of the array. A warp reads 128 contiguous bytes. `asked` has these bytes, "

@@ -30,7 +30,9 @@ extern const Experiment about_stride = {
         "1/8.",
     .explanation =
         {
-            .question = "How fast is a copy of every s-th word, compared with a copy of all words?",
+            .question =
+                "How fast is a copy of every s-th word, compared with a coalesced copy of all "
+                "words?",
             .varies =
                 "Each thread copies one float. Neighbouring threads copy words that are s words "
                 "apart, with s from 1 to stride.most. `asked` has the bytes that the lanes of a "
