@@ -275,8 +275,8 @@ ceiling that the same run has measured, or another case. The line `share` names 
 reference. If a rank is slower than the others, its number is shown.
 
   --list      lists the experiments by group
-  --search    lists the experiments with a sentence, option or guide's section that has all words,
-              such as coalesced or "shared memory", with the sentence
+  --search    lists the experiments with a sentence, an option or a section of a guide that has
+              all words, such as coalesced or "shared memory"
   help NAME   explains an experiment: a question, what it varies, what to expect, what may
               mislead, where to read on, and its options; with --code, prints its kernels
   --quick     measures fewer and smaller cases for a shorter time
