@@ -101,7 +101,7 @@ std::string code_of_rungs(const Lesson& lesson, const Table& table) {
     const auto kernel = row.get<std::string>("kernel");
     if (others.contains(file_of(kernel)) || !shown.insert(rung).second) continue;
     const Lesson::Code* const code = at(lesson, kernel);
-    html += fmt::format("<h4>{}</h4>\n", escape(rung));
+    html += fmt::format("<h4>{}</h4>\n", with_code(rung));
     html +=
         code == before ? "<p>The kernel above, with other arguments.</p>\n" : block(*code, before);
     before = code;

@@ -68,7 +68,7 @@ std::string words_on(const ExperimentResult& experiment) {
 std::string to_html(const Lesson& lesson) {
   std::string content;
   for (const auto& [heading, words] : lesson.texts) {
-    content += fmt::format("<p><b>{}:</b> {}</p>\n", escape(heading), escape(words));
+    content += fmt::format("<p><b>{}:</b> {}</p>\n", escape(heading), with_code(words));
   }
   std::string list;
   for (const auto& [title, address] : lesson.read_on) {
@@ -77,7 +77,7 @@ std::string to_html(const Lesson& lesson) {
                 : fmt::format("<li><a href=\"{}\">{}</a></li>\n", escape(address), escape(title));
   }
   content += fmt::format("<p><b>Read on:</b></p>\n<ul>\n{}</ul>\n", list);
-  return fmt::format("<p class=\"read\"><b>Question:</b> {}</p>\n", escape(lesson.question)) +
+  return fmt::format("<p class=\"read\"><b>Question:</b> {}</p>\n", with_code(lesson.question)) +
          folded("What varies and what to expect", content);
 }
 
