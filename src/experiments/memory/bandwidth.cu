@@ -89,7 +89,7 @@ Table theoretical_bandwidth(Bench& bench) {
   const double rate = theoretical_rate(bench, none);
   if (std::isnan(rate)) {
     throw NotAvailable(
-        "there is no GPU: add --bandwidth.clock and --bandwidth.width for the theoretical rate");
+        "there is no GPU: the theoretical rate needs --bandwidth.clock and --bandwidth.width");
   }
   Measurements rows({{"kernel", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
   rows.add({"theoretical"}, {rate, none, none}, none,
