@@ -277,8 +277,8 @@ reference. If a rank is slower than the others, its number is shown.
   --list      lists the experiments by group
   --search    lists the experiments with a sentence, an option or a section of a guide that has
               all words, such as coalesced or "shared memory"
-  help NAME   explains an experiment: a question, what it varies, what to expect, what may
-              mislead, where to read on, and its options; with --code, prints its kernels
+  help NAME   explains an experiment: its question, variables, expectations and pitfalls, with
+              links to guides and its options; with --code, prints its kernels
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment

@@ -40,6 +40,12 @@ struct HelperProgram {
 HelperProgram this_program(std::string_view experiment, const char* const* environment,
                            const std::vector<std::string>& changes);
 
+/// Whether the compute mode of a GPU (device::GpuFacts) permits a second process on it. An unknown
+/// mode, the empty text, does.
+inline bool permits_second_process(std::string_view compute_mode) {
+  return compute_mode.empty() || compute_mode == "default";
+}
+
 /// The side of the experiment: starts helpers and ends them. Not thread-safe. The thread that makes
 /// it must outlive it, since Linux ends the helpers with that thread.
 class Helpers {

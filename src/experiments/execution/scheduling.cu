@@ -307,7 +307,7 @@ Printed printed(const std::vector<std::uint64_t>& numbers) {
 /// Notes the order in which the lines of a kernel arrive.
 void show_printed(Bench& bench) {
   const std::string& mode = bench.facts().compute_mode;
-  if (!mode.empty() && mode != "default") {
+  if (!permits_second_process(mode)) {
     bench.note(
         formatted("No kernel printed, since that needs a second process, which the compute "
                   "mode of the GPU ({}) does not permit.",

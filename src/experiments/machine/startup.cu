@@ -367,7 +367,7 @@ std::vector<std::string> environment_now() {
 StartFacts facts_of(Bench& bench) {
   const bool has_gpu = bench.device().info().backend == "cuda";
   const std::string& mode = bench.facts().compute_mode;
-  if (has_gpu && !mode.empty() && mode != "default") {
+  if (has_gpu && !permits_second_process(mode)) {
     throw NotAvailable(
         formatted("the GPU is in compute mode {}, so that no further process can use it: an "
                   "administrator permits that by nvidia-smi -c DEFAULT",

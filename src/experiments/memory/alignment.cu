@@ -210,7 +210,7 @@ std::string answer_of(const std::string& command) {
 /// Notes the error of a misaligned access, beside an aligned one.
 void show_misaligned(Bench& bench) {
   const std::string& mode = bench.facts().compute_mode;
-  if (!mode.empty() && mode != "default") {
+  if (!permits_second_process(mode)) {
     bench.note(
         formatted("A misaligned access was not tried, since it needs a second process, which "
                   "the compute mode of the GPU ({}) does not permit.",

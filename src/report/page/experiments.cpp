@@ -357,7 +357,7 @@ Script matrix_script(Figure& figure, const MatrixTexts& texts) {
   script.set("unset grid");
   script.set(fmt::format("set xrange [-0.5:{}]", columns - 0.5));
   script.set(fmt::format("set yrange [{}:0.5]", 0.5 - rows));
-  // gnuplot would place names of axes beside its placeholders, not beside the texts of tics.
+  // gnuplot knows only short words for the texts of tics, and would place the axes beside these.
   constexpr double from_edge = 14;
   script.set(fmt::format("set label 'XLABEL' at graph 0.5, screen {:.4g} center",
                          from_edge / frame.height));
