@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "experiments/catalogue.hpp"
 #include "experiments/code.hpp"
 #include "experiments/helper_processes.hpp"
+#include "experiments/predictions.hpp"
 #include "experiments/search.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "measure/sample.hpp"
@@ -72,6 +74,55 @@ std::string text_of_catalogue(const CommandLine& line) {
                  : experiments::search(searched->second, printing_of(line));
 }
 
+/// The arguments with --predict=ask for a --predict that no value follows: the next word is an
+/// option or a name.
+Arguments with_question_asked(const Arguments& arguments) {
+  Arguments result = arguments;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : "--";
+    const bool asks = next.starts_with("--") || experiments::find(next) != nullptr;
+    if (arguments[i] == "--predict" && asks) result[i] += "=ask";
+  }
+  return result;
+}
+
+/// The predictions of --predict; empty without it. Asks on standard output and reads standard
+/// input, unless the command line has the numbers.
+std::vector<double> predictions_of(const CommandLine& line,
+                                   std::span<const experiments::Experiment* const> selected) {
+  const auto given = line.settings.find("predict");
+  if (given == line.settings.end()) return {};
+  if (selected.size() != 1) {
+    throw UsageError(fmt::format("--predict takes one experiment, but {} are chosen: name one",
+                                 selected.size()));
+  }
+  if (printing_of(line) != Printing::text) {
+    throw UsageError("--predict prints text: leave out --json and --quiet");
+  }
+  return given->second == "ask"
+             ? experiments::ask_for_predictions(*selected[0], std::cin, std::cout)
+             : experiments::predictions_of(*selected[0], given->second);
+}
+
+/// For --from: the tables of a file, and the comparison with predictions.
+std::string text_of_file(const CommandLine& line) {
+  if (!line.values.empty() || line.switches.contains("quick")) {
+    throw UsageError("--from measures nothing: leave out --quick and all options with a point");
+  }
+  if (printing_of(line) != Printing::text) {
+    throw UsageError("--from prints text: write shardstream report FILE --json for JSON");
+  }
+  const auto selected = experiments::select(line.words);
+  std::vector<report::ExperimentResult> results;
+  for (const experiments::Experiment* each : selected) {
+    results.push_back(experiments::result_in(line.settings.at("from"), *each));
+  }
+  const std::vector<double> predictions = predictions_of(line, selected);
+  return join(results, "\n", [&](const report::ExperimentResult& each) {
+    return experiments::text_of(each, *experiments::find(each.name), predictions);
+  });
+}
+
 }  // namespace
 
 OptionTable bench_table() {
@@ -86,10 +137,18 @@ OptionTable bench_table() {
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
   const auto parsed_line = [&] {
-    return table.parse_command_line(arguments, switches_of_bench, settings_of_bench);
+    return table.parse_command_line(with_question_asked(arguments), switches_of_bench,
+                                    settings_of_bench);
   };
   if (reads_texts(arguments)) {
     print_output(text_of_catalogue(parsed_line()));
+    return static_cast<int>(ExitCode::done);
+  }
+  const bool reads_file = std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument == "--from" || argument.starts_with("--from=");
+  });
+  if (reads_file) {
+    print_output(text_of_file(parsed_line()));
     return static_cast<int>(ExitCode::done);
   }
   std::vector<const experiments::Experiment*> selected;
@@ -102,7 +161,8 @@ int bench(const Arguments& arguments, const char* const* environment) {
         request = {.experiments = selected,
                    .quick = line.switches.contains("quick"),
                    .command_line = "shardstream bench " + shell_line(arguments),
-                   .printing = printing_of(line)};
+                   .printing = printing_of(line),
+                   .predictions = predictions_of(line, selected)};
         Options options = table.resolve(line, environment, std::nullopt);
         std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
         for (const auto* experiment : experiments::all()) own.push_back(experiment->name);

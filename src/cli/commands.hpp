@@ -98,7 +98,7 @@ inline constexpr std::array<std::string_view, 2> settings_of_compare = {"thresho
                                                                         "launch-noise"};
 inline constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick",
                                                                       "json", "quiet"};
-inline constexpr std::array<std::string_view, 1> settings_of_bench = {"search"};
+inline constexpr std::array<std::string_view, 3> settings_of_bench = {"from", "predict", "search"};
 inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
 inline constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
 

@@ -14,7 +14,9 @@
 #include "experiments/bench_file.hpp"
 #include "experiments/context.hpp"
 #include "experiments/endings.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/gpu_pairs.hpp"
+#include "experiments/predictions.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "experiments/storage/data_file.hpp"
 #include "io/hdf5/result_file.hpp"
@@ -178,7 +180,9 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
                .together = together});
   RankResult result;
   const auto measure = [&] {
-    result.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
+    Table table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
+    result.table = with_expected(std::move(table), experiment,
+                                 bench.figure().value_or(experiment.figure), ceilings_.own);
   };
   result.ending = experiment.scope == Scope::all_ranks
                       ? agreed_ending_of(measure)
@@ -310,7 +314,8 @@ ExitCode Run::run_all() {
     const Finished& finished = finished_.back();
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
     session_.collectively([&] {
-      if (prints(Printing::text)) print_output(report::to_text(finished.result) + '\n');
+      if (prints(Printing::text))
+        print_output(text_of(finished.result, *experiment, request_.predictions) + '\n');
     });
     publish();
   }

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -23,6 +24,8 @@ struct BenchRequest {
   bool quick = false;  ///< fewer and smaller cases, measured for a shorter time
   std::string command_line;
   Printing printing = Printing::text;
+  /// Of a learner, for the exercise of the only experiment; empty: there are none.
+  std::vector<double> predictions = {};
 };
 
 /// Runs the experiments in turn, each on all ranks. After each experiment, prints its table (as

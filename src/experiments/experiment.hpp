@@ -20,6 +20,7 @@ namespace shardstream::experiments {
 
 class Bench;
 class HelperEnd;
+class MeasuredRow;
 
 /// Up to `max` values, in a form that a constant can hold.
 template <class Value, std::size_t max>
@@ -46,6 +47,20 @@ struct Explanation {
   std::string_view expectation;  ///< the expected result, with its arithmetic
   /// What misleads, and how the check or the measurement avoids it; empty if nothing does.
   std::string_view pitfalls = {};
+};
+
+/// The text of a cell in a column, as to_text() prints it, by which rows are chosen.
+struct Condition {
+  std::string_view column, text;
+};
+
+/// Values that a learner predicts before they are measured.
+struct Exercise {
+  /// One sentence that names the values and their unit: "Predict the rate in GB/s with strides 2
+  /// and 8."
+  std::string_view task = {};
+  /// A row of the table for each of the values, by its cells.
+  UpTo<UpTo<Condition, 3>, 4> rows = {};
 };
 
 /// How a report draws the table of an experiment.
@@ -113,6 +128,10 @@ struct Experiment {
   /// if that column is empty.
   std::string_view share = {};
   std::span<const OptionRow> options = {};  ///< their section is the name of the experiment
+  /// The expected value of a row, in the unit of the measured one; NaN if there is none. Null if
+  /// the table has no expected values (expected.hpp).
+  double (*expected)(const MeasuredRow&) = nullptr;
+  Exercise exercise = {};  ///< without rows: there is none
   Figure figure;
   Needs needs = {};
   Scope scope = Scope::each_rank;

@@ -185,6 +185,21 @@ std::string words_on_precision(const ExperimentResult& experiment) {
   return timings + " did not reach measure.precision.";
 }
 
+std::string words_on_expected(const ExperimentResult& experiment) {
+  const auto& columns = experiment.table.columns();
+  const auto expected = std::ranges::find(columns, "expected", &Column::name);
+  if (expected == columns.end() || expected->type != ColumnType::real) return {};
+  constexpr double near = 0.1;
+  std::size_t known = 0, met = 0;
+  for (const Row& row : experiment.table.rows()) {
+    const double ratio = row.get<double>(experiment.y) / row.get<double>("expected");
+    known += std::isfinite(ratio) ? 1 : 0;
+    met += std::abs(ratio - 1) <= near ? 1 : 0;
+  }
+  if (known == 0) return {};
+  return fmt::format("expected: {} of {} values are within {:.0f} %.", met, known, 100 * near);
+}
+
 std::string words_on_share(const ExperimentResult& experiment) {
   const auto has_share = [](const Row& row) { return std::isfinite(row.get<double>("share")); };
   if (experiment.share.empty() || !std::ranges::any_of(experiment.table.rows(), has_share))
@@ -222,6 +237,8 @@ std::string to_text(const ExperimentResult& experiment) {
                   shardstream::to_text(for_terminal(of_first_rank(experiment.table))));
   const std::string share = words_on_share(experiment);
   if (!share.empty()) text += wrapped("", printable(share), 0);
+  const std::string expected = words_on_expected(experiment);
+  if (!expected.empty()) text += expected + '\n';
   for (const std::string& note : experiment.notes) text += wrapped("", printable(note), 0);
   if (!experiment.reference.empty()) {
     text += wrapped("", fmt::format("Published: {}", printable(experiment.reference)), 0);

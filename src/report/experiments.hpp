@@ -56,6 +56,9 @@ std::string count_of_states(const std::vector<ExperimentResult>& experiments);
 /// "share: of the rate of uploads"; empty if the table has no share or its reference is unknown.
 std::string words_on_share(const ExperimentResult& experiment);
 
+/// "expected: 30 of 32 values are within 10 %"; empty if the table has no expected values.
+std::string words_on_expected(const ExperimentResult& experiment);
+
 /// "7 timings did not reach measure.precision."; empty if all did.
 std::string words_on_precision(const ExperimentResult& experiment);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -57,6 +58,14 @@ extern const Experiment about_stride = {
         "Tesla V100: a stride of 2 halves the rate, and it falls on towards large strides.",
     .share = "of the rate of a copy in device memory, which moves wider words",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          const double sectors_moved = row["stride"] == 1 ? 1 : 2.0 / 3;
+          return sectors_moved * row["efficiency"] * row.ceiling("device_copy");
+        },
+    .exercise =
+        {.task = "Predict the rate in GB/s with strides of 1, 2, 8 and 32 words.",
+         .rows = {{{"stride", "1"}}, {{"stride", "2"}}, {{"stride", "8"}}, {{"stride", "32"}}}},
     .figure = {.look = Look::lines, .x = "stride", .y = "rate"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<stride>(),

@@ -59,6 +59,9 @@ std::string words_on(const ExperimentResult& experiment) {
   if (experiment.better == "less") add("Less is better.");
   const std::string share = words_on_share(experiment);
   if (!share.empty()) add("In the numbers, " + share + '.');
+  if (const std::string expected = words_on_expected(experiment); !expected.empty()) {
+    add("In the table, " + expected);
+  }
   for (const std::string& note : experiment.notes) add(note);
   add(words_on_precision(experiment));
   if (!experiment.reference.empty()) add("Published: " + experiment.reference);
