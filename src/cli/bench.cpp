@@ -86,7 +86,7 @@ Arguments with_question_asked(const Arguments& arguments) {
   return result;
 }
 
-/// The predictions of --predict; empty without it. Asks on standard output and reads standard
+/// The predictions of --predict; empty without it. Asks on standard error and reads standard
 /// input, unless the command line has the numbers.
 std::vector<double> predictions_of(const CommandLine& line,
                                    std::span<const experiments::Experiment* const> selected) {
@@ -100,7 +100,7 @@ std::vector<double> predictions_of(const CommandLine& line,
     throw UsageError("--predict prints text: leave out --json and --quiet");
   }
   return given->second == "ask"
-             ? experiments::ask_for_predictions(*selected[0], std::cin, std::cout)
+             ? experiments::ask_for_predictions(*selected[0], std::cin, std::cerr)
              : experiments::predictions_of(*selected[0], given->second);
 }
 

@@ -263,6 +263,8 @@ std::string bench_help(const Arguments& arguments) {
   }
   return fmt::format(
       R"(shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]
+shardstream bench NAME --predict [NUMBER,...] [--from FILE.h5] [OPTIONS]
+shardstream bench NAME...|GROUP...|all --from FILE.h5
 shardstream bench --list
 shardstream bench --search WORD
 shardstream bench help NAME...|GROUP...|all [--code]
@@ -272,13 +274,17 @@ experiment measures a technique of the CUDA guides, with it and without, checks 
 and prints a table with one line per case: the measured value with its 95 % confidence
 interval, its share, and a remark. The share is the value divided by a reference: a
 ceiling that the same run has measured, or another case. The line `share` names the
-reference. If a rank is slower than the others, its number is shown.
+reference. The column `expected` has the value that follows from ceilings and the case. If a
+rank is slower than the others, its number is shown.
 
   --list      lists the experiments by group
   --search    lists the experiments with a sentence, an option or a section of a guide that has
               all words, such as coalesced or "shared memory"
   help NAME   explains an experiment: its question, variables, expectations and pitfalls, with
               links to guides and its options; with --code, prints its kernels
+  --predict   takes your predictions for the exercise of the experiment, or asks for them, and
+              shows them beside the expected and the measured values
+  --from      takes the results of a file of bench, and measures nothing; needs no GPU
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment

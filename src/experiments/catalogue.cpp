@@ -137,7 +137,7 @@ std::vector<std::string_view> all_names() {
 std::string list_as_json() {
   std::vector<Column> columns;
   for (const char* const name : {"name", "group", "summary", "needs", "question", "varies",
-                                 "expectation", "pitfalls", "published", "read_on"}) {
+                                 "expectation", "pitfalls", "published", "exercise", "read_on"}) {
     columns.push_back({name, ColumnType::text});
   }
   Table rows("experiments", columns);
@@ -151,7 +151,7 @@ std::string list_as_json() {
     for (const std::string_view text :
          {each->name, each->group, each->summary, std::string_view(needs), explanation.question,
           explanation.varies, explanation.expectation, explanation.pitfalls, each->reference,
-          std::string_view(sections)}) {
+          each->exercise.task, std::string_view(sections)}) {
       cells.emplace_back(std::string(text));
     }
     rows.add(std::move(cells));
@@ -179,11 +179,17 @@ std::span<const Experiment* const> all() {
 
 std::vector<Text> texts_of(const Experiment& experiment) {
   const Explanation& explanation = experiment.explanation;
-  std::vector<Text> texts = {{"question", "Question", explanation.question},
-                             {"varies", "What varies", explanation.varies},
-                             {"expectation", "What to expect", explanation.expectation},
-                             {"pitfalls", "Pitfalls", explanation.pitfalls},
-                             {"published", "Published", experiment.reference}};
+  const std::string_view task = experiment.exercise.task;
+  std::string exercise;
+  if (!task.empty()) {
+    exercise = fmt::format("{} Then compare: shardstream bench {} --predict", task, experiment.name);
+  }
+  std::vector<Text> texts = {{"question", "Question", std::string(explanation.question)},
+                             {"varies", "What varies", std::string(explanation.varies)},
+                             {"expectation", "What to expect", std::string(explanation.expectation)},
+                             {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
+                             {"published", "Published", std::string(experiment.reference)},
+                             {"exercise", "Exercise", std::move(exercise)}};
   std::erase_if(texts, [](const Text& text) { return text.words.empty(); });
   return texts;
 }
@@ -274,7 +280,7 @@ std::string help(const Experiment& experiment) {
   std::string text = fmt::format("shardstream bench {} [OPTIONS]\n\n{}", experiment.name,
                                  wrapped("", std::string(experiment.summary), 0));
   for (const auto& [key, heading, words] : texts_of(experiment)) {
-    text += fmt::format("\n{}\n{}", heading, wrapped("  ", std::string(words), 2));
+    text += fmt::format("\n{}\n{}", heading, wrapped("  ", words, 2));
   }
   text += "\nRead on\n";
   for (const Section& section : experiment.read_on) {
@@ -297,7 +303,7 @@ std::optional<report::Lesson> lesson_of(std::string_view name) {
   for (const auto& [key, heading, words] : texts_of(*experiment)) {
     // The question has its own place, and the published figure stands in the file.
     if (key == "question" || key == "published") continue;
-    lesson.texts.push_back({std::string(heading), std::string(words)});
+    lesson.texts.push_back({std::string(heading), words});
   }
   for (const Section& section : experiment->read_on) {
     lesson.read_on.push_back({title_of(section), link_of(section)});

@@ -83,6 +83,78 @@ def test_search():
     assert run("bench", "--search", "stride", "--quiet", env=NO_MPI).expect(0).out == ""
 
 
+def comparison_in(out):
+    """The table of predictions: its header, and its cells by the text of the row."""
+    header, *lines = out.rsplit("\n\n", 1)[-1].splitlines()[1:-1]
+    return header, {cells[0]: cells[1:]
+                    for cells in (re.split(r" {2,}", line.strip()) for line in lines)}
+
+
+def test_predictions():
+    with h5py.File(EXAMPLE) as file:
+        measured = {int(row["stride"]): row["rate"] for row in file["bench/stride/rows"][...]}
+        copy = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][...]}["device_copy"]
+    given = run("bench", "stride", "--predict", "4000,1400,300,100", "--from", EXAMPLE, env=NO_MPI)
+    table = comparison_in(given.expect(0).out)[1]
+    assert list(table) == ["stride 1", "stride 2", "stride 8", "stride 32"], table
+    for label, predictions, expected in (("stride 1", 4000, copy), ("stride 2", 1400, copy / 3),
+                                         ("stride 8", 300, copy / 12)):
+        rate = measured[int(label.split()[1])]
+        assert np.allclose([float(cell) for cell in table[label]],
+                           [predictions, expected, rate, predictions / rate], rtol=2e-3), table
+    asked = run("bench", "stride", "--predict", "--from", EXAMPLE, env=NO_MPI,
+                stdin="4000\n1400, 300\n100\n").expect(0)
+    assert asked.out == given.out
+    expect_words(asked.err, ["How fast is", "Predict the rate in GB/s", "stride 32: "])
+    # The column of the table has the same expected values.
+    out = run("bench", "stride", "--from", EXAMPLE, env=NO_MPI).expect(0).out
+    expect_words(out, ["expected [GB/s]", f"{copy / 3:.4g}", "expected: 10 of 32 values"])
+    # A run without a GPU says why it has no table.
+    expect_words(run("bench", "stride", "--predict", "1,2,3,4", *HOST).expect(0).out,
+                 ["stride: not available"])
+
+
+def test_bad_predictions():
+    for words, fault in ((("1,2",), ["2 numbers instead of 4", "stride 32"]),
+                         (("1,2,x,4",), ["'x'"]), (("1,2,3,inf",), ["inf"]),
+                         (("1", "--json"), ["--json"]), (("1", "banks"), ["one"]),
+                         (("1,2,3,4", "--quick"), ["--quick"]),
+                         (("1,2,3,4", "--stride.most", 4), ["--from"])):
+        expect_complaint(run("bench", "stride", "--predict", *words, "--from", EXAMPLE,
+                             env=NO_MPI), 2, fault)
+    for stdin, count in (("", "0 numbers"), ("4000\n1\n", "2 numbers"), ("1,2,3,4,5\n", "5 numbers")):
+        asked = run("bench", "stride", "--predict", *HOST, env=NO_MPI, stdin=stdin)
+        assert asked.code == 2 and asked.out == "", asked
+        expect_words(asked.err, ["stride 1: ", f"error: --predict: {count} instead of 4"])
+    other = new_folder() / "x.h5"
+    run("run", "reduce", "--input.count", 1000, "-o", other).expect(0)
+    for path in (other, other.with_name("none.h5")):
+        expect_complaint(run("bench", "stride", "--from", path, env=NO_MPI), 2, [path.name])
+
+
+def test_expected_values_and_exercises():
+    """In the files of examples, each table has expected values, and each exercise names rows that
+    were measured, and the unit of their values."""
+    without = set()
+
+    def check(name):
+        path = FOUR_GPUS if name in ("peer", "collectives", "contention") else EXAMPLE
+        source = [name, "--from", path]
+        advice = run("bench", *source, "--predict", "1,1,1,1,1", env=NO_MPI).err
+        rows = advice.partition("Give a number for each of: ")[2].split("; ")
+        if rows == [""]:
+            return without.add(name)
+        out = run("bench", *source, "--predict", ",".join("1" * len(rows)), env=NO_MPI).expect(0).out
+        if not re.search(r"^expected: [0-9]+ of [0-9]+", out, re.MULTILINE):
+            without.add(name)
+        header, table = comparison_in(out)
+        assert len(table) == len(rows) and all(cells[2] != "-" for cells in table.values()), table
+        unit = re.search(r"measured(?: \[(.*?)\])?", header)[1]
+        assert unit is None or unit in advice, (unit, advice)
+    each([(name,) for name in experiments(NO_MPI)], check)
+    assert without == {"overlap", "hiding"}, without  # their columns `predicted` are expected
+
+
 def test_bad_input():
     check_complaints([(["bench", "strid"], 2, ["strid", "stride"]),
                       (["bench", "strid", "ofset"], 2, ["strid", "stride", "ofset", "offset"]),

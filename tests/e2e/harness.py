@@ -97,13 +97,17 @@ def launcher_folder():
     return {"TMPDIR": folder}
 
 
-def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
-    """Starts the program and does not wait. `prefix` is a command that starts the whole."""
+def start(*arguments, ranks=1, env=None, cwd=None, prefix=(), stdin=""):
+    """Starts the program and does not wait. `prefix` is a command that starts the whole, and `stdin`
+    the text of its standard input."""
     starts_launcher = ranks > 1 or "scale" in arguments
     env = {**(launcher_folder() if starts_launcher else NO_DAEMON), **(env or {})}
-    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env, ranks),
-                            cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+    with tempfile.TemporaryFile("w+") as text:
+        text.write(stdin)
+        text.seek(0)
+        return subprocess.Popen([*prefix, *command_line(arguments, ranks)],
+                                env=environment(env, ranks), cwd=cwd, stdin=text,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process, timeout=HANGS):
