@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -99,9 +98,8 @@ std::vector<double> predictions_of(const CommandLine& line,
   if (printing_of(line) != Printing::text) {
     throw UsageError("--predict prints text: leave out --json and --quiet");
   }
-  return given->second == "ask"
-             ? experiments::ask_for_predictions(*selected[0], std::cin, std::cerr)
-             : experiments::predictions_of(*selected[0], given->second);
+  return given->second == "ask" ? experiments::ask_for_predictions(*selected[0])
+                                : experiments::predictions_of(*selected[0], given->second);
 }
 
 /// For --from: the tables of a file, and the comparison with predictions.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iostream>
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
@@ -110,6 +111,14 @@ void print_output(std::string_view lines, std::string_view consolation) {
   if (taken && std::fflush(stdout) == 0) return;
   throw Error(
       fmt::format("standard output cannot be written ({}){}", errno_text(errno), consolation));
+}
+
+std::optional<std::string> ask(std::string_view question) {
+  std::fputs(printable_lines(question).c_str(), stderr);
+  std::string line;
+  if (std::getline(std::cin, line)) return line;
+  std::fputc('\n', stderr);  // an error starts a line of its own
+  return std::nullopt;
 }
 
 void warn_plainly(const char* text) noexcept {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,11 @@ class Progress {
 /// breaks would start new lines. Throws Error if writing fails; `consolation` ends its message: ";
 /// the result is complete in FILE". Not thread-safe.
 void print_output(std::string_view lines, std::string_view consolation = {});
+
+/// Writes `question` to standard error, without a line break, and reads a line of standard input.
+/// None at the end of the input. Unprintable bytes of the question are escaped, except for line
+/// breaks. Not thread-safe.
+std::optional<std::string> ask(std::string_view question);
 
 /// Prints a constant text as a warning. For destructors and other code that must not throw.
 void warn_plainly(const char* text) noexcept;

@@ -182,14 +182,16 @@ std::vector<Text> texts_of(const Experiment& experiment) {
   const std::string_view task = experiment.exercise.task;
   std::string exercise;
   if (!task.empty()) {
-    exercise = fmt::format("{} Then compare: shardstream bench {} --predict", task, experiment.name);
+    exercise =
+        fmt::format("{} Then compare: shardstream bench {} --predict", task, experiment.name);
   }
-  std::vector<Text> texts = {{"question", "Question", std::string(explanation.question)},
-                             {"varies", "What varies", std::string(explanation.varies)},
-                             {"expectation", "What to expect", std::string(explanation.expectation)},
-                             {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
-                             {"published", "Published", std::string(experiment.reference)},
-                             {"exercise", "Exercise", std::move(exercise)}};
+  std::vector<Text> texts = {
+      {"question", "Question", std::string(explanation.question)},
+      {"varies", "What varies", std::string(explanation.varies)},
+      {"expectation", "What to expect", std::string(explanation.expectation)},
+      {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
+      {"published", "Published", std::string(experiment.reference)},
+      {"exercise", "Exercise", std::move(exercise)}};
   std::erase_if(texts, [](const Text& text) { return text.words.empty(); });
   return texts;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "experiments/expected.hpp"
@@ -117,19 +118,16 @@ std::vector<double> predictions_of(const Experiment& experiment, std::string_vie
   return predictions;
 }
 
-std::vector<double> ask_for_predictions(const Experiment& experiment, std::istream& in,
-                                        std::ostream& out) {
+std::vector<double> ask_for_predictions(const Experiment& experiment) {
   expect_exercise(experiment);
-  out << experiment.explanation.question << '\n' << experiment.exercise.task << '\n';
+  std::string before =
+      fmt::format("{}\n{}\n", experiment.explanation.question, experiment.exercise.task);
   std::vector<double> predictions;
   while (predictions.size() < values_of(experiment)) {
-    out << label_of(experiment.exercise.rows.begin()[predictions.size()]) << ": " << std::flush;
-    std::string line;
-    if (!std::getline(in, line)) {
-      out << '\n';
-      expect_count(experiment, predictions.size());
-    }
-    append_numbers(predictions, experiment, line);
+    const auto& row = experiment.exercise.rows.begin()[predictions.size()];
+    const auto line = ask(fmt::format("{}{}: ", std::exchange(before, {}), label_of(row)));
+    if (!line) break;
+    append_numbers(predictions, experiment, *line);
   }
   expect_count(experiment, predictions.size());
   return predictions;

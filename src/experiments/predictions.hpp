@@ -2,8 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <istream>
-#include <ostream>
 #include <string_view>
 #include <vector>
 
@@ -18,11 +16,10 @@ namespace shardstream::experiments {
 /// another one.
 std::vector<double> predictions_of(const Experiment& experiment, std::string_view numbers);
 
-/// Writes the question, the exercise and its rows to `out`, and reads as many numbers, each on its
-/// own line or with commas between them. Throws UsageError as predictions_of() does, and if the
-/// input ends early.
-std::vector<double> ask_for_predictions(const Experiment& experiment, std::istream& in,
-                                        std::ostream& out);
+/// Writes the question, the exercise and its rows to standard error, and reads as many numbers from
+/// standard input, each on its own line or with commas between them. Throws UsageError as
+/// predictions_of() does, and if the input ends early.
+std::vector<double> ask_for_predictions(const Experiment& experiment);
 
 /// The table for a terminal. If there are predictions and the experiment was measured, a second
 /// table follows: for each row of the exercise, the predicted, the expected and the measured value

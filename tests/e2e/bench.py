@@ -93,7 +93,8 @@ def comparison_in(out):
 def test_predictions():
     with h5py.File(EXAMPLE) as file:
         measured = {int(row["stride"]): row["rate"] for row in file["bench/stride/rows"][...]}
-        copy = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][...]}["device_copy"]
+        ceilings = {row["ceiling"]: row["per_rank_min"] for row in file["ceilings"][...]}
+    copy = ceilings[b"device_copy"]
     given = run("bench", "stride", "--predict", "4000,1400,300,100", "--from", EXAMPLE, env=NO_MPI)
     table = comparison_in(given.expect(0).out)[1]
     assert list(table) == ["stride 1", "stride 2", "stride 8", "stride 32"], table
@@ -122,7 +123,8 @@ def test_bad_predictions():
                          (("1,2,3,4", "--stride.most", 4), ["--from"])):
         expect_complaint(run("bench", "stride", "--predict", *words, "--from", EXAMPLE,
                              env=NO_MPI), 2, fault)
-    for stdin, count in (("", "0 numbers"), ("4000\n1\n", "2 numbers"), ("1,2,3,4,5\n", "5 numbers")):
+    for stdin, count in (("", "0 numbers"), ("4000\n1\n", "2 numbers"),
+                         ("1,2,3,4,5\n", "5 numbers")):
         asked = run("bench", "stride", "--predict", *HOST, env=NO_MPI, stdin=stdin)
         assert asked.code == 2 and asked.out == "", asked
         expect_words(asked.err, ["stride 1: ", f"error: --predict: {count} instead of 4"])
@@ -144,7 +146,8 @@ def test_expected_values_and_exercises():
         rows = advice.partition("Give a number for each of: ")[2].split("; ")
         if rows == [""]:
             return without.add(name)
-        out = run("bench", *source, "--predict", ",".join("1" * len(rows)), env=NO_MPI).expect(0).out
+        out = run("bench", *source, "--predict", ",".join("1" * len(rows)),
+                  env=NO_MPI).expect(0).out
         if not re.search(r"^expected: [0-9]+ of [0-9]+", out, re.MULTILINE):
             without.add(name)
         header, table = comparison_in(out)

@@ -98,8 +98,8 @@ def launcher_folder():
 
 
 def start(*arguments, ranks=1, env=None, cwd=None, prefix=(), stdin=""):
-    """Starts the program and does not wait. `prefix` is a command that starts the whole, and `stdin`
-    the text of its standard input."""
+    """Starts the program and does not wait. `prefix` is a command that starts the whole, and
+    `stdin` the text of its standard input."""
     starts_launcher = ranks > 1 or "scale" in arguments
     env = {**(launcher_folder() if starts_launcher else NO_DAEMON), **(env or {})}
     with tempfile.TemporaryFile("w+") as text:
