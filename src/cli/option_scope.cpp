@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/options/row.hpp"
 #include "core/text.hpp"
 #include "workloads/registry.hpp"
 
@@ -46,6 +48,13 @@ std::string own_options(std::string_view key, std::string_view name, Keys data, 
 
 }  // namespace
 
+std::vector<OptionRow> rows_of(const OptionTable& table, Keys wanted) {
+  std::vector<OptionRow> rows;
+  std::ranges::copy_if(table.rows(), std::back_inserter(rows),
+                       [&](const OptionRow& row) { return options::is_among(row.key, wanted); });
+  return rows;
+}
+
 void reject_options_of_other_workloads(const Options& options, Keys always) {
   const Workload& workload = workloads::named(options.text("run.workload"));
   for (const auto& [key, value] : options.all()) {
@@ -61,10 +70,7 @@ void reject_options_of_other_workloads(const Options& options, Keys always) {
 void reject_options_of_run(const Options& options, std::string_view command, Keys own, Keys data,
                            Keys sizes) {
   for (const auto& [key, value] : options.all()) {
-    const auto is_own = [&](std::string_view name) {
-      return key == name || key.substr(0, key.find('.')) == name;
-    };
-    if (!options.is_on_command_line(key) || std::ranges::any_of(own, is_own)) continue;
+    if (!options.is_on_command_line(key) || options::is_among(key, own)) continue;
     const std::string owners = owners_of(key);
     throw UsageError(fmt::format("--{} is an option of run{}{}, not of {}: leave it out{}", key,
                                  owners.empty() ? "" : " ", owners, command,

@@ -204,9 +204,7 @@ std::string OptionTable::help(std::span<const std::string_view> wanted) const {
                                  did_you_mean(nearest(name, names))));
   }
   const auto is_wanted = [&](const OptionRow& row) {
-    return wanted.empty() || std::ranges::any_of(wanted, [&](std::string_view name) {
-             return name == row.key || name == section_of(row);
-           });
+    return wanted.empty() || options::is_among(row.key, wanted);
   };
 
   std::size_t column = 0;
