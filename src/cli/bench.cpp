@@ -26,23 +26,26 @@
 
 namespace shardstream::cli {
 
+OptionTable bench_table() {
+  std::vector<std::span<const OptionRow>> groups = {
+      ranks::launch_options(),    runtime::device_options(),    comm::comm_options(),
+      measure::measure_options(), measure::telemetry_options(), io::output_options()};
+  const auto of_experiments = experiments::options();
+  groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
+  return OptionTable(groups).with(experiments::bench_options());
+}
+
 namespace {
 
 constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick", "json",
                                                                "quiet"};
 constexpr std::array<std::string_view, 1> settings_of_bench = {"search"};
 /// The options that `bench` accepts in addition to the options of its experiments.
-constexpr std::array<std::string_view, 11> common_options_of_bench = {"measure.warmup",
-                                                                      "measure.repeat",
-                                                                      "measure.precision",
-                                                                      "measure.max-time",
-                                                                      "measure.telemetry",
-                                                                      "output.file",
-                                                                      "measure.telemetry-interval",
-                                                                      "output.overwrite",
-                                                                      "launch",
-                                                                      "device",
-                                                                      "comm.timeout"};
+constexpr std::array<std::string_view, 11> common_options_of_bench = {
+    "measure.warmup",   "measure.repeat",    "measure.precision",
+    "measure.max-time", "measure.telemetry", "measure.telemetry-interval",
+    "output.file",      "output.overwrite",  "launch",
+    "device",           "comm.timeout"};
 
 /// The keys and sections of all options that `bench` accepts.
 std::vector<std::string_view> options_of_bench() {
@@ -101,19 +104,6 @@ std::string text_of_catalogue(const CommandLine& line) {
   return is_list ? experiments::list(printing_of(line))
                  : experiments::search(searched->second, printing_of(line));
 }
-
-}  // namespace
-
-OptionTable bench_table() {
-  std::vector<std::span<const OptionRow>> groups = {
-      ranks::launch_options(),    runtime::device_options(),    comm::comm_options(),
-      measure::measure_options(), measure::telemetry_options(), io::output_options()};
-  const auto of_experiments = experiments::options();
-  groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
-  return OptionTable(groups).with(experiments::bench_options());
-}
-
-namespace {
 
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();

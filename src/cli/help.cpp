@@ -20,11 +20,11 @@ Write sizes as 64MiB or 1.5GB, counts as 2^24 or 1e9, and shares as 0.05 or 5%.
 }
 
 /// One line for each command.
-std::string summaries() {
+std::string lines_of_commands() {
   std::string lines;
-  for (const Command* each : commands()) {
-    const std::string usage = fmt::format("{} {}", each->name, each->arguments);
-    lines += fmt::format("  shardstream {:<35} {}\n", usage, each->summary);
+  for (const Command* command : commands()) {
+    const std::string usage = fmt::format("{} {}", command->name, command->arguments);
+    lines += fmt::format("  shardstream {:<35} {}\n", usage, command->summary);
   }
   return lines;
 }
@@ -59,7 +59,7 @@ Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the in
 3 the result did not pass its verification; 4 compare cannot tell; 5 compare found a point
 slower; 75 stopped with a checkpoint: run the same command again.
 )",
-      summaries(), examples(), sources(IniFile::accepted));
+      lines_of_commands(), examples(), sources(IniFile::accepted));
 }
 
 }  // namespace shardstream::cli
