@@ -55,9 +55,8 @@ std::vector<std::string_view> options_of_bench() {
 }
 
 std::vector<std::string_view> names_of_bench() {
-  std::vector<std::string_view> names = {"all", "help"};
-  for (const auto& group : experiments::groups()) names.push_back(group.name);
-  for (const auto* experiment : experiments::all()) names.push_back(experiment->name);
+  std::vector<std::string_view> names = experiments::names();
+  names.insert(names.begin() + 1, "help");
   return names;
 }
 

@@ -7,9 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "core/options/row.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/source.hpp"
+#include "measure/sample.hpp"
+#include "measure/telemetry.hpp"
+#include "pipeline/pipeline_options.hpp"
+#include "ranks/session.hpp"
+#include "runtime/runtime.hpp"
+#include "study/study_labels.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {
@@ -47,6 +57,18 @@ std::string own_options(std::string_view key, std::string_view name, Keys data, 
 }
 
 }  // namespace
+
+OptionTable all_options() {
+  std::vector<std::span<const OptionRow>> components = {workloads::run_options(),
+                                                        io::input_options(), io::matrix_options()};
+  const auto of_workloads = workloads::options();
+  components.insert(components.end(), of_workloads.begin(), of_workloads.end());
+  components.insert(components.end(),
+                    {ranks::launch_options(), runtime::device_options(), comm::comm_options(),
+                     pipeline::pipeline_options(), measure::measure_options(),
+                     measure::telemetry_options(), io::output_options(), study::label_options()});
+  return OptionTable(components);
+}
 
 std::vector<OptionRow> rows_of(const OptionTable& table, Keys wanted) {
   std::vector<OptionRow> rows;
