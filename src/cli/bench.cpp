@@ -27,7 +27,39 @@
 
 namespace shardstream::cli {
 
+OptionTable bench_table() {
+  std::vector<std::span<const OptionRow>> groups = {
+      ranks::launch_options(),    runtime::device_options(),    comm::comm_options(),
+      measure::measure_options(), measure::telemetry_options(), io::output_options()};
+  const auto of_experiments = experiments::options();
+  groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
+  return OptionTable(groups).with(experiments::bench_options());
+}
+
 namespace {
+
+constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick", "json",
+                                                               "quiet"};
+constexpr std::array<std::string_view, 3> settings_of_bench = {"from", "predict", "search"};
+/// The options that `bench` accepts in addition to the options of its experiments.
+constexpr std::array<std::string_view, 11> common_options_of_bench = {
+    "measure.warmup",   "measure.repeat",    "measure.precision",
+    "measure.max-time", "measure.telemetry", "measure.telemetry-interval",
+    "output.file",      "output.overwrite",  "launch",
+    "device",           "comm.timeout"};
+
+/// The keys and sections of all options that `bench` accepts.
+std::vector<std::string_view> options_of_bench() {
+  std::vector<std::string_view> own(common_options_of_bench.begin(), common_options_of_bench.end());
+  for (const auto* experiment : experiments::all()) own.push_back(experiment->name);
+  return own;
+}
+
+std::vector<std::string_view> names_of_bench() {
+  std::vector<std::string_view> names = experiments::names();
+  names.insert(names.begin() + 1, "help");
+  return names;
+}
 
 /// Whether the command prints texts of the catalogue, and starts neither MPI nor CUDA.
 bool reads_texts(const Arguments& arguments) {
@@ -121,17 +153,6 @@ std::string text_of_file(const CommandLine& line) {
   });
 }
 
-}  // namespace
-
-OptionTable bench_table() {
-  std::vector<std::span<const OptionRow>> groups = {
-      ranks::launch_options(),    runtime::device_options(),    comm::comm_options(),
-      measure::measure_options(), measure::telemetry_options(), io::output_options()};
-  const auto of_experiments = experiments::options();
-  groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
-  return OptionTable(groups).with(experiments::bench_options());
-}
-
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
   const auto parsed_line = [&] {
@@ -162,9 +183,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
                    .printing = printing_of(line),
                    .predictions = predictions_of(line, selected)};
         Options options = table.resolve(line, environment, std::nullopt);
-        std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
-        for (const auto* experiment : experiments::all()) own.push_back(experiment->name);
-        reject_options_of_run(options, "bench", own, {}, {});
+        reject_options_of_run(options, "bench", options_of_bench(), {}, {});
         experiments::reject_options_of_others(options, selected);
         experiments::reject_missing_files(options, line.words);
         return options;
@@ -175,6 +194,62 @@ int bench(const Arguments& arguments, const char* const* environment) {
       },
       "start fewer ranks per host");
 }
+
+std::string bench_help(const Arguments& arguments) {
+  for (const std::string& word : arguments) {
+    if (const auto* const found = experiments::find(word)) return experiments::help(*found);
+  }
+  return fmt::format(
+      R"(shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]
+shardstream bench NAME --predict [NUMBER,...] [--from FILE.h5] [OPTIONS]
+shardstream bench NAME...|GROUP...|all --from FILE.h5
+shardstream bench --list
+shardstream bench --search WORD
+shardstream bench help NAME...|GROUP...|all [--code]
+
+Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An
+experiment measures a technique of the CUDA guides, with it and without, checks results,
+and prints a table with one line per case: the measured value with its 95 % confidence
+interval, its share, and a remark. The share is the value divided by a reference: a
+ceiling that the same run has measured, or another case. The line `share` names the
+reference. The column `expected` has the value that follows from ceilings and the case. If a
+rank is slower than the others, its number is shown.
+
+  --list      lists the experiments by group
+  --search    lists the experiments with a sentence, an option or a section of a guide that has
+              all words, such as coalesced or "shared memory"
+  help NAME   explains an experiment: its question, variables, expectations and pitfalls, with
+              links to guides and its options; with --code, prints its kernels
+  --predict   takes your predictions for the exercise of the experiment, or asks for them, and
+              shows them beside the expected and the measured values
+  --from      takes the results of a file of bench, and measures nothing; needs no GPU
+  --quick     measures fewer and smaller cases for a shorter time
+  -o          writes all tables to one file, for shardstream report; the file is updated
+              after each experiment
+  --json      prints one JSON object at the end instead of tables
+  --quiet     prints nothing but warnings and errors
+
+Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;
+2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables
+of the other experiments are kept. If several experiments failed, 3 comes before 1, and 1
+before 2.
+
+{})",
+      options_help(bench_table(), IniFile::rejected, common_options_of_bench));
+}
+
+}  // namespace
+
+extern const Command about_bench = {
+    .name = "bench",
+    .arguments = "NAME...|all [OPTIONS]",
+    .summary = "measures CUDA techniques on your GPUs",
+    .switches = switches_of_bench,
+    .settings = settings_of_bench,
+    .options = [] { return rows_of(bench_table(), options_of_bench()); },
+    .words = names_of_bench,
+    .help = bench_help,
+    .run = bench};
 
 int bench_helper(const Arguments& arguments) {
   if (arguments.size() != 1) {

@@ -1,9 +1,7 @@
-// The commands of the program. Each returns the exit code of the process or throws Error. Commands
-// that start MPI share in_session(): it parses options, starts MPI, runs the work and handles
-// errors.
+// The commands of the program, one row each, and their common parts. Commands that start MPI share
+// in_session(): it parses options, starts MPI, runs the work and handles errors.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -18,6 +16,34 @@
 
 namespace shardstream::cli {
 
+using Arguments = std::vector<std::string>;  ///< what follows the command's name
+
+/// A command of the program. Dispatch, --help, the man page, the completion of shells and the
+/// suggestions for unknown words follow from it.
+struct Command {
+  std::string_view name;
+  std::string_view arguments;  ///< the short form in the help of the program
+  std::string_view summary;    ///< a sentence without its end: "runs a scaling study"
+  /// Its words that are not options of a table: switches, and settings with a value. `switches` has
+  /// "json" for --json. Environment variables and INI files do not contain them.
+  std::span<const std::string_view> switches = {}, settings = {};
+  /// The options that completion offers and the man page explains.
+  std::vector<OptionRow> (*options)() = [] { return std::vector<OptionRow>(); };
+  /// The words that it takes, such as names of workloads.
+  std::vector<std::string_view> (*words)() = [] { return std::vector<std::string_view>(); };
+  /// The text of --help, which begins with the usage.
+  std::string (*help)(const Arguments& arguments);
+  /// Returns the exit code of the process, or throws Error. `environment` has the form of environ.
+  int (*run)(const Arguments& arguments, const char* const* environment);
+};
+
+/// All commands, in the order of the help.
+std::span<const Command* const> commands();
+
+/// The internal command of helper processes: the argument is the name of an experiment. It starts
+/// no MPI and takes no options.
+int bench_helper(const Arguments& arguments);
+
 /// The options of all components, without those of `scale` and `bench`. INI files and environment
 /// variables may name any of them.
 OptionTable all_options();
@@ -25,54 +51,16 @@ OptionTable all_options();
 OptionTable scale_table();
 /// The options of `bench` and of all its experiments.
 OptionTable bench_table();
-/// The options of `report`.
-OptionTable report_options();
-/// all_options() with the meanings and ranges that they have for `generate`.
-OptionTable generate_options();
-/// The options that `generate` accepts, as keys or whole sections.
-inline constexpr std::array<std::string_view, 9> options_of_generate = {
-    "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
-    "launch",     "comm.timeout", "output.file", "output.overwrite"};
+/// The rows of `table` that `wanted` names, as keys or whole sections.
+std::vector<OptionRow> rows_of(const OptionTable& table, std::span<const std::string_view> wanted);
 
-/// The options that `bench` accepts in addition to the options of its experiments.
-inline constexpr std::array<std::string_view, 11> options_of_bench = {"measure.warmup",
-                                                                      "measure.repeat",
-                                                                      "measure.precision",
-                                                                      "measure.max-time",
-                                                                      "measure.telemetry",
-                                                                      "output.file",
-                                                                      "measure.telemetry-interval",
-                                                                      "output.overwrite",
-                                                                      "launch",
-                                                                      "device",
-                                                                      "comm.timeout"};
-
-using Arguments = std::vector<std::string>;  ///< what follows the command's name
-
-int run(const Arguments& arguments, const char* const* environment);
-int scale(const Arguments& arguments, const char* const* environment);
-int report(const Arguments& arguments, const char* const* environment);
-int compare(const Arguments& arguments, const char* const* environment);
-int bench(const Arguments& arguments, const char* const* environment);
-/// The internal command of helper processes: the argument is the name of an experiment. It starts
-/// no MPI and takes no options.
-int bench_helper(const Arguments& arguments);
-int generate(const Arguments& arguments, const char* const* environment);
-int info(const Arguments& arguments, const char* const* environment);
-int completion(const Arguments& arguments, const char* const* environment);
-int man(const Arguments& arguments, const char* const* environment);
-
-/// The text of --help for the program or a command. `arguments` are those of the command.
+/// The text of --help for the program.
 std::string program_help();
-std::string run_help(const Arguments& arguments);
-std::string scale_help(const Arguments& arguments);
-std::string report_help(const Arguments& arguments);
-std::string compare_help(const Arguments& arguments);
-std::string bench_help(const Arguments& arguments);
-std::string generate_help(const Arguments& arguments);
-std::string info_help(const Arguments& arguments);
-std::string completion_help(const Arguments& arguments);
-std::string man_help(const Arguments& arguments);
+enum class IniFile { accepted, rejected };
+/// The end of a command's help: where options come from, and those that `wanted` names as in
+/// OptionTable::help(). `ini` says whether the command takes an INI file.
+std::string options_help(const OptionTable& table, IniFile ini,
+                         std::span<const std::string_view> wanted = {});
 
 using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)>;
 
@@ -82,25 +70,6 @@ using Body = std::function<ExitCode(const ranks::Session&, const Options&, Log&)
 /// has found ends all ranks at once. For `memory_remedy`, see core/failure.hpp.
 int in_session(const std::function<Options()>& parse, const Body& body,
                std::string_view memory_remedy = {});
-
-/// The words of each command that are not options of a table: switches, and settings with a value.
-/// `rates` is short for measure.rates.
-inline constexpr std::array<std::string_view, 3> switches_of_run = {"dry-run", "json", "quiet"};
-inline constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gpus-per-node",
-                                                                    "rates"};
-inline constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
-inline constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
-inline constexpr std::array<std::string_view, 6> switches_of_report = {
-    "json", "quiet", "markdown", "latex", "together", "short"};
-inline constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
-inline constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
-inline constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold",
-                                                                        "launch-noise"};
-inline constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick",
-                                                                      "json", "quiet"};
-inline constexpr std::array<std::string_view, 3> settings_of_bench = {"from", "predict", "search"};
-inline constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
-inline constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
 
 /// The form of the results that the switches name. Throws UsageError if there are both, or if a
 /// file name follows --json, which takes no value here although it does in other programs.

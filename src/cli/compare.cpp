@@ -13,6 +13,9 @@
 namespace shardstream::cli {
 namespace {
 
+constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
+constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold", "launch-noise"};
+
 /// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
 double fraction(const CommandLine& line, const std::string& name, double fallback) {
   const auto found = line.settings.find(name);
@@ -34,8 +37,6 @@ void print_in(Printing printing, const auto& comparison) {
   if (printing == Printing::none) return;
   print_output(printing == Printing::json ? to_json(comparison) : to_text(comparison));
 }
-
-}  // namespace
 
 int compare(const Arguments& arguments, const char* const*) {
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
@@ -61,5 +62,49 @@ int compare(const Arguments& arguments, const char* const*) {
   print_in(printing, report);
   return exit_code(report);
 }
+
+std::string compare_help(const Arguments&) {
+  return fmt::format(
+      R"(shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%] [--json]
+
+  shardstream compare old-results/ new-results/
+
+Compares result files of run, or files of bench. OLD is the reference; each side is a file
+or a folder of files. A point is the same work on the same number of ranks. For each point,
+it shows the ratio NEW/OLD of the times with its 95 % confidence interval and, for
+information, the rate and the time to the result. For points that differ, it also shows the
+phases and every other change between the sides.
+
+A point is slower if the interval lies above 1 + threshold, faster if it lies below
+1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
+3 launches on each side, or 6 repetitions in each launch. The column change has the
+ratio in percent, or ~ without a significant difference.
+
+One launch on each side does not show how much launches scatter. Then the interval assumes
+--launch-noise: with {1:g}%, changes below about 17 % are unclear. Three launches per side
+measure their scatter and find smaller differences.
+
+  --threshold     the largest change to ignore, above 0% and below 100% (default: {0:g}%)
+  --launch-noise  the standard deviation between launches of one program, relative to their
+                  time, if each side has one launch; above 0% and below 100% (default: {1:g}%)
+  --json          writes one JSON object to standard output instead of text
+  --quiet         writes nothing: only the exit code tells
+
+Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is
+unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear
+and none is slower; 5 a point is slower.
+)",
+      100 * study::default_threshold, 100 * study::default_launch_noise);
+}
+
+}  // namespace
+
+extern const Command about_compare = {.name = "compare",
+                                      .arguments = "OLD NEW",
+                                      .summary = "tells whether runs became slower",
+                                      .switches = switches_of_compare,
+                                      .settings = settings_of_compare,
+                                      .help = compare_help,
+                                      .run = compare};
 
 }  // namespace shardstream::cli

@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "io/output/dataset_file.hpp"
 #include "io/output/part_file.hpp"
+#include "io/source/matrix.hpp"
 #include "io/source/source.hpp"
 #include "ranks/session.hpp"
 #include "ranks/signals.hpp"
@@ -25,9 +26,32 @@ constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
 /// A single sync at the end could take minutes on a slow disk, without any visible progress.
 constexpr std::uint64_t pieces_per_sync = 128;
 
+constexpr std::array<std::string_view, 2> switches_of_generate = {"json", "quiet"};
+/// The options that `generate` accepts, as keys or whole sections.
+constexpr std::array<std::string_view, 9> options_of_generate = {
+    "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
+    "launch",     "comm.timeout", "output.file", "output.overwrite"};
+
+/// Options with the meanings and ranges that they have for `generate`.
+constexpr std::array rows_of_generate = {
+    OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
+    OptionRow{"input.type", OptionKind::choice, "f32", element_type_range,
+              "The element type; auto is f32.", element_type_other_names},
+    OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
+              "The file to write and the path of the data set in it; required."},
+    OptionRow{
+        "output.overwrite", OptionKind::choice, "false", "false|true|anything",
+        "Whether an existing file with all its data sets may be replaced: never (false), only "
+        "a file that generate has written (true), or any regular file (anything)."},
+};
+
+OptionTable table_of_generate() {
+  return all_options().with(rows_of_generate);
+}
+
 /// Sets `printing` to the form of the output.
 Options parse(const Arguments& arguments, const char* const* environment, Printing& printing) {
-  const OptionTable table = generate_options();
+  const OptionTable table = table_of_generate();
   const CommandLine line = table.parse_command_line(arguments, switches_of_generate);
   printing = printing_of(line);
   if (!line.words.empty()) {
@@ -120,8 +144,6 @@ ExitCode generate_data(const ranks::Session& session, const Options& options, Lo
   return ExitCode::done;
 }
 
-}  // namespace
-
 int generate(const Arguments& arguments, const char* const* environment) {
   Printing printing = Printing::text;
   return in_session([&] { return parse(arguments, environment, printing); },
@@ -130,5 +152,29 @@ int generate(const Arguments& arguments, const char* const* environment) {
                     },
                     "start fewer ranks per host, or bind them to fewer CPUs");
 }
+
+std::string generate_help(const Arguments&) {
+  return fmt::format(
+      R"(shardstream generate [OPTIONS] -o FILE.h5:/PATH
+
+Writes a file with one synthetic, contiguous data set. All ranks write in parallel.
+
+  --json      prints one JSON object instead of lines
+  --quiet     prints nothing but warnings and errors
+
+{})",
+      options_help(table_of_generate(), IniFile::rejected, options_of_generate));
+}
+
+}  // namespace
+
+extern const Command about_generate = {
+    .name = "generate",
+    .arguments = "[OPTIONS]",
+    .summary = "writes a synthetic HDF5 data set",
+    .switches = switches_of_generate,
+    .options = [] { return rows_of(table_of_generate(), options_of_generate); },
+    .help = generate_help,
+    .run = generate};
 
 }  // namespace shardstream::cli

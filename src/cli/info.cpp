@@ -26,6 +26,12 @@
 namespace shardstream::cli {
 namespace {
 
+constexpr std::array<std::string_view, 3> switches_of_info = {"json", "quiet", "measure"};
+/// The help shows the options of these sections. Others are accepted and ignored, so that `info`
+/// takes the options of a run.
+constexpr std::array<std::string_view, 5> sections_of_info = {"launch", "device", "comm", "input",
+                                                              "pipeline"};
+
 struct InfoSwitches {
   Printing printing = Printing::text;
   bool measure = false;
@@ -217,8 +223,6 @@ ExitCode show(const ranks::Session& session, const Options& options, Log& log,
   return ExitCode::done;
 }
 
-}  // namespace
-
 int info(const Arguments& arguments, const char* const* environment) {
   InfoSwitches chosen;
   return in_session([&] { return parse(arguments, environment, chosen); },
@@ -228,5 +232,35 @@ int info(const Arguments& arguments, const char* const* environment) {
                       return show(session, options, log, chosen);
                     });
 }
+
+std::string info_help(const Arguments&) {
+  return fmt::format(
+      R"(shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]
+
+Shows versions, the ranks with their CPUs and devices, the GPUs, the links between GPUs, and
+the warnings and errors that a run with the same options would give. With an error, the exit
+code is that of the run. Unknown numbers are -1 or nan (null in JSON).
+
+  --quiet     writes only warnings and errors
+  --json      writes one JSON object instead of text
+  --measure   also measures the ceilings of this machine with all ranks at work, including
+              the rate of input.data; the options of [input] and [pipeline] apply to it
+
+--json and --measure take no value.
+
+{})",
+      options_help(all_options(), IniFile::accepted, sections_of_info));
+}
+
+}  // namespace
+
+extern const Command about_info = {
+    .name = "info",
+    .arguments = "[OPTIONS]",
+    .summary = "shows ranks, CPUs, GPUs and problems",
+    .switches = switches_of_info,
+    .options = [] { return rows_of(all_options(), sections_of_info); },
+    .help = info_help,
+    .run = info};
 
 }  // namespace shardstream::cli

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "cli/commands.hpp"
@@ -24,29 +23,13 @@ namespace {
 
 using namespace shardstream;
 
-struct Command {
-  std::string_view name;
-  int (*run)(const cli::Arguments&, const char* const*);
-  std::string (*help)(const cli::Arguments&);
-};
-constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
-                                 Command{"scale", cli::scale, cli::scale_help},
-                                 Command{"report", cli::report, cli::report_help},
-                                 Command{"compare", cli::compare, cli::compare_help},
-                                 Command{"bench", cli::bench, cli::bench_help},
-                                 Command{"generate", cli::generate, cli::generate_help},
-                                 Command{"info", cli::info, cli::info_help},
-                                 Command{"completion", cli::completion, cli::completion_help},
-                                 Command{"man", cli::man, cli::man_help}};
-
-const Command& command_named(std::string_view name) {
-  const auto found = std::ranges::find(commands, name, &Command::name);
-  if (found != commands.end()) return *found;
-  std::vector<std::string_view> names, workloads;
-  for (const auto& command : commands) names.push_back(command.name);
-  for (const auto& workload : workloads::all()) workloads.push_back(workload.name);
+const cli::Command& command_named(std::string_view name) {
+  const auto found = std::ranges::find(cli::commands(), name, &cli::Command::name);
+  if (found != cli::commands().end()) return **found;
+  std::vector<std::string_view> names;
+  for (const cli::Command* each : cli::commands()) names.push_back(each->name);
   std::string meant(nearest(name, names));
-  if (const auto workload = nearest(name, workloads); meant.empty() && !workload.empty()) {
+  if (const auto workload = nearest(name, workloads::names()); meant.empty() && !workload.empty()) {
     meant = fmt::format("shardstream run {}", workload);
   }
   throw UsageError(fmt::format("unknown command {}{}: see shardstream --help", excerpt(name),
@@ -60,10 +43,8 @@ bool asks_for_help(const cli::Arguments& words) {
 /// The help of a command, of a workload or of an experiment; without words, of the program.
 std::string help_on(const cli::Arguments& words) {
   if (words.empty()) return cli::program_help();
-  const bool is_workload = std::ranges::find(workloads::all(), words[0],
-                                             &workloads::Workload::name) != workloads::all().end();
-  if (is_workload) return cli::run_help(words);
-  if (experiments::find(words[0]) != nullptr) return cli::bench_help(words);
+  if (workloads::find(words[0]) != nullptr) return command_named("run").help(words);
+  if (experiments::find(words[0]) != nullptr) return command_named("bench").help(words);
   return command_named(words[0]).help({words.begin() + 1, words.end()});
 }
 
@@ -79,7 +60,7 @@ int dispatch(const cli::Arguments& words) {
   }
   const cli::Arguments arguments(words.begin() + 1, words.end());
   if (words[0] == experiments::helper_command) return cli::bench_helper(arguments);
-  const Command& command = command_named(words[0]);
+  const cli::Command& command = command_named(words[0]);
   if (asks_for_help(arguments)) {
     print_output(command.help(arguments));
     return 0;

@@ -26,6 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<std::string_view, 6> switches_of_report = {"json",  "quiet",    "markdown",
+                                                                "latex", "together", "short"};
+constexpr std::array<std::string_view, 3> settings_of_report = {"csv", "extra-p", "svg"};
+
 constexpr std::array rows = {
     OptionRow{"output.file", OptionKind::text, "", "", "The HTML file to write."},
     OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
@@ -132,14 +136,8 @@ std::string add_outputs(const CommandLine& line, const std::optional<fs::path>& 
   return page.why_no_pictures;
 }
 
-}  // namespace
-
-OptionTable report_options() {
-  return OptionTable(std::vector<std::span<const OptionRow>>{rows});
-}
-
 int report(const Arguments& arguments, const char* const*) {
-  const OptionTable table = report_options();
+  const OptionTable table({rows});
   const CommandLine line =
       table.parse_command_line(arguments, switches_of_report, settings_of_report);
   const char* const no_environment = nullptr;
@@ -195,5 +193,45 @@ int report(const Arguments& arguments, const char* const*) {
                              : report::to_text(report, detail));
   return report::exit_code(report);
 }
+
+std::string report_help(const Arguments&) {
+  return R"(shardstream report FILE|FOLDER... [-o PAGE.html] [--short|--json|--markdown|--latex]
+                 [--csv FOLDER] [--svg FOLDER] [--extra-p FILE] [--together]
+
+Groups result files of run into scaling studies. For each study, it shows times, speed-up,
+efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over
+launches, the fitted scaling laws and whether they fit, the limiting factor at each size,
+and the excluded results with the reasons. Tables of bench are shown too.
+
+  --together  draws the studies of two to six folders in one figure and one table, and names
+              what differs; for several serial shares, machines or versions
+  --short     shortens the text: the sizes, the law, its prediction, and warnings
+  -o          writes one HTML page with figures instead of text; figures need gnuplot
+  --json      writes one JSON object to standard output instead of text
+  --quiet     writes no text, only the files of the other options
+  --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
+              table for an application for computing time; --latex does the same for LaTeX
+  --csv       writes STUDY.csv into FOLDER, with one row per repetition
+  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
+  --extra-p   writes an input file for Extra-P (JSON lines); for results of one study
+  --output.overwrite true   allows these files to replace earlier ones of their kind;
+                            anything: any regular file that is not an input
+
+Exit codes: 0 done; 1 a file is unreadable, but the others are shown; 2 fix the command;
+3 results of one study contradict each other.
+)";
+}
+
+}  // namespace
+
+extern const Command about_report = {
+    .name = "report",
+    .arguments = "FILE|FOLDER...",
+    .summary = "evaluates scaling studies and experiments",
+    .switches = switches_of_report,
+    .settings = settings_of_report,
+    .options = [] { return std::vector<OptionRow>(rows.begin(), rows.end()); },
+    .help = report_help,
+    .run = report};
 
 }  // namespace shardstream::cli

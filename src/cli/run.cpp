@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +21,10 @@ namespace shardstream::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 3> switches_of_run = {"dry-run", "json", "quiet"};
+/// `rates` is short for measure.rates.
+constexpr std::array<std::string_view, 3> settings_of_run = {"ranks", "gpus-per-node", "rates"};
 
 constexpr std::uint64_t default_ranks_on_host = 8;
 
@@ -157,8 +161,6 @@ void plan(const Options& options, const Request& request) {
   }
 }
 
-}  // namespace
-
 int run(const Arguments& arguments, const char* const* environment) {
   Request request;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
@@ -178,5 +180,80 @@ int run(const Arguments& arguments, const char* const* environment) {
       },
       "use a smaller --pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host");
 }
+
+/// Describes the options of one workload, and lists the names of the options of every run.
+std::string help_of(const workloads::Workload& workload) {
+  const OptionTable table = all_options();
+  std::vector<std::string_view> own = workload.honours, common;
+  for (const auto& section : workload.options) {
+    for (const OptionRow& row : section) own.push_back(row.key);
+  }
+  for (const OptionRow& row : table.rows()) {
+    if (!workloads::is_of_some_workload(row.key) && row.key != "run.workload")
+      common.push_back(row.key);
+  }
+  return fmt::format(
+      R"(shardstream run {} [OPTIONS]
+
+{}.
+
+  mpirun -np 2 shardstream run {} {}
+
+{}
+Options of every run (see shardstream run --help):
+{})",
+      workload.name, workload.summary, workload.name, workload.example, table.help(own),
+      wrapped("  ", fmt::format("--{}", fmt::join(common, " --")), 2));
+}
+
+/// One line per workload.
+std::string summaries() {
+  std::string lines;
+  for (const workloads::Workload& workload : workloads::all()) {
+    lines += fmt::format("  {:<11} {}\n", workload.name, workload.summary);
+  }
+  return lines;
+}
+
+std::string run_help(const Arguments& arguments) {
+  for (const std::string& word : arguments) {
+    if (const auto* const workload = workloads::find(word)) return help_of(*workload);
+  }
+  return fmt::format(
+      R"(shardstream run WORKLOAD|CONFIG.ini [OPTIONS]
+shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]
+                [--rates RESULT.h5] [OPTIONS]
+
+Runs one workload on all ranks and writes its result and timings to one HDF5 file.
+Workloads:
+{}
+  --json            prints the results as one JSON object instead of lines
+  --quiet           prints nothing but warnings and errors
+  --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,
+                    but does not run it; needs neither MPI nor a GPU
+  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1.
+                    Several, such as 1,2,4,8, give a table of predicted times
+  --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,
+                    else as in the result of --rates if it has several hosts, else 8
+  --rates           short for --measure.rates: a result file of the same machine; a dry run
+                    uses its measured rates and assumes the rates that it lacks
+
+  shardstream run WORKLOAD --help   shows the options of one workload
+
+{})",
+      summaries(), options_help(all_options(), IniFile::accepted));
+}
+
+}  // namespace
+
+extern const Command about_run = {.name = "run",
+                                  .arguments = "WORKLOAD|CONFIG.ini [OPTIONS]",
+                                  .summary = "runs one workload on all ranks",
+                                  .switches = switches_of_run,
+                                  .settings = settings_of_run,
+                                  .options = [] { return all_options().rows(); },
+                                  .words = workloads::names,
+                                  .help = run_help,
+                                  .run = run};
 
 }  // namespace shardstream::cli

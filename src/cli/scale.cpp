@@ -18,6 +18,7 @@
 #include "scale/scale_options.hpp"
 #include "scale/study.hpp"
 #include "study/laws/prediction.hpp"
+#include "workloads/registry.hpp"
 
 namespace shardstream::cli {
 
@@ -29,6 +30,9 @@ OptionTable scale_table() {
 }
 
 namespace {
+
+constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
+constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
 
 /// The serial shares in a list with commas. Throws UsageError.
 std::vector<double> serial_shares(const std::string& list) {
@@ -106,8 +110,6 @@ std::string predicted(const std::string& shares, const OptionTable& table, const
       to_text(sizes), fmt::join(limits, ", "));
 }
 
-}  // namespace
-
 int scale(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = scale_table(), run_table = all_options();
   CommandLine line = table.parse_command_line(arguments, switches_of_scale, settings_of_scale);
@@ -148,5 +150,46 @@ int scale(const Arguments& arguments, const char* const* environment) {
   }
   return code == ExitCode::done ? report::exit_code(report) : static_cast<int>(code);
 }
+
+std::string scale_help(const Arguments&) {
+  constexpr std::array<std::string_view, 1> sections = {"scale"};
+  return fmt::format(
+      R"(shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]
+shardstream scale --predict S,... --scale.ranks 1,2,4
+
+Measures how a workload scales. Launches shardstream run several times at each number of
+ranks, in random order, and keeps the results in one folder. One more run of each size
+records a timeline for the figures. All options of run are passed on to these runs. Start
+scale itself once, without mpirun or srun. The same command again launches only the runs
+that are missing.
+
+  --list      lists the missing launches with names, predicted times and commands, their
+              node-hours and GPU-hours, and suggests a time limit for jobs. A shell can run
+              this list
+  --rates FILE with --list: predicts with the rates that the result FILE has measured, until
+              the calibration run exists; it does not become part of the study
+  --only NAME does one launch of that list (calibration first), so that each can be a job
+              of its own; several jobs may run at the same time
+  --predict S,...
+              shows the speed-ups of Amdahl's and Gustafson's laws for one or more serial
+              shares S from 0 to 1, such as 0.05,10%, and launches nothing
+  --json      prints the report, or the list, as one JSON object
+  --quiet     prints nothing but warnings and errors
+
+{})",
+      options_help(scale_table(), IniFile::accepted, sections));
+}
+
+}  // namespace
+
+extern const Command about_scale = {.name = "scale",
+                                    .arguments = "WORKLOAD|CONFIG.ini [OPTIONS]",
+                                    .summary = "runs a scaling study",
+                                    .switches = switches_of_scale,
+                                    .settings = settings_of_scale,
+                                    .options = [] { return scale_table().rows(); },
+                                    .words = workloads::names,
+                                    .help = scale_help,
+                                    .run = scale};
 
 }  // namespace shardstream::cli

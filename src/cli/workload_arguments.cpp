@@ -19,12 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string_view> names_of_workloads() {
-  std::vector<std::string_view> names;
-  for (const workloads::Workload& workload : workloads::all()) names.push_back(workload.name);
-  return names;
-}
-
 /// Whether a word names a data set or looks like a file with some.
 bool names_data(const std::string& word) {
   constexpr std::array<std::string_view, 6> extensions = {".h5", ".hdf5", ".he5",
@@ -35,7 +29,7 @@ bool names_data(const std::string& word) {
 
 /// Throws UsageError, which names the argument and not the option run.workload that it stands for.
 void expect_workload(std::string_view command, const std::string& name) {
-  const std::vector<std::string_view> names = names_of_workloads();
+  const std::vector<std::string_view> names = workloads::names();
   if (std::ranges::find(names, name) != names.end()) return;
   throw UsageError(
       fmt::format("{}: {} is neither a workload nor a configuration file (NAME.ini){}: name {}",
@@ -44,9 +38,8 @@ void expect_workload(std::string_view command, const std::string& name) {
 
 /// The first option for data of the workload; empty without a workload or such an option.
 std::string_view data_key_of(std::string_view name) {
-  const auto& known = workloads::all();
-  const auto found = std::ranges::find(known, name, &workloads::Workload::name);
-  return found == known.end() || found->data.empty() ? std::string_view() : found->data[0];
+  const auto* const found = workloads::find(name);
+  return found == nullptr || found->data.empty() ? std::string_view() : found->data[0];
 }
 
 /// The remedy for the second word of a command line, which no option takes: it may be data. Without
@@ -80,7 +73,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
         line.words.empty()
             ? fmt::format("{} needs a workload ({}) or a configuration file (NAME.ini): see "
                           "shardstream {} --help",
-                          command, join_or(names_of_workloads()), command)
+                          command, join_or(workloads::names()), command)
             : fmt::format("{} takes one workload or configuration file, but {} "
                           "follows {}: {}",
                           command, excerpt(line.words[1]), excerpt(line.words[0]),
@@ -111,7 +104,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
     throw UsageError(fmt::format(
         "{} names no workload: add one to it (workload = {} in the section [run]), or name it on "
         "the command line (--run.workload {})",
-        excerpt(ini.string()), join_or(names_of_workloads()), workloads::all()[0].name));
+        excerpt(ini.string()), join_or(workloads::names()), workloads::all()[0].name));
   }
   return options;
 }

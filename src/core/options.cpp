@@ -203,19 +203,14 @@ std::string OptionTable::help(std::span<const std::string_view> wanted) const {
     throw UsageError(fmt::format("there is no option or section '{}'{}", name,
                                  did_you_mean(nearest(name, names))));
   }
-  const auto is_wanted = [&](const OptionRow& row) {
-    return wanted.empty() || std::ranges::any_of(wanted, [&](std::string_view name) {
-             return name == row.key || name == section_of(row);
-           });
-  };
-
   std::size_t column = 0;
   for (const OptionRow& row : rows_) column = std::max(column, help_left(row).size() + 3);
   std::string text;
   for (const std::string_view section : section_names(rows_)) {
     std::string block;
     for (const OptionRow& row : rows_) {
-      if (section_of(row) != section || !is_wanted(row)) continue;
+      if (section_of(row) != section) continue;
+      if (!wanted.empty() && !options::is_among(row.key, wanted)) continue;
       block += wrapped(help_left(row), help_right(row), column);
     }
     if (!block.empty()) text += fmt::format("{}{}:\n{}", text.empty() ? "" : "\n", section, block);

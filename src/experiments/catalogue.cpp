@@ -127,13 +127,6 @@ std::string needs_of(const Experiment& experiment) {
   return text + '.';
 }
 
-std::vector<std::string_view> all_names() {
-  std::vector<std::string_view> names = {"all"};
-  for (const Group& group : the_groups) names.push_back(group.name);
-  for (const Experiment* experiment : catalogue) names.push_back(experiment->name);
-  return names;
-}
-
 std::string list_as_json() {
   std::vector<Column> columns;
   for (const char* const name : {"name", "group", "summary", "needs", "question", "varies",
@@ -161,7 +154,7 @@ std::string list_as_json() {
 
 [[noreturn]] void fail_as_unknown(const std::vector<std::string_view>& unknown) {
   const auto with_nearest = [](std::string_view name) {
-    return excerpt(name) + did_you_mean(nearest(name, all_names()));
+    return excerpt(name) + did_you_mean(nearest(name, names()));
   };
   throw UsageError(fmt::format("there is no experiment {}: see shardstream bench --list",
                                join(unknown, " and no experiment ", with_nearest)));
@@ -175,6 +168,13 @@ std::span<const Group> groups() {
 
 std::span<const Experiment* const> all() {
   return catalogue;
+}
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> names = {"all"};
+  for (const Group& group : the_groups) names.push_back(group.name);
+  for (const Experiment* experiment : catalogue) names.push_back(experiment->name);
+  return names;
 }
 
 std::vector<Text> texts_of(const Experiment& experiment) {
@@ -201,10 +201,10 @@ std::vector<const Experiment*> select(std::span<const std::string> words) {
     throw UsageError(
         "bench needs the names of experiments or groups, or all: see shardstream bench --list");
   }
-  const std::vector<std::string_view> names = all_names();
+  const std::vector<std::string_view> known = names();
   std::vector<std::string_view> unknown;
   for (const std::string& word : words) {
-    if (std::ranges::find(names, word) == names.end()) unknown.push_back(word);
+    if (std::ranges::find(known, word) == known.end()) unknown.push_back(word);
   }
   if (!unknown.empty()) fail_as_unknown(unknown);
   std::vector<const Experiment*> found;

@@ -22,6 +22,8 @@ struct Group {
 std::span<const Group> groups();
 /// In the order of the groups.
 std::span<const Experiment* const> all();
+/// The words that select() takes: "all", the groups and the experiments.
+std::vector<std::string_view> names();
 
 /// The experiments that `words` name, each once and in the order of the catalogue. A word is the
 /// name of an experiment or a group, or "all". Throws UsageError if there are no words or a word is

@@ -47,12 +47,14 @@ std::span<const Workload> all() {
   return workloads;
 }
 
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> names;
+  for (const Workload& workload : all()) names.push_back(workload.name);
+  return names;
+}
+
 std::span<const OptionRow> run_options() {
-  static const std::string choices = [] {
-    std::vector<std::string_view> names;
-    for (const Workload& workload : all()) names.push_back(workload.name);
-    return join(names, "|");
-  }();
+  static const std::string choices = join(names(), "|");
   static const std::array rows = {
       OptionRow{"run.workload", OptionKind::choice, "", choices,
                 "The workload, for INI files; a workload on the command line sets it too."}};
@@ -74,9 +76,14 @@ bool is_of_some_workload(std::string_view key) {
   return std::ranges::any_of(all(), [&](const Workload& each) { return each.takes(key); });
 }
 
-const Workload& named(std::string_view name) {
+const Workload* find(std::string_view name) {
   const auto found = std::ranges::find(all(), name, &Workload::name);
-  expect(found != all().end(), "run.workload names a workload");
+  return found == all().end() ? nullptr : &*found;
+}
+
+const Workload& named(std::string_view name) {
+  const Workload* const found = find(name);
+  expect(found != nullptr, "run.workload names a workload");
   return *found;
 }
 

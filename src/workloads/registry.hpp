@@ -15,6 +15,9 @@ namespace shardstream::workloads {
 /// All workloads, in the order of the help.
 std::span<const Workload> all();
 
+/// The names of all workloads, in the same order.
+std::vector<std::string_view> names();
+
 /// The row of run.workload.
 std::span<const OptionRow> run_options();
 
@@ -24,7 +27,9 @@ std::vector<std::span<const OptionRow>> options();
 /// Whether only some workloads take the option `key`.
 bool is_of_some_workload(std::string_view key);
 
-/// The workload with this name. Throws ContractError if there is none; the row of run.workload
+/// The workload with this name; null if there is none.
+const Workload* find(std::string_view name);
+/// The same. Throws ContractError if there is none; the row of run.workload
 /// rejects unknown names.
 const Workload& named(std::string_view name);
 

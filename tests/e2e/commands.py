@@ -32,7 +32,11 @@ def test_help():
                  "mpirun -np 2"):
         assert word in whole.out, f"{word}: {whole}"
     assert run("-h").out == run("help").out == whole.out
-    for command in ("run", "report", "compare", "generate", "info"):
+    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
+    commands = re.findall(r"^  shardstream ([a-z]+) (?!NAME)", whole.out, re.M)
+    assert {"run", "info", "man"} <= set(commands) and "help" not in commands, whole
+    for command in commands:
+        assert re.search(rf"`{command}[ `]", readme), f"README.md lacks the command {command}"
         text = run(command, "--help", env=NO_MPI).expect(0).out
         assert text == run("help", command).out == run(command, "-h").out
         # --help is accepted with any other words.

@@ -188,6 +188,11 @@ const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view k
   return row == rows.end() ? nullptr : &*row;
 }
 
+bool is_among(std::string_view key, std::span<const std::string_view> names) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  return std::ranges::any_of(names, [&](auto name) { return name == key || name == section; });
+}
+
 std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word) {
   std::vector<std::string_view> keys;
   for (const OptionRow& row : rows) {

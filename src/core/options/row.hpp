@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,9 @@ std::string environment_name(std::string_view key);
 
 /// Null if there is no such key. Valid as long as `rows`.
 const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view key);
+
+/// Whether `names`, keys and whole sections, contain the key.
+bool is_among(std::string_view key, std::span<const std::string_view> names);
 
 /// The key that the user probably meant, or nothing. A bare "file" means "output.file", and a bare
 /// "input" the first option of that section.

@@ -3,11 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "comm/transport.hpp"
 #include "core/error.hpp"
+#include "core/options/row.hpp"
 #include "core/text.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/source.hpp"
+#include "measure/sample.hpp"
+#include "measure/telemetry.hpp"
+#include "pipeline/pipeline_options.hpp"
+#include "ranks/session.hpp"
+#include "runtime/runtime.hpp"
+#include "study/study_labels.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {
@@ -46,6 +58,25 @@ std::string own_options(std::string_view key, std::string_view name, Keys data, 
 
 }  // namespace
 
+OptionTable all_options() {
+  std::vector<std::span<const OptionRow>> components = {workloads::run_options(),
+                                                        io::input_options(), io::matrix_options()};
+  const auto of_workloads = workloads::options();
+  components.insert(components.end(), of_workloads.begin(), of_workloads.end());
+  components.insert(components.end(),
+                    {ranks::launch_options(), runtime::device_options(), comm::comm_options(),
+                     pipeline::pipeline_options(), measure::measure_options(),
+                     measure::telemetry_options(), io::output_options(), study::label_options()});
+  return OptionTable(components);
+}
+
+std::vector<OptionRow> rows_of(const OptionTable& table, Keys wanted) {
+  std::vector<OptionRow> rows;
+  std::ranges::copy_if(table.rows(), std::back_inserter(rows),
+                       [&](const OptionRow& row) { return options::is_among(row.key, wanted); });
+  return rows;
+}
+
 void reject_options_of_other_workloads(const Options& options, Keys always) {
   const Workload& workload = workloads::named(options.text("run.workload"));
   for (const auto& [key, value] : options.all()) {
@@ -61,10 +92,7 @@ void reject_options_of_other_workloads(const Options& options, Keys always) {
 void reject_options_of_run(const Options& options, std::string_view command, Keys own, Keys data,
                            Keys sizes) {
   for (const auto& [key, value] : options.all()) {
-    const auto is_own = [&](std::string_view name) {
-      return key == name || key.substr(0, key.find('.')) == name;
-    };
-    if (!options.is_on_command_line(key) || std::ranges::any_of(own, is_own)) continue;
+    if (!options.is_on_command_line(key) || options::is_among(key, own)) continue;
     const std::string owners = owners_of(key);
     throw UsageError(fmt::format("--{} is an option of run{}{}, not of {}: leave it out{}", key,
                                  owners.empty() ? "" : " ", owners, command,
