@@ -78,11 +78,10 @@ extern const Experiment about_matmul = {
                 "shared memory are one memory, so the time of the first rungs is in proportion to "
                 "the bytes that pass it: 8 for each multiply-add, or fewer if one instruction "
                 "loads several words. The first row with tiles of 16 x 16 tells the rate of this "
-                "memory. Expect "
-                "`order of tiles` to reach at least 0.7 of cuBLASLt at n = 8192. `multicast` reads "
-                "a tile of B once for two blocks, but couples them, since a stage is free only "
-                "when both have used it: expect a loss unless L2 limits the rung before. Small "
-                "matrices have too few tiles to fill all multiprocessors.",
+                "memory. Expect `order of tiles` to reach at least 0.7 of cuBLASLt at n = 8192. "
+                "`multicast` reads a tile of B once for two blocks, but couples them, since a "
+                "stage is free only when both have used it: expect a loss unless L2 limits the "
+                "rung before. Small matrices have too few tiles to fill all multiprocessors.",
             .pitfalls =
                 "A GPU becomes warm and slow. cuBLASLt is measured before the rungs of its type, "
                 "for the share, and again after all rungs, for its row: its own share is below 1 "

@@ -70,18 +70,16 @@ extern const Experiment about_reduction = {
             .expectation =
                 "The first rung reads two words and writes one for each element in each of its "
                 "log2(count) launches: expect it to take two to three times log2(count) as long as "
-                "the last rungs. "
-                "Expect launches, barriers and the division of a modulo to limit the trees with "
-                "one element per thread. From `grid stride` on, each thread adds many elements, "
-                "and the number of blocks is that of the occupancy API; expect memory to limit "
-                "these rungs, and the way in which warps and blocks combine their sums to matter "
-                "little. Their expected time is that of their bytes at the rate of reading device "
-                "memory. Launches and the sums of the blocks come on top, which counts for few "
-                "elements and not for many. A dependent launch saves a part of the time between "
-                "two kernels, which "
-                "matters most for few elements. Clusters save work only on the sums of blocks, so "
-                "expect them to gain little. The best number of loads in flight depends on the "
-                "GPU.",
+                "the last rungs. Expect launches, barriers and the division of a modulo to limit "
+                "the trees with one element per thread. From `grid stride` on, each thread adds "
+                "many elements, and the number of blocks is that of the occupancy API; expect "
+                "memory to limit these rungs, and the way in which warps and blocks combine their "
+                "sums to matter little. Their expected time is that of their bytes at the rate of "
+                "reading device memory. Launches and the sums of the blocks come on top, which "
+                "counts for few elements and not for many. A dependent launch saves a part of the "
+                "time between two kernels, which matters most for few elements. Clusters save work "
+                "only on the sums of blocks, so expect them to gain little. The best number of "
+                "loads in flight depends on the GPU.",
             .pitfalls =
                 "2^24 floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the "
                 "share may exceed 1; with reduction.count 2^32 it does not. A compiler may unroll "
