@@ -3,6 +3,7 @@
 // launch does the same.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "experiments/bench.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -24,6 +26,34 @@
 namespace shardstream::experiments::execution {
 
 Table barriers(Bench& bench);
+
+namespace {
+
+/// The time in us with barriers of a block, from those without any and with one after each piece.
+double time_with_barriers(const MeasuredRow& row) {
+  if (row["barriers"] == 0) return row.measured({{"barrier", row.text("barrier")}});
+  const double without = row.measured({{"barriers", "0"}}, {"case"});
+  const double most = row.measured({{"barriers", "256"}}, {"case"});
+  return without + (most - without) * std::sqrt(row["barriers"] / 256);
+}
+
+/// The time in us of many steps of the grid, on a straight line through those of 2 and 8.
+double time_of_steps(const MeasuredRow& row) {
+  const double two = row.measured({{"barriers", "2"}}, {"case"});
+  const double eight = row.measured({{"barriers", "8"}}, {"case"});
+  return two + (eight - two) / 6 * (row["barriers"] - 2);
+}
+
+double expected_time(const MeasuredRow& row) {
+  const std::string barrier = row.text("barrier"), name = row.text("case");
+  if (barrier == "of a block") return time_with_barriers(row);
+  if (barrier == "of the grid") return time_of_steps(row);
+  const std::size_t end = name.find(", arrive and wait");
+  if (end == std::string::npos) return std::nan("");
+  return row.measured({{"case", name.substr(0, end) + ", __syncthreads()"}}, {"barriers"});
+}
+
+}  // namespace
 
 extern const Experiment about_barriers = {
     .name = "barriers",
@@ -49,12 +79,14 @@ extern const Experiment about_barriers = {
                 "A barrier costs little by itself. Its price is the time for which warps wait for "
                 "the slowest warp of their block. Expect the time to grow with the number of "
                 "barriers, and less if there are several small blocks: the other blocks continue, "
-                "and a small block has fewer warps to wait for. An asynchronous barrier is a word "
-                "in shared memory, so expect it to be a little slower than __syncthreads(). Work "
-                "between arrival and wait saves time if barriers are frequent, since a slow warp "
-                "then delays the others less; expect arrivals by warp to cost less than by thread. "
-                "For a barrier of the grid, expect both ways to take some microseconds or less for "
-                "each step.",
+                "and a small block has fewer warps to wait for. The lengths of m pieces together "
+                "differ sqrt(m) times as much as that of one, so a quarter of the barriers costs "
+                "half as much. An asynchronous barrier is a word in shared memory, so expect it to "
+                "be a little slower than __syncthreads(). Work between arrival and wait saves time "
+                "if barriers are frequent, since a slow warp then delays the others less; expect "
+                "arrivals by warp to cost less than by thread. For a barrier of the grid, expect "
+                "both ways to take some microseconds or less for each step, and each further step "
+                "to take as long as the one before.",
             .pitfalls =
                 "A host that launches slowly would make the launches of the third part look "
                 "expensive. All of them are enqueued before the first one begins, so the cost of "
@@ -69,6 +101,12 @@ extern const Experiment about_barriers = {
     .share =
         "of the speed without barriers; for a barrier of the grid, of the speed with a launch for "
         "each step",
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in us with 16 barriers in one block of 1024 threads, if "
+                         "it is 230 us without barriers and 320 us with 256, and the time of 64 "
+                         "steps with a launch each, if one takes 2 us.",
+                 .rows = {{{"case", "1 x 1024 threads"}, {"barriers", "16"}},
+                          {{"case", "a launch each"}, {"barriers", "64"}}}},
     .figure = {.look = Look::lines,
                .x = "barriers",
                .y = "time",

@@ -4,12 +4,15 @@
 #include "experiments/execution/carveouts.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "experiments/count_wrong.cuh"
 #include "experiments/device_clock.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -21,6 +24,27 @@
 namespace shardstream::experiments::execution {
 
 Table carveout(Bench& bench);
+
+namespace {
+
+constexpr std::uint64_t kib = 1024;
+
+/// The rate in GB/s of a working set that fits in L1, or of the blocks of look-ups that fit.
+double rate_of_what_fits(const MeasuredRow& row) {
+  const double by_default = row["by_default"];
+  const std::string name = row.text("case"), set = "set of ";
+  if (!name.starts_with(set)) {
+    return std::min(row["blocks"] * row.measured({{"blocks", "1"}}, {"case"}), by_default);
+  }
+  const double largest = row.of_row("shared", {{"carveout", "100"}});  // NaN in this row itself
+  const double max = std::isnan(largest) ? row["shared"] : largest;
+  const auto bytes_of = [](double size) { return static_cast<std::uint64_t>(size) * kib; };
+  return l1_beside(bytes_of(row["shared"]), bytes_of(max)) >= bytes_of(std::stod(name.substr(7)))
+             ? by_default
+             : std::nan("");
+}
+
+}  // namespace
 
 extern const Experiment about_carveout = {
     .name = "carveout",
@@ -43,8 +67,10 @@ extern const Experiment about_carveout = {
                 "the number of blocks on a multiprocessor, counted by the kernel.",
             .expectation =
                 "Expect the rate of the first kernel to fall when the remaining L1 no longer holds "
-                "the set, which then comes from L2. Expect the rate of the second kernel to grow "
-                "with the number of blocks that fit on a multiprocessor, until memory is busy.",
+                "the set, which then comes from L2. Until then, expect the rate of the driver's "
+                "choice. Expect the rate of the second kernel to grow in proportion to the number "
+                "of blocks that fit on a multiprocessor, until memory is busy at the rate of the "
+                "driver's choice. Close to it, loads wait for each other, and the rate grows less.",
             .pitfalls =
                 "A GPU has only a few carve-outs. The driver takes the next larger one, and a "
                 "still larger one if a block needs it. When the carve-out changes, a kernel waits "
@@ -56,6 +82,12 @@ extern const Experiment about_carveout = {
                 {Guide::programming, "Implicit Synchronization"},
                 {Guide::programming, "Compute Capabilities"}},
     .share = "of the rate with the carve-out that the driver chooses by itself",
+    .expected = rate_of_what_fits,
+    .exercise = {.task = "Predict the rate in GB/s of the look-ups in tables of 31 KiB with 4 and "
+                         "7 blocks on a multiprocessor, if one block reaches 600 GB/s and the "
+                         "driver's choice 2800 GB/s.",
+                 .rows = {{{"case", "table of 31 KiB"}, {"blocks", "4"}},
+                          {{"case", "table of 31 KiB"}, {"blocks", "7"}}}},
     .figure =
         {.look = Look::lines, .x = "shared", .y = "rate", .series = "case", .panel = "kernel"},
     .run = with_cuda<carveout>(),
@@ -63,8 +95,6 @@ extern const Experiment about_carveout = {
 
 #if SHARDSTREAM_HAS_CUDA
 namespace {
-
-constexpr std::uint64_t kib = 1024;
 
 // ---------------------------------------------------------------- a kernel that wants L1
 

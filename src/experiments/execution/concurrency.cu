@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "experiments/execution/launch_ways.cuh"
 #include "experiments/execution/repeated_kernel.hpp"
 #include "experiments/execution/spans.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -29,6 +31,27 @@ constexpr OptionRow options[] = {
 };
 
 Table concurrency(Bench& bench);
+
+namespace {
+
+/// The time in us for each kernel of 20 us. Kernels with local memory or textures take as long as
+/// those without. Ways that the host's clock times have none.
+double expected_time(const MeasuredRow& row) {
+  constexpr double length = 20, wave = 100, max_resident = 128;
+  const std::string part = row.text("part"), way = row.text("way");
+  if (part == "local memory and textures") {
+    return row.measured({{"way", "own streams"}}, {"kernels"});
+  }
+  if (part == "beside a grid") {
+    const double waves = way.starts_with("beside") ? 0 : way.ends_with("high priority") ? 1 : 4;
+    return waves * wave + length;
+  }
+  if (part != "plain launches" && part != "graphs") return std::nan("");
+  const bool is_in_turn = way.starts_with("one stream") || way.starts_with("graph: chain");
+  return is_in_turn ? length : length / std::min(row["kernels"], max_resident);
+}
+
+}  // namespace
 
 extern const Experiment about_concurrency = {
     .name = "concurrency",
@@ -57,22 +80,25 @@ extern const Experiment about_concurrency = {
                 "waiting. `start` is the time from the launch of the first kernel until it runs. "
                 "`at_once` is the largest number of kernels that ran at the same time, found from "
                 "the begin and the end of each by the GPU's timer. In the last three rows, a grid "
-                "of four waves of blocks fills the GPU, and a kernel is launched after it: in a "
-                "stream of the same priority, of a high one, and on multiprocessors of its own "
-                "(green contexts). `start` and `time` then count from the begin of the grid.",
+                "of four waves of blocks of 100 us fills the GPU, and a kernel is launched after "
+                "it: in a stream of the same priority, of a high one, and on multiprocessors of "
+                "its own (green contexts). `start` and `time` then count from the begin of the "
+                "grid.",
             .expectation =
                 "Expect one kernel at once in one stream and in a chain, and otherwise all "
-                "kernels, up to the maximum of resident grids: 128 on most GPUs. Expect graphs to "
-                "launch with a fraction of the time for each kernel. A dependent launch overlaps "
-                "the previous kernel: expect less time above the 20 us of a kernel. Expect kernels "
-                "with local memory or textures to run at the same time here, although the guide "
-                "calls that less likely. Expect a loop of the host to cost a launch and a wait for "
-                "each run, and a loop of a graph less. A callback costs tens of microseconds. The "
-                "legacy default stream waits for all other streams, and they wait for it, so "
-                "expect 1 at once; the per-thread one does not. Behind the grid, expect the kernel "
-                "to begin after all four waves; with a high priority after one, since blocks that "
-                "run are not interrupted, but waiting blocks are overtaken; and on multiprocessors "
-                "of its own at once. The grid then has fewer multiprocessors, and takes longer.",
+                "kernels, up to the maximum of resident grids: 128 on most GPUs. The time for each "
+                "kernel is then 20 us over their number. Many kernels take longer than that, since "
+                "the GPU starts them one after the other. Expect graphs to launch with a fraction "
+                "of the time for each kernel. A dependent launch overlaps the previous kernel: "
+                "expect less time above the 20 us of a kernel. Expect kernels with local memory or "
+                "textures to run at the same time here, although the guide calls that less likely. "
+                "Expect a loop of the host to cost a launch and a wait for each run, and a loop of "
+                "a graph less. A callback costs tens of microseconds. The legacy default stream "
+                "waits for all other streams, and they wait for it, so expect 1 at once; the "
+                "per-thread one does not. Behind the grid, expect the kernel to begin after all "
+                "four waves; with a high priority after one, since blocks that run are not "
+                "interrupted, but waiting blocks are overtaken; and on multiprocessors of its own "
+                "at once. The grid then has fewer multiprocessors, and takes longer.",
             .pitfalls =
                 "Short kernels may end before the last one starts. For `at_once`, each kernel runs "
                 "long enough for all of them to start. CUDA_DEVICE_MAX_CONNECTIONS (8 by default) "
@@ -95,6 +121,14 @@ extern const Experiment about_concurrency = {
         "the time of the kernels themselves over the measured time. Kernels that do not depend on "
         "each other run at the same time, up to the maximum of resident grids",
     .options = options,
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in us for each of 16 kernels in one stream and in own "
+                         "streams, and of the kernel behind the grid with the same and with a high "
+                         "priority.",
+                 .rows = {{{"way", "one stream"}, {"kernels", "16"}},
+                          {{"way", "own streams"}, {"kernels", "16"}},
+                          {{"way", "behind 4 waves, same priority"}},
+                          {{"way", "behind 4 waves, high priority"}}}},
     .figure = {.look = Look::lines,
                .x = "kernels",
                .y = "time",

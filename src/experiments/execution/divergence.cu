@@ -12,6 +12,7 @@
 
 #include "experiments/bench.hpp"
 #include "experiments/execution/ways.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -65,6 +66,19 @@ extern const Experiment about_divergence = {
         "Tesla V100, a tree in blocks of 256 threads in which every 2s-th thread adds: 73.4 % of "
         "the branches diverge.",
     .share = "of the speed without divergence",
+    .expected =
+        [](const MeasuredRow& row) {
+          const std::string name = row.text("case");
+          if (name == "shuffles" || name == "flags") return std::nan("");
+          const char* const one = name.starts_with("short, ") ? "short, by warp" : "1 way";
+          return row["ways"] * row.measured({{"case", one}});
+        },
+    .exercise = {.task = "Predict the time in us of 2 and 8 ways by lane, of 8 ways by warp and "
+                         "of elements that are sorted in blocks, if one way takes 50 us.",
+                 .rows = {{{"case", "2 ways by lane"}},
+                          {{"case", "8 ways by lane"}},
+                          {{"case", "8 ways by warp"}},
+                          {{"case", "sorted in blocks"}}}},
     .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
     .needs = {.compute_capability = 70},
     .run = with_cuda<divergence>(),

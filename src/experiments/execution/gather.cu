@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -26,6 +27,22 @@ constexpr OptionRow options[] = {
 };
 
 Table gather(Bench& bench);
+
+namespace {
+
+/// The rate in GB/s if the bytes move as fast as in order, and those in order in memory as fast as
+/// a copy. Sectors and words in random order have none; a line is four sectors in order.
+double rate_by_moved_bytes(const MeasuredRow& row) {
+  const std::string lanes = row.text("lanes");
+  if (lanes == "random sectors" || lanes == "random words") return std::nan("");
+  const bool is_in_memory = row.text("access").ends_with("memory");
+  const double used = row["rate"] / row["moved"];  // bytes for each one that moves
+  return used * (lanes == "in order" && is_in_memory
+                     ? row.ceiling("device_copy")
+                     : row.of_row("moved", {{"lanes", "in order"}}, {"access"}));
+}
+
+}  // namespace
 
 extern const Experiment about_gather = {
     .name = "gather",
@@ -50,12 +67,13 @@ extern const Experiment about_gather = {
                 "including indices and results. `moved` counts the sectors that pass between the "
                 "L2 cache and memory.",
             .expectation =
-                "Expect `moved` to be about the same for all patterns whose sectors lie in order: "
-                "permuted lanes cost nothing, and an idle lane saves nothing unless its whole "
-                "sector is unused. Sectors in random order take several times as long in memory: "
-                "the remark states the bytes in order that take as long as one of them. Random "
-                "words need 32 sectors in place of 4; a region in the cache makes them cheaper, "
-                "not free.",
+                "Expect `moved` to be about the same for all patterns whose sectors lie in order, "
+                "and in memory the rate of a copy: permuted lanes cost nothing, and an idle lane "
+                "saves nothing unless its whole sector is unused. The expected rate is `moved` in "
+                "order times the bytes that the lanes use over those that move. Sectors in random "
+                "order take several times as long in memory: the remark states the bytes in order "
+                "that take as long as one of them. Random words need 32 sectors in place of 4; a "
+                "region in the cache makes them cheaper, not free.",
             .pitfalls =
                 "All patterns use the same two kernels; only the indices differ. A sector that a "
                 "store fills only in part counts twice in `moved`, since memory reads it to "
@@ -65,6 +83,14 @@ extern const Experiment about_gather = {
                 {Guide::programming, "Device Memory Accesses"}},
     .share = "of the rate of a copy in device memory",
     .options = options,
+    .expected = rate_by_moved_bytes,
+    .exercise = {.task = "Predict the rate in GB/s of a gather from memory in order, permuted, "
+                         "with odd lanes idle, and of random words, from your GPU's rate of a "
+                         "copy.",
+                 .rows = {{{"access", "gather from memory"}, {"lanes", "in order"}},
+                          {{"access", "gather from memory"}, {"lanes", "permuted"}},
+                          {{"access", "gather from memory"}, {"lanes", "odd lanes idle"}},
+                          {{"access", "gather from memory"}, {"lanes", "random words"}}}},
     .figure = {.look = Look::bars, .x = "lanes", .y = "rate", .panel = "access"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<gather>(),

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/bench.hpp"
@@ -12,6 +13,7 @@
 #include "experiments/device_clock.cuh"
 #include "experiments/execution/occupancy_model.hpp"
 #include "experiments/execution/stays.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -32,6 +34,23 @@ constexpr OptionRow options[] = {
 
 Table occupancy(Bench& bench);
 Table calculated_occupancy(Bench& bench);
+
+namespace {
+
+/// The rate in GB/s by Little's law: it grows with the loads in flight on a multiprocessor, up to
+/// the rate of a copy. One block with one load for each thread tells the rate of a load.
+double rate_of_loads(const MeasuredRow& row) {
+  const std::string kernel = row.text("kernel");  // "4 loads a thread"; none in the calculator
+  if (kernel.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto of_one = [&](std::string_view column) {
+    return row.of_row(column, {{"kernel", "1 load a thread"}, {"blocks", "1"}});
+  };
+  const double loads = row["blocks"] * row["threads"] * std::stod(kernel);
+  const double little = of_one("rate") * loads / (of_one("blocks") * of_one("threads"));
+  return std::min(little, row.ceiling("device_copy"));
+}
+
+}  // namespace
 
 extern const Experiment about_occupancy = {
     .name = "occupancy",
@@ -58,8 +77,10 @@ extern const Experiment about_occupancy = {
                 "are allocated to warps in pieces of 256, so one register more can cost a block: "
                 "with 512 threads on compute capability 6.x, 64 registers allow two blocks and 65 "
                 "one. Expect the rate to grow with the occupancy only until enough bytes are in "
-                "flight, and to need less occupancy with more loads in flight per thread. "
-                "`achieved` is less than predicted while warps start or end.",
+                "flight, and to need less occupancy with more loads in flight per thread. By "
+                "Little's law, it is in proportion to blocks x threads x loads, up to the rate of "
+                "a copy; near this rate, loads wait for each other, and it grows less. `achieved` "
+                "is less than predicted while warps start or end.",
             .pitfalls =
                 "Choose block sizes that are multiples of 32: the idle lanes of the last warp "
                 "count as resident. `in_part` can be more than predicted, since the registers and "
@@ -77,6 +98,14 @@ extern const Experiment about_occupancy = {
         "63 %.",
     .share = "of the rate of a copy in device memory",
     .options = options,
+    .expected = rate_of_loads,
+    .exercise = {.task = "Predict the rate in GB/s with 1 load a thread and 1, 2 and 4 blocks of "
+                         "256 threads on each multiprocessor, and with 4 loads a thread and 1 "
+                         "block, if a load and a store of 16 bytes take 600 ns together.",
+                 .rows = {{{"kernel", "1 load a thread"}, {"blocks", "1"}},
+                          {{"kernel", "1 load a thread"}, {"blocks", "2"}},
+                          {{"kernel", "1 load a thread"}, {"blocks", "4"}},
+                          {{"kernel", "4 loads a thread"}, {"blocks", "1"}}}},
     .figure =
         {.look = Look::lines, .x = "occupancy", .y = "rate", .series = "kernel", .panel = "limit"},
     .needs = {.ceilings = {"device_copy"}},

@@ -7,11 +7,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/statistics.hpp"
 #include "experiments/device_clock.cuh"
 #include "experiments/execution/spans.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -19,6 +21,24 @@
 namespace shardstream::experiments::execution {
 
 Table serialising(Bench& bench);
+
+namespace {
+
+/// In lengths of a kernel: 1 or 2.
+double time_of_both(const MeasuredRow& row) {
+  constexpr std::array<std::string_view, 3> always = {"cudaFree", "cudaFreeHost",
+                                                      "another carve-out is needed"};
+  constexpr std::array<std::string_view, 3> in_legacy_stream = {
+      "kernel, legacy default stream", "cudaMemset", "cudaMemcpy inside the device"};
+  const auto is_among = [between = row.text("between")](const auto& calls) {
+    return std::ranges::find(calls, between) != calls.end();
+  };
+  const bool waits =
+      is_among(always) || (is_among(in_legacy_stream) && row.text("streams") == "blocking");
+  return waits ? 2 : 1;
+}
+
+}  // namespace
 
 extern const Experiment about_serialising = {
     .name = "serialising",
@@ -43,9 +63,11 @@ extern const Experiment about_serialising = {
                 "The guide lists calls that serialise the kernels around them: allocation of "
                 "pinned and of device memory, memset, copies inside the device, anything in the "
                 "legacy default stream, and a change of the division. Expect the list to be "
-                "cautious: newer drivers allocate without a wait, and only work in the legacy "
-                "default stream must wait for both. Allocate before the kernels, and use "
-                "non-blocking streams.",
+                "cautious: newer drivers allocate without a wait. Work in the legacy default "
+                "stream, such as cudaMemset() and cudaMemcpy(), must wait for both, if the streams "
+                "are blocking. A release must wait, since a kernel may still use the memory, and "
+                "so must a kernel that needs another division. A preferred division is only a "
+                "hint. Allocate before the kernels, and use non-blocking streams.",
             .pitfalls =
                 "A slow call alone could keep the kernels apart. Each kernel reads the GPU's timer "
                 "when it begins and when it ends, and runs for at least four times the time of the "
@@ -54,6 +76,14 @@ extern const Experiment about_serialising = {
     .read_on = {{Guide::programming, "Implicit Synchronization"},
                 {Guide::programming, "Default Stream"}},
     .share = "the part of the first kernel during which the second one ran",
+    .expected = time_of_both,
+    .exercise = {.task = "Predict the time of both kernels, in lengths of a kernel, with "
+                         "cudaMemset between blocking and between non-blocking streams, and with "
+                         "cudaMalloc and cudaFree between blocking ones.",
+                 .rows = {{{"between", "cudaMemset"}, {"streams", "blocking"}},
+                          {{"between", "cudaMemset"}, {"streams", "non-blocking"}},
+                          {{"between", "cudaMalloc"}, {"streams", "blocking"}},
+                          {{"between", "cudaFree"}, {"streams", "blocking"}}}},
     .figure = {.look = Look::bars,
                .x = "between",
                .y = "both",

@@ -18,6 +18,7 @@
 #include "experiments/execution/sharing_facts.hpp"
 #include "experiments/execution/sharing_ways.hpp"
 #include "experiments/execution/spans.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -56,7 +57,8 @@ extern const Experiment about_sharing = {
                 "Without MPS, expect at_once to be 1, turns of some milliseconds, the sum of the "
                 "rates close to the rate of one process, and calls that take longer with each "
                 "process, since each waits for its turn. With MPS (Multi-Process Service), expect "
-                "all processes at once, no gaps, and calls that take hardly longer.",
+                "all processes at once, no gaps, and calls that take hardly longer; the sum of the "
+                "rates stays the same, since the processes share one memory.",
             .pitfalls =
                 "The experiment does not start MPS: if its control daemon runs, both cases are "
                 "measured, and if the GPU is in exclusive mode, MPS alone. The processes are "
@@ -65,6 +67,15 @@ extern const Experiment about_sharing = {
     .read_on = {{Guide::mps}, {Guide::best_practices, "Multiple contexts"}},
     .share = "of the rate of a kernel that only reads",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          return row["processes"] == 1 ? row.ceiling("device_read")
+                                       : row.measured({{"processes", "1"}}, {"sharing"});
+        },
+    .exercise = {.task = "Predict the rate in GB/s, the sum over all processes, of 1 and 4 "
+                         "processes with own contexts, from your GPU's rate of reading memory.",
+                 .rows = {{{"sharing", "own contexts"}, {"processes", "1"}},
+                          {{"sharing", "own contexts"}, {"processes", "4"}}}},
     .figure = {.look = Look::lines, .x = "processes", .y = "rate", .series = "sharing"},
     .needs = {.ceilings = {"device_read"}},
     .turns = Turns::one_by_one,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/execution/code_size.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -15,6 +16,24 @@
 namespace shardstream::experiments::execution {
 
 Table unroll(Bench& bench);
+
+namespace {
+
+/// The time in ms if an n-th of a part of the step that is not unrolled stays: of the instructions
+/// of the loop, or of the waits for loads.
+double expected_time(const MeasuredRow& row) {
+  const std::string name = row.text("case");
+  const double n = row["unroll"];
+  const auto of = [&](const char* unroll) {
+    return row.measured({{"case", name}, {"unroll", unroll}});
+  };
+  if (name == "shuffles") return of("1");
+  if (name == "long") return n > 8 ? of("8") : row.measured({{"case", "short"}}, {"unroll"});
+  if (name == "short") return of("64") + (of("1") - of("64")) / n;
+  return of("1") - 2 * (of("1") - of("2")) * (1 - 1 / n);
+}
+
+}  // namespace
 
 extern const Experiment about_unroll = {
     .name = "unroll",
@@ -35,11 +54,13 @@ extern const Experiment about_unroll = {
             .expectation =
                 "A step that is not unrolled is a multiply-add and the instructions of the loop: a "
                 "counter, a comparison and a branch. So expect `short` to become two to four times "
-                "as fast, most of it with n = 4 or 8. Expect `long` to gain the same up to n = 8; "
-                "completely unrolled, it gains nothing more and may lose, since its code exceeds "
-                "the small instruction caches of a multiprocessor. Expect the speed of `loads` to "
-                "grow with n, until memory or the L2 cache limits it, and its registers as well. "
-                "Expect `shuffles` to gain nothing, since memory limits it.",
+                "as fast, most of it with n = 4 or 8: of the time that complete unrolling saves, "
+                "1/n remains. Expect `long` to gain the same up to n = 8; completely unrolled, it "
+                "gains nothing more and may lose, since its code exceeds the small instruction "
+                "caches of a multiprocessor. Expect the speed of `loads` to grow with n, until "
+                "memory or the L2 cache limits it, and its registers as well: a thread waits for "
+                "loads 64/n times, so n = 1 and 2 tell the time of a wait. Expect `shuffles` to "
+                "gain nothing, since memory limits it.",
             .pitfalls =
                 "Many threads would hide the latency of the loads by themselves. In `loads` there "
                 "are few threads, so that the rate depends on the loads that each thread has in "
@@ -51,6 +72,14 @@ extern const Experiment about_unroll = {
         "Tesla V100, the last steps of a reduction of 2^24 floats unrolled: 0.264 ms "
         "became 0.263.",
     .share = "of the speed of the loop that is not unrolled",
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in ms of `short` with n = 2, 4 and 8, if it takes 0.18 "
+                         "ms with n = 1 and 0.07 ms completely unrolled, and of `shuffles` with n "
+                         "= 4, if it takes 0.05 ms with n = 1.",
+                 .rows = {{{"case", "short"}, {"unroll", "2"}},
+                          {{"case", "short"}, {"unroll", "4"}},
+                          {{"case", "short"}, {"unroll", "8"}},
+                          {{"case", "shuffles"}, {"unroll", "4"}}}},
     .figure = {.look = Look::lines,
                .x = "unroll",
                .y = "time",

@@ -2,10 +2,13 @@
 // register by shuffles, votes, matches and reductions.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -18,6 +21,31 @@
 namespace shardstream::experiments::execution {
 
 Table warp(Bench& bench);
+
+namespace {
+
+/// The time in ns of a sum, on a straight line through the sums of 4 and 8 lanes, which have 2 and
+/// 3 steps. A vote whether all lanes agree takes as long as one whether any does.
+double time_of_exchange(const MeasuredRow& row) {
+  const std::map<std::string, double> steps = {{"sum of 32, shared", 5},
+                                               {"sum of 32, shuffles down", 6},
+                                               {"sum of 32, shuffles xor", 5},
+                                               {"sums of 16, shared", 4},
+                                               {"sums of 16, shuffles xor", 4}};
+  const std::string name = row.text("case");
+  const auto of = [&](const std::string& other) {
+    return row.measured({{"case", other}}, {"warps"});
+  };
+  if (name.starts_with("all, ")) return of("any, " + name.substr(5));
+  const auto found = steps.find(name);
+  if (found == steps.end()) return std::nan("");
+  const char* const way = name.ends_with("shared") ? "shared" : "shuffles xor";
+  const double two = of(std::string("sums of 4, ") + way);
+  const double three = of(std::string("sums of 8, ") + way);
+  return two + (three - two) * (found->second - 2);
+}
+
+}  // namespace
 
 extern const Experiment about_warp = {
     .name = "warp",
@@ -43,12 +71,14 @@ extern const Experiment about_warp = {
             .expectation =
                 "Expect the primitives to be faster: a step of a tree in shared memory is a store, "
                 "a barrier of the warp and a load, each after the other, and a step of shuffles is "
-                "one instruction. Expect the match to gain much, since it reads 32 words of shared "
-                "memory. Expect tiles to be slower than shuffles with a full mask, and the slower "
-                "the smaller they are: the mask of a tile is a variable, and the compiler's code "
-                "handles the different masks of a warp one after the other. A coalesced group, "
-                "too, first finds its lanes; with one warp, the atomic additions to shared memory "
-                "are faster.",
+                "one instruction. A sum of n lanes has log2(n) steps, and one more to tell all "
+                "lanes after shuffles down: expect the same time for each further step. Expect the "
+                "votes of any and all to take the same time. Expect the match to gain much, since "
+                "it reads 32 words of shared memory. Expect tiles to be slower than shuffles with "
+                "a full mask, and the slower the smaller they are: the mask of a tile is a "
+                "variable, and the compiler's code handles the different masks of a warp one after "
+                "the other. A coalesced group, too, first finds its lanes; with one warp, the "
+                "atomic additions to shared memory are faster.",
             .pitfalls =
                 "The mask of a primitive must be known before a branch: __activemask() in a branch "
                 "may return only a part of the lanes that enter it. This holds for a coalesced "
@@ -64,6 +94,13 @@ extern const Experiment about_warp = {
         "Tesla V100, a reduction of 2^24 floats: 0.264 ms with cooperative groups, 0.263 with "
         "unrolled shuffles.",
     .share = "of the speed of the same operation through shared memory",
+    .expected = time_of_exchange,
+    .exercise = {.task = "Predict the time in ns with one warp of the sums of 16 and 32 lanes by "
+                         "shuffles xor, and of 32 by shuffles down, if sums of 4 take 36 ns and "
+                         "sums of 8 take 51 ns.",
+                 .rows = {{{"case", "sums of 16, shuffles xor"}, {"warps", "1"}},
+                          {{"case", "sum of 32, shuffles xor"}, {"warps", "1"}},
+                          {{"case", "sum of 32, shuffles down"}, {"warps", "1"}}}},
     .figure = {.look = Look::bars,
                .x = "case",
                .y = "time",

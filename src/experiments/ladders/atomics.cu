@@ -7,14 +7,17 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/ladders/words_of_cluster.cuh"
 #include "experiments/launch_attributes.cuh"
+#include "experiments/warp_size.hpp"
 
 namespace shardstream::experiments::ladders {
 
@@ -24,6 +27,35 @@ constexpr OptionRow options[] = {
 };
 
 Table atomics(Bench& bench);
+
+namespace {
+
+/// The expected number of different counters in a warp.
+double different_in_warp(std::uint64_t addresses) {
+  const auto all = static_cast<double>(addresses);
+  return all * (1 - std::pow(1 - 1 / all, double{warp}));
+}
+
+/// The rate in Gop/s, from the bound and from the ways with which the explanation compares.
+double expected_rate(const MeasuredRow& row) {
+  const std::string way = row.text("way");
+  const double addresses = row["addresses"];
+  const bool has_few = addresses <= warp;
+  const auto of_counters = [&](std::string_view name) {
+    return row.measured({{"case", "counters"}, {"way", name}}, {"addresses"});
+  };
+  if (way == "aggregated" && row.text("case") == "counters") {
+    return of_counters("global") * warp / different_in_warp(static_cast<std::uint64_t>(addresses));
+  }
+  if (way == "global" || way == "system scope" || (way == "floats" && !has_few)) {
+    return of_counters("global");
+  }
+  if (way == "of clusters") return of_counters("clusters");
+  const bool is_of_block = way == "shared" || way == "of blocks" || way == "of warps";
+  return is_of_block && has_few ? row["bound"] : std::nan("");
+}
+
+}  // namespace
 
 extern const Experiment about_atomics = {
     .name = "atomics",
@@ -54,15 +86,19 @@ extern const Experiment about_atomics = {
                 "cache does all additions to a line. Between 16 and 256 counters, which lie in one "
                 "to eight lines, the rate may fall instead: the additions of a warp to the same "
                 "sector are one request, and with more counters a warp has more of them. Expect "
-                "aggregation to help if the lanes of a warp share counters, so below 32 of them. "
-                "Expect `shared` to come near the bound with one counter, since one instruction "
-                "adds one for all lanes with the same counter (ATOMS.POPC.INC), and to be slower "
-                "with many: lanes with different counters in the same bank take turns. Histograms "
-                "of bytes show the same: data of one value are counted faster than data of 256 "
-                "values. Expect `clusters` to be slower than `shared`, since three of four "
-                "additions go to another block. With counters that do not fit in one block, expect "
-                "it to be faster than `global`, unless each counter gets so few additions that the "
-                "last ones, to device memory, weigh as much.",
+                "aggregation to help if the lanes of a warp share counters, so below 32 of them: a "
+                "warp then adds once for each different counter, and its 32 lanes draw n (1 - (1 - "
+                "1 / n)^32) different ones of n on average. The L2 cache does the additions with "
+                "system scope and, with more than 32 counters, those of floats at the rate of "
+                "`global`. Expect `shared` to come near the bound with one counter, since one "
+                "instruction adds one for all lanes with the same counter (ATOMS.POPC.INC), and to "
+                "be slower with many: lanes with different counters in the same bank take turns, "
+                "which does not happen up to 32 counters, one in a bank. Histograms of bytes show "
+                "the same: data of one value are counted faster than data of 256 values. Expect "
+                "`clusters` to be slower than `shared`, since three of four additions go to "
+                "another block. With counters that do not fit in one block, expect it to be faster "
+                "than `global`, unless each counter gets so few additions that the last ones, to "
+                "device memory, weigh as much.",
             .pitfalls =
                 "If drawing a random counter takes more instructions than counting it, all ways "
                 "seem equally fast: a generator with three instructions keeps the bound far away. "
@@ -80,6 +116,13 @@ extern const Experiment about_atomics = {
         "(0.43 Gop/s); 0.259 ms with one for each block (65 Gop/s).",
     .share = "of the rate with one atomic for each block (bound)",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in Gop/s of `global`, `aggregated` and `shared` with "
+                         "one counter, if the L2 cache adds to a word once in a nanosecond and "
+                         "the bound is 3000 Gop/s.",
+                 .rows = {{{"way", "global"}, {"addresses", "1"}},
+                          {{"way", "aggregated"}, {"addresses", "1"}},
+                          {{"way", "shared"}, {"addresses", "1"}}}},
     .figure = {.look = Look::lines,
                .x = "addresses",
                .y = "rate",
@@ -313,12 +356,6 @@ Sum sum_of_numbers(const Counts& counts) {
   Sum sum = 0;
   for (std::size_t a = 0; a < counts.size(); ++a) sum += a * counts[a];
   return sum;
-}
-
-/// The expected number of different counters in a warp.
-double different_in_warp(std::uint64_t addresses) {
-  const auto all = static_cast<double>(addresses);
-  return all * (1 - std::pow(1 - 1 / all, double{warp}));
 }
 
 /// Measures the kernels of one case and adds their rows. Not thread-safe.

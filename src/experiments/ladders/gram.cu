@@ -1,10 +1,12 @@
 // The product of a matrix and its own transpose. Both factors are rows of the same matrix, so that
 // the second one is read along columns of the block: first strides cost, then conflicts of banks.
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/ladders/gram.hpp"
 #include "experiments/ladders/library_product.hpp"
@@ -12,6 +14,23 @@
 namespace shardstream::experiments::ladders {
 
 Table gram(Bench& bench);
+
+namespace {
+
+/// The time in ms, from that of the rung `padded`. The explanation counts the turns of the L1 cache
+/// and of shared memory. With the symmetry, only the stores of C take as long as before.
+double time_by_turns(const MeasuredRow& row) {
+  const std::string rung = row.text("rung");
+  const double padded = row.measured({{"rung", "padded"}}, {"case"});
+  if (rung == "plain") return padded * 32 * 33 / 66;
+  if (rung == "shared memory") return padded * 97 / 66;
+  if (rung != "symmetry") return std::nan("");
+  const double stores = row["distinct"] / row.ceiling("device_copy");
+  const double part = row["operations"] / row.of_row("operations", {{"rung", "padded"}}, {"case"});
+  return stores + part * (padded - stores);
+}
+
+}  // namespace
 
 extern const Experiment about_gram = {
     .name = "gram",
@@ -33,11 +52,15 @@ extern const Experiment about_gram = {
                 "cuBLASLt, which computes all of C. `matmul` has the rungs beyond one output a "
                 "thread.",
             .expectation =
-                "In the plain kernel, each lane needs a sector of its own. The second tile is "
-                "written along a column, so without padding all 32 words lie in one bank. Expect "
-                "the tiles to bring the largest step and the padding a smaller one. Expect the "
-                "symmetry to save about half of the time for the square matrix, but less with 32 "
-                "columns, where stores of C take most of it.",
+                "In the plain kernel, each lane needs a sector of its own, so a load of the second "
+                "factor takes 32 turns of the L1 cache and one of the first takes one: 33 for each "
+                "of 32 multiply-adds of a warp. Through tiles, the warp needs 64 loads and 2 "
+                "stores for them, 66 turns of shared memory, which is a sixteenth. The second tile "
+                "is written along a column, so without padding all 32 words lie in one bank: one "
+                "of the stores takes 32 turns, 97 in all. Expect the tiles to bring the largest "
+                "step and the padding a smaller one. Expect the symmetry to save about half of the "
+                "time for the square matrix, but less with 32 columns, where stores of C, at the "
+                "rate of a copy, are a part of it that stays.",
             .pitfalls =
                 "The last rung computes half of C. The rate counts all of C for every rung, so "
                 "that the rungs compare.",
@@ -49,6 +72,13 @@ extern const Experiment about_gram = {
         "199.4 GB/s.",
     .share =
         "with 32 columns, of the rate of a copy in device memory; otherwise of cuBLASLt's product",
+    .expected = time_by_turns,
+    .exercise = {.task = "Predict the time in ms with 32 columns of the rungs `plain`, "
+                         "`shared memory` and `symmetry`, if `padded` takes 0.6 ms and C 0.06 ms "
+                         "of it.",
+                 .rows = {{{"case", "32 columns"}, {"rung", "plain"}},
+                          {{"case", "32 columns"}, {"rung", "shared memory"}},
+                          {{"case", "32 columns"}, {"rung", "symmetry"}}}},
     .figure = {.look = Look::steps,
                .x = "rung",
                .y = "time",

@@ -3,14 +3,17 @@
 // matmul_mma.cu (tensor cores), matmul_wgmma.cu (Hopper's bulk copies and warpgroups). This file
 // has the data, the order of the rungs, and the yardstick, cuBLASLt.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/library_product.hpp"
@@ -26,6 +29,24 @@ constexpr OptionRow options[] = {
 };
 
 Table matmul(Bench& bench);
+
+namespace {
+
+/// The time in ms of a rung that the L1 cache or shared memory limits: they are one memory, so the
+/// time is in proportion to the bytes that pass it. The first tiles of 16 x 16 tell its rate.
+double time_of_on_chip_memory(const MeasuredRow& row) {
+  constexpr std::array<std::string_view, 6> limited = {
+      "plain",        "A in shared memory", "A and B in shared memory", "no shared memory",
+      "16 x 16 tile", "32 x 32 tile"};
+  if (std::ranges::find(limited, row.text("rung")) == limited.end()) return std::nan("");
+  const auto of_tile = [&](std::string_view column) {
+    return row.of_row(column, {{"rung", "16 x 16 tile"}});
+  };
+  const double bytes = of_tile("bytes") + of_tile("shared_bytes");
+  return of_tile("time") * (row["bytes"] + row["shared_bytes"]) / bytes;
+}
+
+}  // namespace
 
 extern const Experiment about_matmul = {
     .name = "matmul",
@@ -53,11 +74,14 @@ extern const Experiment about_matmul = {
                 "the shared memory of both (`multicast`).",
             .expectation =
                 "Expect caches and shared memory to limit the first rungs, which use an element up "
-                "to 32 times, and arithmetic the ones that use it 128 times. Expect "
-                "`order of tiles` to reach at least 0.7 of cuBLASLt at n = 8192. `multicast` reads "
-                "a tile of B once for two blocks, but couples them, since a stage is free only "
-                "when both have used it: expect a loss unless L2 limits the rung before. Small "
-                "matrices have too few tiles to fill all multiprocessors.",
+                "to 32 times, and arithmetic the ones that use it 128 times. The L1 cache and "
+                "shared memory are one memory, so the time of the first rungs is in proportion to "
+                "the bytes that pass it: 8 for each multiply-add, or fewer if one instruction "
+                "loads several words. The first row with tiles of 16 x 16 tells the rate of this "
+                "memory. Expect `order of tiles` to reach at least 0.7 of cuBLASLt at n = 8192. "
+                "`multicast` reads a tile of B once for two blocks, but couples them, since a "
+                "stage is free only when both have used it: expect a loss unless L2 limits the "
+                "rung before. Small matrices have too few tiles to fill all multiprocessors.",
             .pitfalls =
                 "A GPU becomes warm and slow. cuBLASLt is measured before the rungs of its type, "
                 "for the share, and again after all rungs, for its row: its own share is below 1 "
@@ -79,6 +103,14 @@ extern const Experiment about_matmul = {
         "with inner dimension 32, of the rate of a copy in device memory; otherwise of cuBLASLt's "
         "product of the same type",
     .options = options,
+    .expected = time_of_on_chip_memory,
+    .exercise = {.task = "Predict the time in ms, for the smallest n, of `no shared memory`, "
+                         "`32 x 32 tile` and `cuBLASLt fp32`, if a multiprocessor moves 128 bytes "
+                         "per clock through its L1 cache and shared memory, and cuBLASLt comes "
+                         "near the peak rate of fp32.",
+                 .rows = {{{"rung", "no shared memory"}},
+                          {{"rung", "32 x 32 tile"}},
+                          {{"rung", "cuBLASLt fp32"}}}},
     .figure = {.look = Look::steps,
                .x = "rung",
                .y = "time",

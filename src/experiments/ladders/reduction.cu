@@ -1,11 +1,15 @@
 // The sum of floats, from one launch per level of a tree to one pass at the rate of memory. Each
 // rung of the ladder changes one thing. The last two rows are this program's own reduction, which
 // adds in a fixed order, and CUB's.
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/bench.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/ladder.hpp"
@@ -29,6 +33,20 @@ constexpr OptionRow options[] = {
 Table reduction(Bench& bench);
 Table reduction_on_host(Bench& bench);
 
+namespace {
+
+/// The time in ms in which device memory reads and writes the bytes of a rung. The rungs that
+/// memory does not limit have none.
+double time_of_memory(const MeasuredRow& row) {
+  constexpr std::array<std::string_view, 6> trees = {"pairs", "barriers",    "shared memory",
+                                                     "mask",  "interleaved", "sequential"};
+  const bool is_tree = std::ranges::find(trees, row.text("rung")) != trees.end();
+  return is_tree ? std::numeric_limits<double>::quiet_NaN()
+                 : row["bytes"] / row.ceiling("device_read");
+}
+
+}  // namespace
+
 extern const Experiment about_reduction = {
     .name = "reduction",
     .group = "ladders",
@@ -50,16 +68,18 @@ extern const Experiment about_reduction = {
                 "addition for each element is in the experiment atomics. Without a GPU, only the "
                 "host reference is timed.",
             .expectation =
-                "The first rung reads and writes all data in each of its log2(count) launches: "
-                "expect it to take two to three times log2(count) as long as the last rungs. "
-                "Expect launches, barriers and the division of a modulo to limit the trees with "
-                "one element per thread. From `grid stride` on, each thread adds many elements, "
-                "and the number of blocks is that of the occupancy API; expect memory to limit "
-                "these rungs, and the way in which warps and blocks combine their sums to matter "
-                "little. A dependent launch saves a part of the time between two kernels, which "
-                "matters most for few elements. Clusters save work only on the sums of blocks, so "
-                "expect them to gain little. The best number of loads in flight depends on the "
-                "GPU.",
+                "The first rung reads two words and writes one for each element in each of its "
+                "log2(count) launches: expect it to take two to three times log2(count) as long as "
+                "the last rungs. Expect launches, barriers and the division of a modulo to limit "
+                "the trees with one element per thread. From `grid stride` on, each thread adds "
+                "many elements, and the number of blocks is that of the occupancy API; expect "
+                "memory to limit these rungs, and the way in which warps and blocks combine their "
+                "sums to matter little. Their expected time is that of their bytes at the rate of "
+                "reading device memory. Launches and the sums of the blocks come on top, which "
+                "counts for few elements and not for many. A dependent launch saves a part of the "
+                "time between two kernels, which matters most for few elements. Clusters save work "
+                "only on the sums of blocks, so expect them to gain little. The best number of "
+                "loads in flight depends on the GPU.",
             .pitfalls =
                 "2^24 floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the "
                 "share may exceed 1; with reduction.count 2^32 it does not. A compiler may unroll "
@@ -82,6 +102,12 @@ extern const Experiment about_reduction = {
         "block atomics 0.259.",
     .share = "of the rate of reading device memory",
     .options = options,
+    .expected = time_of_memory,
+    .exercise = {.task = "Predict the time in ms of the rungs `global memory`, `grid stride` and "
+                         "`streaming`, from the count and your GPU's rate of reading memory.",
+                 .rows = {{{"rung", "global memory"}},
+                          {{"rung", "grid stride"}},
+                          {{"rung", "streaming"}}}},
     .figure =
         {.look = Look::steps, .x = "rung", .y = "time", .log_y = true, .more_is_better = false},
     .needs = {.ceilings = {"device_read"}},
