@@ -1,11 +1,13 @@
 // The cost of allocating and freeing memory. Calls of the driver take microseconds to milliseconds
 // and may wait for the device. A pool, or pieces of one large block, take far less.
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -18,6 +20,31 @@ constexpr OptionRow options[] = {
 };
 
 Table allocation(Bench& bench);
+
+namespace {
+
+/// Calls that map nothing take the same time for all sizes; the pages of registered memory take
+/// equal times.
+double expected_time(const MeasuredRow& row) {
+  const std::string method = row.text("method");
+  if (method == "cudaMallocPitch" || method == "cudaMallocAsync, threshold 0") {
+    return row.measured({{"method", "cudaMalloc"}}, {"bytes"});
+  }
+  if (method == "stream-ordered pool" || method == "cudaMallocAsync, keeps memory" ||
+      method == "piece of a block") {
+    return row.measured({{"bytes", "4096"}}, {"method"});
+  }
+  if (method == "host, registered") {
+    const double first = row.measured({{"bytes", "4096"}}, {"method"});
+    const double page = (row.measured({{"bytes", "65536"}}, {"method"}) - first) / 15;
+    return first + (row["bytes"] / 4096 - 1) * page;
+  }
+  const bool is_pinned = method == "host, pinned" && !std::isnan(row["rate"]);
+  return is_pinned ? row.measured({{"method", "host, registered"}}, {"bytes"})
+                   : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
 
 extern const Experiment about_allocation = {
     .name = "allocation",
@@ -38,19 +65,22 @@ extern const Experiment about_allocation = {
                 "pairs. On the host: with cudaHostAlloc, and by registering pages of 4 KiB or 2 "
                 "MiB. `rate` is the rate of pinning; it is empty if nothing was pinned.",
             .expectation =
-                "From a pool that keeps its memory, expect a microsecond or less; from the driver, "
-                "10 us to milliseconds, because it maps memory in each call. cudaMallocPitch only "
-                "rounds up the size, so expect the time of cudaMalloc. With threshold 0, the pool "
-                "gives its memory back each time the stream is synchronised, and maps it again: "
-                "expect cudaMallocAsync to take about as long as the driver. If it keeps its "
-                "memory, "
-                "expect little more than the synchronisation. Pinning takes time for each "
-                "page, so expect huge pages to be faster. The rate may fall with the size, since "
-                "the system also clears each page.",
+                "From a pool that keeps its memory, expect a microsecond or less for all sizes, "
+                "and less for a piece of a block; from the driver, 10 us to milliseconds, because "
+                "it maps memory in each call. cudaMallocPitch only rounds up the size, so expect "
+                "the time of cudaMalloc. With threshold 0, the pool gives its memory back each "
+                "time the stream is synchronised, and maps it again: expect cudaMallocAsync to "
+                "take about as long as the driver. If it keeps its memory, expect little more than "
+                "the synchronisation. Pinning takes time for each page, so the times of 4 and 64 "
+                "KiB show that of a page of 4 KiB; expect cudaHostAlloc to take as long, and huge "
+                "pages to be faster. The rate may fall with the size, since the system also clears "
+                "each page.",
             .pitfalls =
                 "Two cases of the driver are faster than the rule: it cuts small blocks from a "
-                "larger one that has room, and it keeps some pinned memory. Memory that a pool "
-                "keeps is not available to other processes until cudaMemPoolTrimTo gives it back.",
+                "larger one that has room, and it keeps some pinned memory. With threshold 0, "
+                "cudaMallocAsync may take several times as long as cudaMalloc. The calls that map "
+                "nothing may take longer for large sizes, too. Memory that a pool keeps is not "
+                "available to other processes until cudaMemPoolTrimTo gives it back.",
         },
     .read_on = {{Guide::best_practices, "Pinned Memory"},
                 {Guide::best_practices, "Allocation"},
@@ -58,6 +88,14 @@ extern const Experiment about_allocation = {
                 {Guide::programming, "Physical Page Caching Behavior"},
                 {Guide::programming, "Device Memory"}},
     .options = options,
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in us to allocate and free 1 MiB with cudaMalloc and "
+                         "from a stream-ordered pool, and to register 1 MiB and 16 MiB in pages of "
+                         "4 KiB, if registering one page takes 80 us and each further one 1.5 us.",
+                 .rows = {{{"method", "cudaMalloc"}, {"bytes", "1048576"}},
+                          {{"method", "stream-ordered pool"}, {"bytes", "1048576"}},
+                          {{"method", "host, registered"}, {"bytes", "1048576"}},
+                          {{"method", "host, registered"}, {"bytes", "16777216"}}}},
     .figure = {.look = Look::lines,
                .x = "bytes",
                .y = "time",

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/units.hpp"
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -20,6 +22,38 @@ constexpr OptionRow options[] = {
 };
 
 Table batching(Bench& bench);
+
+namespace {
+
+/// The time per item of copies one by one is a line through those of 1 and 8 items. One large copy
+/// takes the time of a single item, and each further item its time on the link.
+double expected_time(const MeasuredRow& row) {
+  const std::string method = row.text("method"), way = row.text("way");
+  const double items = row["items"];
+  const auto of = [&](std::string_view other, std::string_view count) {
+    return row.measured({{"method", other}, {"items", count}}, {"way"});
+  };
+  const double single = of("a copy each", "1");
+  // The share is the time on the link over that of the copy.
+  const double on_link =
+      single * row.of_row("share", {{"method", "a copy each"}, {"items", "1"}}, {"way"});
+  if (method == "one copy with a pitch") return (single + (items - 1) * on_link) / items;
+  if (method == "packed" && way == "down") {
+    return (of(method, "1") + (items - 1) * on_link) / items;
+  }
+  if (method == "packed and unpacked" && way == "up") {
+    const double kernel = of(method, "1") - of("packed", "1");
+    return row.measured({{"method", "packed"}}, {"way", "items"}) + kernel / items;
+  }
+  if (method != "a copy each" && method != "one batch") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  if (items == 1) return single;
+  const double first = of(method, "1"), further = (8 * of(method, "8") - first) / 7;
+  return (first + (items - 1) * further) / items;
+}
+
+}  // namespace
 
 extern const Experiment about_batching = {
     .name = "batching",
@@ -40,22 +74,35 @@ extern const Experiment about_batching = {
                 "memcpy; on the device a kernel does, with a block for each item and a list of "
                 "places.",
             .expectation =
-                "Each copy takes some microseconds whatever its size. Expect packing to win with "
-                "more than a few items, and unpacking on the device to cost the time of one small "
-                "kernel. Expect a batch to be faster than a call for each copy, and slower than a "
-                "packed copy, because the GPU still copies each item. On the host, one thread "
-                "packs and unpacks, which takes longer than the link for many items: then expect "
-                "the copy with a pitch to win, because the GPU finds the items by itself.",
+                "Each copy takes some microseconds whatever its size, the first one more than each "
+                "further one: the times of 1 and 8 items show both. The same holds for a batch. "
+                "One large copy takes the time of the first, and its other bytes at the rate of "
+                "the link. Expect packing to win with more than a few items, and unpacking on the "
+                "device to cost the time of one small kernel. Expect a batch to be faster than a "
+                "call for each copy, and slower than a packed copy, because the GPU still copies "
+                "each item. On the host, one thread packs and unpacks, which takes longer than the "
+                "link for many items: then expect the copy with a pitch to win, because the GPU "
+                "finds the items by itself.",
             .pitfalls =
                 "A comparison of the copies alone would leave out the packing. The host's clock "
                 "measures from the first call to the end of the work, with all packing and "
                 "unpacking. The copies of a batch may be made in any order, so none of them may "
-                "need another one.",
+                "need another one, and the driver may join small ones: then a large batch takes "
+                "less than a line through 1 and 8 items. The rate of one thread that packs is not "
+                "known before, so its rows have no expected value.",
         },
     .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
                 {Guide::runtime_api, "Memory Management", "group__CUDART__MEMORY.html"}},
     .share = "of the rate of large copies in the same direction",
     .options = options,
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in us/item of uploads of 64 and 4096 items of 1 KiB, "
+                         "with a copy each and with one copy with a pitch, if the first copy takes "
+                         "7 us, each further one 2.5 us, and the link carries 55 GB/s.",
+                 .rows = {{{"way", "up"}, {"method", "a copy each"}, {"items", "64"}},
+                          {{"way", "up"}, {"method", "a copy each"}, {"items", "4096"}},
+                          {{"way", "up"}, {"method", "one copy with a pitch"}, {"items", "64"}},
+                          {{"way", "up"}, {"method", "one copy with a pitch"}, {"items", "4096"}}}},
     .figure = {.look = Look::lines,
                .x = "items",
                .y = "time",

@@ -64,6 +64,14 @@ extern const Experiment about_overlap = {
                 {Guide::programming, "Concurrent Data Transfers"}},
     .share = "the predicted time over the measured one",
     .options = options,
+    .exercise =
+        {.task = "Predict the time in ms of an upload of 256 MiB (with --quick 64 MiB) at "
+                 "55 GB/s and a kernel that takes as long: depth first in 1, 4 and 16 parts, and "
+                 "in 4 parts in the default stream.",
+         .rows = {{{"case", "1 way, depth first"}, {"kernel", "1 x the copy"}, {"parts", "1"}},
+                  {{"case", "1 way, depth first"}, {"kernel", "1 x the copy"}, {"parts", "4"}},
+                  {{"case", "1 way, depth first"}, {"kernel", "1 x the copy"}, {"parts", "16"}},
+                  {{"case", "default stream, depth first"}, {"parts", "4"}}}},
     .figure = {.look = Look::lines,
                .x = "parts",
                .y = "time",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -39,13 +40,28 @@ extern const Experiment about_peer = {
                 "a fraction of that. Two GPUs that are connected without a switch share only some "
                 "of a GPU's NVLinks.",
             .pitfalls =
-                "Copies of other pairs could use the same links. Each rank measures while the "
-                "other ranks wait, and a pair of GPUs that two ranks can measure is measured by "
-                "the lower one.",
+                "The expected values are 0.8 of the theoretical rate of all NVLinks of the GPU, so "
+                "they are too high for a pair that shares only some of them. Copies of other pairs "
+                "could use the same links. Each rank measures while the other ranks wait, and a "
+                "pair of GPUs that two ranks can measure is measured by the lower one.",
         },
     .read_on = {{Guide::programming, "Peer-to-Peer Memory Access"}},
     .share = "of the theoretical rate of all NVLinks of the GPU",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          const auto without_access = [&](const char* column) {
+            return row.of_row(column, {{"method", "copy, no access"}}, {"from", "to"});
+          };
+          const double nvlinks = without_access("rate") / without_access("share");
+          return 0.8 * nvlinks;
+        },
+    .exercise = {.task = "Predict the rate in GB/s of a copy without peer access, of a copy with "
+                         "it, and of a kernel that reads the memory of the other GPU, if NVLink "
+                         "has a theoretical rate of 450 GB/s and a copy over PCIe reaches 55 GB/s.",
+                 .rows = {{{"method", "copy, no access"}},
+                          {{"method", "copy"}},
+                          {{"method", "kernel reads"}}}},
     .figure = {.look = Look::matrix, .x = "to", .y = "rate", .series = "from", .panel = "method"},
     .needs = {.gpus = 2},
     .turns = Turns::one_by_one,

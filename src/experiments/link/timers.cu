@@ -9,6 +9,7 @@
 #include <string>
 
 #include "experiments/device_clock.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -16,6 +17,24 @@
 namespace shardstream::experiments::link {
 
 Table timers(Bench& bench);
+
+namespace {
+
+constexpr std::uint64_t busy = 4'000'000;  // nanoseconds of the other stream's work
+
+/// The length of the kernel, and the error of the same timer for the shortest one.
+double expected_time(const MeasuredRow& row) {
+  constexpr double shortest = 2, other = busy / 1e3;  // us
+  const std::string timer = row.text("timer");
+  const double reported =
+      row.of_row("reported", {{"beside", "nothing"}, {"kernel", "2"}}, {"timer"});
+  if (timer == "host's clock, no wait") return reported;
+  const bool waits_for_other =
+      timer == "host's clock, wait for device" && row.text("beside") == "another stream";
+  return (waits_for_other ? other : row["kernel"]) + reported - shortest;
+}
+
+}  // namespace
 
 extern const Experiment about_timers = {
     .name = "timers",
@@ -36,13 +55,27 @@ extern const Experiment about_timers = {
                 "wait. By events, expect a few microseconds too much, for the start and end of the "
                 "kernel on the GPU. Beside another stream, expect a wait for the device to report "
                 "the 4 ms of the other work; a wait for the stream and events report the kernel, "
-                "as long as the GPU runs both at once.",
+                "as long as the GPU runs both at once. With waiting and by events, expect about "
+                "the same error for kernels of all lengths.",
             .pitfalls = "For the shortest kernel, these errors are as large as the time itself.",
         },
     .read_on = {{Guide::best_practices, "Using CPU Timers"},
                 {Guide::best_practices, "Using CUDA GPU Timers"}},
     .reference = "Events have a resolution of about 0.5 us.",
     .share = "the reported time over the length that the kernel was given",
+    .expected = expected_time,
+    .exercise =
+        {.task = "Predict the reported time in us of a kernel of 200 us: by the host's "
+                 "clock without waiting and with a wait for the stream, and beside another stream "
+                 "with a wait for the device and by events.",
+         .rows = {{{"timer", "host's clock, no wait"}, {"beside", "nothing"}, {"kernel", "200"}},
+                  {{"timer", "host's clock, wait for stream"},
+                   {"beside", "nothing"},
+                   {"kernel", "200"}},
+                  {{"timer", "host's clock, wait for device"},
+                   {"beside", "another stream"},
+                   {"kernel", "200"}},
+                  {{"timer", "events"}, {"beside", "another stream"}, {"kernel", "200"}}}},
     .figure = {.look = Look::lines,
                .x = "kernel",
                .y = "reported",
@@ -64,7 +97,6 @@ __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
 
 /// The work of the GPU while a kernel is timed.
 enum class Beside { nothing, another_stream };
-constexpr std::uint64_t busy = 4'000'000;  // nanoseconds of the other stream's work
 
 /// Times a kernel in different ways. Each measurement begins and ends with an idle device.
 class Timers {

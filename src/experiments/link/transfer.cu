@@ -1,7 +1,10 @@
 // The rate of copies over the host link, by the kind of host memory, direction and size. The GPU
 // reads pinned memory directly; the processor must first copy pageable memory into a pinned buffer.
 #include <array>
+#include <limits>
+#include <string>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -18,6 +21,29 @@ constexpr OptionRow options[] = {
 };
 
 Table transfer(Bench& bench);
+
+namespace {
+
+/// Pinned memory takes the time of the smallest copy, and the other bytes at the rate of the link.
+/// Pageable memory takes both times for both ways.
+double expected_rate(const MeasuredRow& row) {
+  const std::string memory = row.text("memory"), way = row.text("way");
+  if (memory == "pinned") {
+    constexpr double smallest = 4096;  // bytes; GB/s are bytes per nanosecond
+    const double rate = row.measured({{"memory", "pinned"}, {"bytes", "4096"}}, {"way", "at_once"});
+    const double others = (row["bytes"] - smallest) / row.ceiling("link_" + way);
+    return row["bytes"] / (smallest / rate + others);
+  }
+  if (memory != "pageable") {
+    return row.measured({{"memory", "pinned"}}, {"way", "at_once", "bytes"});
+  }
+  if (way != "both") return std::numeric_limits<double>::quiet_NaN();
+  const double up = row.measured({{"memory", memory}, {"way", "up"}}, {"at_once", "bytes"});
+  const double down = row.measured({{"memory", memory}, {"way", "down"}}, {"at_once", "bytes"});
+  return 1 / (1 / up + 1 / down);
+}
+
+}  // namespace
 
 extern const Experiment about_transfer = {
     .name = "transfer",
@@ -37,23 +63,35 @@ extern const Experiment about_transfer = {
                 "With several ranks, each rank measures alone, and then all measure at once.",
             .expectation =
                 "Expect 0.8 to 0.9 of the theoretical rate of PCIe for large copies of pinned "
-                "memory. Small copies take a few microseconds whatever their size. The GPU reads "
-                "pinned memory directly. Pageable memory may be moved by the system during a copy, "
-                "so one thread of the driver first copies it into a pinned buffer. Expect uploads "
-                "of it to become slower if the data no longer fits in the caches of the processor. "
-                "Write-combined and registered memory is pinned, too: expect it to differ from "
-                "`pinned` only in the time to allocate it (see `allocation`). The difference "
-                "between ranks alone and at once shows what they share, such as a part of the link "
-                "or the memory of the host.",
+                "memory. Small copies take a few microseconds whatever their size, and larger ones "
+                "also the time of their bytes on the link. The GPU reads pinned memory directly. "
+                "Pageable memory may be moved by the system during a copy, so one thread of the "
+                "driver first copies it into a pinned buffer. For both ways it makes both copies: "
+                "expect the sum of their times. Expect uploads of it to become slower if the data "
+                "no longer fits in the caches of the processor. Write-combined and registered "
+                "memory is pinned, too: expect it to differ from `pinned` only in the time to "
+                "allocate it (see `allocation`). The difference between ranks alone and at once "
+                "shows what they share, such as a part of the link or the memory of the host.",
             .pitfalls =
                 "For both ways, a share above 1 is possible, because the rate of the link is that "
-                "of large copies, and smaller ones may be faster.",
+                "of large copies, and smaller ones may be faster. The rate of one thread that "
+                "copies is not known before, so most rows of pageable memory have no expected "
+                "value. Small copies of it take less than the sum for both ways: the upload is "
+                "still on its way when the download begins.",
         },
     .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
                 {Guide::best_practices, "Pinned Memory"}},
     .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
     .share = "of the rate of the link in the same direction",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of uploads of 64 KiB, 1 MiB and 16 MiB from "
+                         "pinned memory, and of 16 MiB for both ways, if a copy of 4 KiB takes 3 "
+                         "us and the link carries 55 GB/s (PCIe 5 x16).",
+                 .rows = {{{"memory", "pinned"}, {"way", "up"}, {"bytes", "65536"}},
+                          {{"memory", "pinned"}, {"way", "up"}, {"bytes", "1048576"}},
+                          {{"memory", "pinned"}, {"way", "up"}, {"bytes", "16777216"}},
+                          {{"memory", "pinned"}, {"way", "both"}, {"bytes", "16777216"}}}},
     .figure = {.look = Look::lines,
                .x = "bytes",
                .y = "rate",

@@ -6,8 +6,10 @@
 #include <limits>
 #include <string>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
+#include "experiments/link/overlap_model.hpp"
 #include "experiments/link/parts.cuh"
 
 namespace shardstream::experiments::link {
@@ -18,6 +20,34 @@ constexpr OptionRow options[] = {
 };
 
 Table zero_copy(Bench& bench);
+
+namespace {
+
+constexpr unsigned parts = 8;
+
+/// The time of 4 bytes, and that of the link in the same directions. In parts, it is the time of
+/// the model of `overlap`. The kernel on device memory takes no time, unless it computes.
+double expected_time(const MeasuredRow& row) {
+  const std::string access = row.text("access"), method = row.text("method");
+  const bool is_mapped = method == "mapped", is_in_parts = method == "copied in parts";
+  if (access.ends_with("by columns") && !is_in_parts) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const auto on_link = [&](const char* link) { return row["data"] / row.ceiling(link) / 1e3; };
+  const double up = on_link("link_up"), down = on_link("link_down"), both = on_link("link_both");
+  const Ways ways = access == "read and write" ? Ways::two : Ways::one;
+  const double copy = ways == Ways::two ? both : access.starts_with("write") ? down : up;
+  const double start = row.measured(
+      {{"access", "read"}, {"data", "4"}, {"method", is_mapped ? "mapped" : "copied"}});
+  if (is_mapped) return start + (access == "read twice" ? 2 : 1) * copy;
+  const Stages stages{.up = ways == Ways::one ? copy : up,
+                      .down = down,
+                      .both = both,
+                      .kernel = access == "read and compute" ? copy : 0};
+  return start + model(stages, ways, is_in_parts ? parts : 1);
+}
+
+}  // namespace
 
 extern const Experiment about_zero_copy = {
     .name = "zero-copy",
@@ -39,19 +69,31 @@ extern const Experiment about_zero_copy = {
             .expectation =
                 "Small data show the latency of each method: expect `mapped` to win, since one "
                 "call of the driver is cheaper than two. For large data that are used once, expect "
-                "all methods to take the time of the link. If the kernel also computes for as long "
-                "as the copy takes, expect `copied` to take both times, and the other two little "
-                "more than one of them: mapped accesses overlap with computing without any "
-                "streams. With two passes, expect `mapped` to take twice the time, because nothing "
-                "stays on the device; by the columns of a matrix, where the lanes of a warp use "
-                "words that are far apart, far more, because each word needs its own transfer.",
+                "all methods to take the time of the link: that of 4 bytes, and the bytes over the "
+                "rate of the link. Only `copied` makes the copies of both directions one after the "
+                "other. In 8 parts, one part passes through all stages alone (see `overlap`). If "
+                "the kernel also computes for as long as the copy takes, expect `copied` to take "
+                "both times, and the other two little more than one of them: mapped accesses "
+                "overlap with computing without any streams. With two passes, expect `mapped` to "
+                "take twice the time, because nothing stays on the device; by the columns of a "
+                "matrix, where the lanes of a warp use words that are far apart, far more, because "
+                "each word needs its own transfer.",
             .pitfalls =
                 "Writes of single words may be the slowest, if the host has to complete its cache "
-                "lines. The host's clock measures from the first call to the end of the work.",
+                "lines. Parts of small data take longer than expected, since each part has calls "
+                "of its own. The host's clock measures from the first call to the end of the work.",
         },
     .read_on = {{Guide::best_practices, "Zero Copy"}, {Guide::programming, "Mapped Memory"}},
     .share = "of the rate of copies in the same directions",
     .options = options,
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in us of the largest data (256 MiB, with --quick 64 "
+                         "MiB): `read and compute` with the three methods, and `read twice` with "
+                         "mapped memory, if the link carries 55 GB/s.",
+                 .rows = {{{"access", "read and compute"}, {"method", "copied"}},
+                          {{"access", "read and compute"}, {"method", "copied in parts"}},
+                          {{"access", "read and compute"}, {"method", "mapped"}},
+                          {{"access", "read twice"}, {"method", "mapped"}}}},
     .figure = {.look = Look::lines,
                .x = "data",
                .y = "time",
@@ -105,7 +147,6 @@ const char* word_of(Method method) {
 }
 
 constexpr std::uint64_t pitch = 1024;  // words in a row of the matrix
-constexpr unsigned parts = 8;
 // Parts of smaller data are too small for the link, or no whole rows.
 constexpr std::uint64_t smallest_in_parts = std::uint64_t{1} << 20;
 static_assert(smallest_in_parts % (pitch * sizeof(float) * parts) == 0);

@@ -16,6 +16,7 @@
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/machine/collective_calls.hpp"
 #include "experiments/machine/load.hpp"
@@ -31,6 +32,39 @@ constexpr OptionRow options[] = {
 };
 
 Table collectives(Bench& bench);
+
+namespace {
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+/// NCCL alone: the time of the smallest all-reduce, and that of the bytes at the bus bandwidth of a
+/// large one. In a run, each call takes longer than in the plain loop by the same time.
+double expected_rate(const MeasuredRow& row) {
+  const std::string way = row.text("way"), collective = row.text("collective");
+  const auto of_all_reduce = [&](std::string_view column, std::string_view of_way,
+                                 std::string_view bytes) {
+    return row.of_row(column, {{"collective", "all-reduce"}, {"way", of_way}, {"bytes", bytes}});
+  };
+  const double small = of_all_reduce("time", nccl_plain_loop, "4");  // us
+  if (way == nccl_in_a_run) {
+    const auto plain = [&](std::string_view column) {
+      return row.of_row(column, {{"way", nccl_plain_loop}}, {"collective", "bytes", "beside"});
+    };
+    const double added = of_all_reduce("time", nccl_in_a_run, "4") - small;
+    return plain("rate") * plain("time") / (plain("time") + added);
+  }
+  if (way != nccl_plain_loop) return none;
+  const double of_reduction = of_all_reduce("rate", nccl_plain_loop, "4") /
+                              of_all_reduce("algorithm", nccl_plain_loop, "4");  // 2 (P - 1) / P
+  const double on_links = row["bytes"] * (collective == "broadcast"    ? 1
+                                          : collective == "all-reduce" ? of_reduction
+                                                                       : of_reduction / 2);
+  constexpr double bytes_per_us = 1e3;  // at 1 GB/s
+  const double large = of_all_reduce("rate", nccl_plain_loop, "67108864");
+  return on_links / (small + on_links / (large * bytes_per_us)) / bytes_per_us;
+}
+
+}  // namespace
 
 extern const Experiment about_collectives = {
     .name = "collectives",
@@ -55,15 +89,18 @@ extern const Experiment about_collectives = {
                 "rate.",
             .expectation =
                 "Expect a constant time of 10 to 50 us for small messages, and for large ones the "
-                "rate of NVLink, of PCIe or of the network. Expect NCCL in a run within 5 % of the "
-                "plain loop, except for the barrier of one byte that a run puts before collectives "
-                "of 1 MiB and more: in it, early ranks wait without occupying the GPU. Expect "
-                "staged MPI to be several times slower between GPUs. A GEMM occupies the "
-                "multiprocessors that NCCL's kernels need, and copies share the links with staged "
-                "MPI. On CPUs, all ways are MPI.",
+                "rate of NVLink, of PCIe or of the network. For any size and collective, expect "
+                "the time of the smallest all-reduce plus the bytes over the bus bandwidth of an "
+                "all-reduce of 64 MiB. A run adds the same few microseconds to each call of NCCL. "
+                "Expect large messages in a run within 5 % of the plain loop, except for the "
+                "barrier of one byte that a run puts before collectives of 1 MiB and more: in it, "
+                "early ranks wait without occupying the GPU. Expect staged MPI to be several times "
+                "slower between GPUs. A GEMM occupies the multiprocessors that NCCL's kernels "
+                "need, and copies share the links with staged MPI. On CPUs, all ways are MPI.",
             .pitfalls =
                 "Ranks may end a collective at different times. The time is that of the slowest "
-                "rank.",
+                "rank. NCCL moves the data of each collective in its own way, so their bus "
+                "bandwidths may differ.",
         },
     .read_on = {{Guide::nccl_performance},
                 {Guide::nccl, "Using NCCL"},
@@ -71,6 +108,16 @@ extern const Experiment about_collectives = {
                 {Guide::programming, "Multi-Device System"}},
     .share = "of the bus bandwidth of a plain loop of NCCL's calls, alone",
     .options = options,
+    .expected = expected_rate,
+    .exercise =
+        {.task = "Predict the rate (bus bandwidth) in GB/s of a plain loop of all-reduces "
+                 "of 1 KiB, 256 KiB and 64 MiB and of broadcasts of 64 MiB by 4 ranks, if a small "
+                 "one takes 9 us and the links carry 300 GB/s.",
+         .rows =
+             {{{"collective", "all-reduce"}, {"way", "NCCL, plain loop"}, {"bytes", "1024"}},
+              {{"collective", "all-reduce"}, {"way", "NCCL, plain loop"}, {"bytes", "262144"}},
+              {{"collective", "all-reduce"}, {"way", "NCCL, plain loop"}, {"bytes", "67108864"}},
+              {{"collective", "broadcast"}, {"way", "NCCL, plain loop"}, {"bytes", "67108864"}}}},
     .figure = {.look = Look::lines,
                .x = "bytes",
                .y = "rate",
@@ -88,8 +135,6 @@ namespace {
 
 using device::Buffer;
 using device::Memory;
-
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 /// The floats in up to `pieces` equal pieces of an array, from its beginning to its end, that a
 /// check reads.

@@ -15,6 +15,7 @@
 
 #include "device/buffer.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/machine/advice.hpp"
 #include "measure/ceilings.hpp"
@@ -54,12 +55,26 @@ extern const Experiment about_contention = {
                 "the same PCIe switch are busy, and less when the copies of all ranks exceed the "
                 "rate of the host's memory, which both directions share. The sentences below the "
                 "table say what this means for the number of ranks per host.",
-            .pitfalls = "On CPUs, the copies are those of ranks in the memory of the host.",
+            .pitfalls =
+                "The expected values are the rates alone, so a lower rate shows that ranks share a "
+                "part of the way. On CPUs, the copies are those of ranks in the memory of the "
+                "host.",
         },
     .read_on = {{Guide::best_practices, "Data Transfer Between Host and Device"},
                 {Guide::project, "jobs/README.md"}},
     .share = "of the rate of the most disturbed rank alone",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          return row.measured({{"ranks", "1"}}, {"way"});
+        },
+    .exercise = {.task = "Predict the rate in GB/s of the slowest of one and of two ranks that "
+                         "upload, and of one and of two that copy both ways, if a link carries 55 "
+                         "GB/s.",
+                 .rows = {{{"way", "up"}, {"ranks", "1"}},
+                          {{"way", "up"}, {"ranks", "2"}},
+                          {{"way", "both"}, {"ranks", "1"}},
+                          {{"way", "both"}, {"ranks", "2"}}}},
     .figure = {.look = Look::lines, .x = "ranks", .y = "rate", .series = "way"},
     .needs = {.ranks = 2},
     .scope = Scope::all_ranks,

@@ -15,6 +15,7 @@
 #include "core/parallel.hpp"
 #include "core/units.hpp"
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
@@ -31,6 +32,23 @@ constexpr OptionRow options[] = {
 };
 
 Table managed(Bench& bench);
+
+namespace {
+
+/// The rate of copies of pinned memory for pages that move at once or stay on the host, and that of
+/// memory from cudaMalloc for pages on the GPU. Faults have no expected rate.
+double expected_rate(const MeasuredRow& row) {
+  const std::string work = row.text("work"), method = row.text("method");
+  const bool is_on_host = method == "accessed in place";
+  if (is_on_host || (work == "to the GPU" && method.ends_with("prefetched"))) {
+    return row.measured({{"work", "to the GPU"}, {"method", "copied, pinned"}});
+  }
+  return work == "read again" || work == "memory that is filled"
+             ? row.measured({{"work", "read again"}, {"method", "cudaMalloc"}})
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
 
 extern const Experiment about_managed = {
     .name = "managed",
@@ -55,15 +73,25 @@ extern const Experiment about_managed = {
                 "of that time the move takes, and the rest is the processor's first access, which "
                 "maps the pages again. Expect new pages to cost time where they are first needed. "
                 "Expect reads in place at the rate of the link, each time. Expect managed memory "
-                "that is on the GPU to be as fast as cudaMalloc's, up to all of the free memory.",
+                "that is on the GPU to be as fast as cudaMalloc's, up to all of the free memory. "
+                "The time of page faults follows from nothing here, so it has no expected value.",
             .pitfalls =
                 "Beyond the free memory, pages move out while others move in, which is slow and "
                 "may hang a GPU, so the experiment goes no further. The free memory is that of "
-                "now, less 256 MiB for the driver, and the part of a rank that shares the GPU.",
+                "now, less 256 MiB for the driver, and the part of a rank that shares the GPU. "
+                "More memory gives a higher rate, since the launch and the wait matter less.",
         },
     .read_on = {{Guide::programming, "Unified Memory Programming"}},
     .share = "of the rate of explicit copies, or of memory from cudaMalloc",
     .options = options,
+    .expected = expected_rate,
+    .exercise =
+        {.task = "Predict the rate in GB/s at which memory is prefetched to the GPU and read, "
+                 "managed memory is read again, and memory that is accessed in place is read "
+                 "again, if copies reach 55 GB/s and a kernel reads device memory at 4000 GB/s.",
+         .rows = {{{"work", "to the GPU"}, {"method", "prefetched"}},
+                  {{"work", "read again"}, {"method", "managed"}},
+                  {{"work", "read again"}, {"method", "accessed in place"}}}},
     .figure = {.look = Look::bars, .x = "method", .y = "rate", .panel = "work"},
     .run = with_cuda<managed>(),
 };

@@ -22,6 +22,7 @@
 #include "core/units.hpp"
 #include "experiments/driver_function.hpp"
 #include "experiments/execution/sharing_facts.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -48,6 +49,26 @@ constexpr OptionRow options[] = {
 Table runtime_compile(Bench& bench);
 void runtime_compile_helper(HelperEnd& end);
 
+namespace {
+
+/// An empty cache saves nothing, a filled one the time to load PTX. A cubin takes as long as PTX,
+/// whose machine code the driver compiles.
+double expected_total(const MeasuredRow& row) {
+  const std::string way = row.text("way"), cache = row.text("cache");
+  const bool is_cubin = way == "NVRTC to cubin" || way == "NVRTC, PTX compiler";
+  if (cache == "empty") return row.measured({{"cache", "off"}}, {"way"});
+  if (cache == "filled" && !is_cubin) {
+    const auto of_empty = [&](const char* column) {
+      return row.of_row(column, {{"cache", "empty"}}, {"way"});
+    };
+    return of_empty("total") - of_empty("load") + row.of_row("load", {{"way", "precompiled"}});
+  }
+  return is_cubin && cache == "off" ? row.measured({{"way", "NVRTC to PTX"}}, {"cache"})
+                                    : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
 extern const Experiment about_runtime_compile = {
     .name = "runtime-compile",
     .group = "machine",
@@ -72,14 +93,18 @@ extern const Experiment about_runtime_compile = {
             .expectation =
                 "Expect PTX to load slowly at first and fast from a filled cache, a cubin to load "
                 "fast in any case but to take longer to compile, and `kernel` to be the same "
-                "everywhere. So ship PTX for GPUs to come, keep the cache on a local disk, and "
-                "make it larger (CUDA_CACHE_MAXSIZE) if programs fill it.",
+                "everywhere. In total, a cubin takes about as long as PTX without the cache, since "
+                "the same steps run in another place. An empty cache costs as much as none, and a "
+                "filled one makes PTX load as fast as precompiled code. So ship PTX for GPUs to "
+                "come, keep the cache on a local disk, and make it larger (CUDA_CACHE_MAXSIZE) if "
+                "programs fill it.",
             .pitfalls =
                 "Drivers may ignore a filled cache with CUDA_FORCE_PTX_JIT. Since version 12.9, "
                 "NVRTC itself uses the cache. So each number is from a new process, after its "
                 "context has begun. Write float constants with an f: 0.5*x is computed in double "
-                "precision. All kernels have -fmad=false. A wrong expression is rejected with and "
-                "without a GPU.",
+                "precision. NVRTC may take longer than the driver to make machine code, and the "
+                "same compilation takes different times in different processes. All kernels have "
+                "-fmad=false. A wrong expression is rejected with and without a GPU.",
         },
     .read_on = {{Guide::best_practices, "Using PTX"},
                 {Guide::best_practices, "Dynamic Code Generation"},
@@ -88,6 +113,14 @@ extern const Experiment about_runtime_compile = {
                 {Guide::nvrtc}},
     .share = "of the rate of the precompiled kernel",
     .options = options,
+    .expected = expected_total,
+    .exercise = {.task = "Predict the total time in ms of NVRTC to PTX with the cache off, empty "
+                         "and filled, and of NVRTC to cubin with the cache off, if NVRTC compiles "
+                         "to PTX in 50 ms and the driver compiles that to machine code in 25 ms.",
+                 .rows = {{{"way", "NVRTC to PTX"}, {"cache", "off"}},
+                          {{"way", "NVRTC to PTX"}, {"cache", "empty"}},
+                          {{"way", "NVRTC to PTX"}, {"cache", "filled"}},
+                          {{"way", "NVRTC to cubin"}, {"cache", "off"}}}},
     .figure =
         {.look = Look::bars, .x = "way", .y = "total", .panel = "cache", .more_is_better = false},
     .turns = Turns::one_by_one,

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/pipeline/fed_sum.hpp"
 #include "io/source/generator_source.hpp"
@@ -24,6 +25,34 @@ constexpr OptionRow options[] = {
 };
 
 Table feed(Bench& bench);
+
+namespace {
+
+/// A place where a run can keep its data.
+struct DataLocation {
+  const char* mode;  ///< the value of pipeline.mode
+  const char* way;   ///< how the data gets from there to the kernel
+  double expected;   ///< the minimum share of the ceiling on a GPU
+};
+
+constexpr std::array places = {
+    DataLocation{"pinned", "copied in batches while the kernel runs", 0.95},
+    DataLocation{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
+    DataLocation{"pageable", "threads copy it into pinned slots first", 0.85},
+    DataLocation{"mapped", "the kernel reads it over the link", 0.85},
+    DataLocation{"resident", "already on the device", 0.9},
+};
+
+/// The expected share of plain copies or, for data on the device, of plain reads.
+double expected_rate(const MeasuredRow& row) {
+  const auto* const place = std::ranges::find(places, row.text("data"), &DataLocation::mode);
+  if (place == places.end()) return std::nan("");
+  const bool is_resident = std::string_view(place->mode) == "resident";
+  return place->expected *
+         row.measured({{"data", is_resident ? "plain reads" : "plain copies"}}, {"at_once"});
+}
+
+}  // namespace
 
 extern const Experiment about_feed = {
     .name = "feed",
@@ -50,8 +79,8 @@ extern const Experiment about_feed = {
                 "rate is lower while all ranks measure at once, the ranks share a link or the "
                 "memory of the host; plain copies become slower too.",
             .pitfalls =
-                "These expectations hold for GPUs; on CPUs, all places are ordinary memory. The "
-                "sum must be that of the host.",
+                "These expectations, and the expected values, hold for GPUs; on CPUs, all places "
+                "are ordinary memory. The sum must be that of the host.",
         },
     .read_on = {{Guide::best_practices, "Asynchronous and Overlapping Transfers with Computation"},
                 {Guide::project, "src/pipeline/README.md"}},
@@ -59,6 +88,13 @@ extern const Experiment about_feed = {
         "of the rate of plain copies; for `resident`, and on CPUs for `mapped`, of the rate of "
         "plain reads",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of pinned, pageable, mapped and resident data, "
+                         "if plain copies reach 52 GB/s and plain reads 4500 GB/s.",
+                 .rows = {{{"data", "pinned"}},
+                          {{"data", "pageable"}},
+                          {{"data", "mapped"}},
+                          {{"data", "resident"}}}},
     .figure = {.look = Look::bars, .x = "data", .y = "rate", .log_y = true},
     .turns = Turns::both,
     .run = feed,
@@ -66,21 +102,6 @@ extern const Experiment about_feed = {
 };
 
 namespace {
-
-/// A place where a run can keep its data.
-struct DataLocation {
-  const char* mode;  ///< the value of pipeline.mode
-  const char* way;   ///< how the data gets from there to the kernel
-  double expected;   ///< the minimum share of the ceiling on a GPU
-};
-
-constexpr std::array places = {
-    DataLocation{"pinned", "copied in batches while the kernel runs", 0.95},
-    DataLocation{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
-    DataLocation{"pageable", "threads copy it into pinned slots first", 0.85},
-    DataLocation{"mapped", "the kernel reads it over the link", 0.85},
-    DataLocation{"resident", "already on the device", 0.9},
-};
 
 /// feed.size, or the default of the backend. It fits in pinned memory and in device memory.
 std::uint64_t bytes_to_feed(Bench& bench) {

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/pipeline/fed_sum.hpp"
 #include "experiments/storage/data_file.hpp"
@@ -27,6 +28,20 @@ constexpr OptionRow options[] = {
 };
 
 Table file_feed(Bench& bench);
+
+namespace {
+
+/// The lower one of the two ceilings: the readers alone, and plain copies.
+double expected_rate(const MeasuredRow& row) {
+  const std::string name = row.text("case");
+  const std::size_t end = name.find(", fed");
+  if (end == std::string::npos) return std::nan("");
+  const std::string readers = name.substr(0, end) + ", readers";
+  return std::min(row.measured({{"case", readers}}, {"at_once"}),
+                  row.measured({{"case", "plain copies"}}));
+}
+
+}  // namespace
 
 extern const Experiment about_file_feed = {
     .name = "file-feed",
@@ -62,6 +77,11 @@ extern const Experiment about_file_feed = {
                 {Guide::project, "src/pipeline/README.md"}},
     .share = "of the lower one of two ceilings: the readers alone, and plain copies",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s at which a file is fed past the page cache and "
+                         "from it, if the readers alone reach 1.8 and 42 GB/s, and plain copies 52 "
+                         "GB/s.",
+                 .rows = {{{"case", "direct, fed"}}, {{"case", "cached, fed"}}}},
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},
     .needs = {.file = "file-feed.file"},
     .turns = Turns::both,

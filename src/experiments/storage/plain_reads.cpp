@@ -11,6 +11,7 @@
 
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/storage/data_file.hpp"
 #include "experiments/storage/pieces.hpp"
@@ -43,14 +44,25 @@ extern const Experiment about_plain_reads = {
             .expectation =
                 "H5Dread is limited by one thread that copies from the page cache, or by storage "
                 "if the data is not cached; expect a few GB/s. O_DIRECT shows the rate of the "
-                "storage.",
+                "storage. With a copy, the time is the sum of reading and uploading.",
             .pitfalls =
                 "Data in the page cache hides the storage. The remark states how much of the data "
-                "was there before, if the system reports it. All ways must read the same bytes.",
+                "was there before, if the system reports it. All ways must read the same bytes. "
+                "The upload is expected at the rate of the link, but ordinary memory is pageable, "
+                "so it is slower (see `transfer`).",
         },
     .read_on = {{Guide::project, "src/experiments/MEASUREMENTS.md"}},
     .share = "of the rate of uploads",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          if (row.text("way") != "H5Dread, copy") return std::numeric_limits<double>::quiet_NaN();
+          return 1 / (1 / row.measured({{"way", "H5Dread"}}) + 1 / row.ceiling("link_up"));
+        },
+    .exercise = {.task = "Predict the rate in GB/s of H5Dread by one thread, and of H5Dread "
+                         "followed by cudaMemcpy, if one thread copies 5 GB/s from the page cache, "
+                         "and the upload of pageable memory reaches 10 GB/s.",
+                 .rows = {{{"way", "H5Dread"}}, {{"way", "H5Dread, copy"}}}},
     .figure = {.look = Look::bars, .x = "way", .y = "rate"},
     .needs = {.ceilings = {"link_up"}, .file = "plain-reads.file"},
     .run = with_cuda<plain_reads>(),
