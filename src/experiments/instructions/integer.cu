@@ -1,6 +1,7 @@
 // The cost of integer arithmetic: divisions and remainders by a variable, a literal, a shift and a
 // mask, narrow and wide operands, and the type of a loop counter.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "experiments/device_clock.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -19,6 +21,49 @@
 namespace shardstream::experiments::instructions {
 
 Table integer(Bench& bench);
+
+namespace {
+
+/// Instructions of an operation, with the addition that prepares the next one; NaN if the
+/// expectation does not state them. `name` is the case.
+double instructions_of(std::string_view name, std::string_view way) {
+  constexpr double addition = 1;
+  if (way == "variable") return 20 + addition;
+  if (way == "same variable") return 10 + addition;
+  if (way == "large numbers") return 100 + addition;
+  if (way == "literal 10") {
+    const double multiply_subtract = name.starts_with("remainder") ? 1 : 0;
+    const double correction = name.find("uint") == name.npos ? 1 : 0;
+    return 2 + multiply_subtract + correction + addition;
+  }
+  const bool is_one = way.ends_with("shift") || way.ends_with("mask");
+  return is_one ? 1 + addition : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// A division or a remainder by a variable of 32 bits shows the time of an instruction. Ways with
+/// 64 bits compare with the variable of 32 bits of the same sign.
+double expected_rate_of_division(const MeasuredRow& row) {
+  const std::string name = row.text("case"), way = row.text("way");
+  const bool is_wide = name.ends_with("64");
+  if (is_wide && way != "large numbers") return std::nan("");
+  const std::string narrow = is_wide ? name.substr(0, name.size() - 2) + "32" : name;
+  return row.measured({{"case", narrow}, {"way", "variable"}}) *
+         instructions_of(narrow, "variable") / instructions_of(name, way);
+}
+
+double expected_rate(const MeasuredRow& row) {
+  const std::string name = row.text("case"), way = row.text("way");
+  if (name == "multiply-add") {
+    constexpr double units = 64, products_of_64_bits = 4;
+    const double of_32_bits = row.measured({{"case", name}, {"way", "32 bits"}});
+    if (way == "32 bits") return units;
+    return way == "64 bits" ? of_32_bits / products_of_64_bits : of_32_bits;
+  }
+  if (name == "loop counter") return row.measured({{"case", name}, {"way", "int"}});
+  return expected_rate_of_division(row);
+}
+
+}  // namespace
 
 extern const Experiment about_integer = {
     .name = "integer",
@@ -45,15 +90,20 @@ extern const Experiment about_integer = {
                 "makes a call of some 100 instructions, which tests first whether both operands "
                 "fit in 32 bits: small numbers are cheaper than large ones. A literal divisor "
                 "becomes a multiplication and a shift, and a power of two becomes a shift or a "
-                "mask. Expect a literal to be three to ten times as fast as a variable, and shift "
-                "and mask to be the fastest. Expect 64 bits to be slower by a factor of two to "
-                "six, except for a mask, whose high word is 0, and for small numbers: 64 bits take "
-                "several instructions of 32 bits. Expect char and short to be no faster than int, "
-                "since they are extended to int and truncated again. If i is unsigned, offset + "
-                "stride * i may wrap around, so that the compiler must compute it for each "
-                "element; a signed one may not, so that the compiler may add to a pointer instead. "
-                "Expect the loop counters to differ by little, since a load costs more than its "
-                "address.",
+                "mask. Rates are inverse to the numbers of instructions, with one more for the "
+                "addition: 21 for a variable, 11 for the same variable, 3 for a literal and 4 for "
+                "its remainder, with one more if the type is signed, 2 for a shift or a mask, and "
+                "101 for large numbers of 64 bits. Expect a literal to be three to ten times as "
+                "fast as a variable, and shift and mask to be the fastest. Expect 64 bits to be "
+                "slower by a factor of two to six, except for a mask, whose high word is 0, and "
+                "for small numbers: 64 bits take several instructions of 32 bits. A multiprocessor "
+                "makes 64 multiply-adds of integers of 32 bits in a clock, and one of 64 bits "
+                "takes four of them: two for the words of the product of the low words, and two "
+                "with a high word. Expect char and short to be no faster than int, since they are "
+                "extended to int and truncated again. If i is unsigned, offset + stride * i may "
+                "wrap around, so that the compiler must compute it for each element; a signed one "
+                "may not, so that the compiler may add to a pointer instead. Expect the loop "
+                "counters to differ by little, since a load costs more than its address.",
             .pitfalls =
                 "If the type is signed, the compiler adds a correction for negative numbers; an "
                 "explicit shift or mask has none, and rounds negative numbers differently. All "
@@ -67,6 +117,14 @@ extern const Experiment about_integer = {
         "Tesla V100, a reduction of 2^24 floats: 0.624 ms became 0.399 with a shift and a mask "
         "instead of a division and a remainder.",
     .share = "of the rate of the first row of the same case",
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in op/clock/SM of multiply-adds of 32 and 64 bits, and "
+                         "of unsigned divisions of 32 bits by a literal and of 64 bits, if one of "
+                         "32 bits by a variable has a rate of 4.",
+                 .rows = {{{"case", "multiply-add"}, {"way", "32 bits"}},
+                          {{"case", "multiply-add"}, {"way", "64 bits"}},
+                          {{"case", "division, uint32"}, {"way", "literal 10"}},
+                          {{"case", "division, uint64"}, {"way", "large numbers"}}}},
     .figure = {.look = Look::bars, .x = "way", .y = "rate", .panel = "case"},
     .run = with_cuda<integer>(),
 };

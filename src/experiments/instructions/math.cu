@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -24,6 +26,37 @@ constexpr OptionRow options[] = {
 };
 
 Table math(Bench& bench);
+
+namespace {
+
+/// The instructions of the special function units that an intrinsic takes; NaN if it is no
+/// intrinsic.
+double special_instructions_of(std::string_view function) {
+  if (function == "__sincosf(x)" || function.starts_with("__powf")) return 2;
+  return function.starts_with("__") ? 1 : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The instructions of a row of products and sums with the multiply-add of the measurement; NaN if
+/// it has others, too. The compiler fuses none (-fmad=false).
+double products_of(std::string_view function) {
+  if (function == "x * x" || function == "x * (1.0f / 3)") return 1 + 1;
+  if (function == "x * x * x" || function == "1.1f * x + 0.3f") return 2 + 1;
+  return function == "((x * x)^2)^2" ? 3 + 1 : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// __sinf(x) shows the rate of the special function units, and x * x that of products.
+double expected_rate(const MeasuredRow& row) {
+  constexpr double slow_reduction = 10;
+  const std::string function = row.text("function");
+  if (function == "sinf(x > 105615)") {
+    return row.measured({{"function", "sinf(x)"}}, {"case"}) / slow_reduction;
+  }
+  const double special = special_instructions_of(function);
+  if (special > 0) return row.measured({{"function", "__sinf(x)"}}) / special;
+  return row.measured({{"function", "x * x"}}) * products_of("x * x") / products_of(function);
+}
+
+}  // namespace
 
 extern const Experiment about_math = {
     .name = "math",
@@ -57,11 +90,15 @@ extern const Experiment about_math = {
                 "expect the root formulas to be faster and more accurate, and for multiples of 1/4 "
                 "to be faster, with an error of few ulp. Expect intrinsics to be the fastest, at "
                 "the rate of the special function units, with an error that is small in most of "
-                "the range and leaves no bit near zeros of the function. Expect sinf of arguments "
-                "above 105615 to be ten times as slow, since their reduction takes many digits of "
-                "pi. Expect -use_fast_math to do all of this at once, so prefer intrinsics where "
-                "they matter. A result with an error of e ulp has 23 - log2(e) right bits of 24, "
-                "so none from 8.4e6 ulp on; the remark states them for the worst argument.",
+                "the range and leaves no bit near zeros of the function. A multiprocessor has 16 "
+                "of these units, so an instruction of a warp takes two clocks; __sincosf and "
+                "__powf need two of them. A product and the multiply-add of the measurement are "
+                "one instruction each, so x * x * x has two thirds of the rate of x * x. Expect "
+                "sinf of arguments above 105615 to be ten times as slow, since their reduction "
+                "takes many digits of pi. Expect -use_fast_math to do all of this at once, so "
+                "prefer intrinsics where they matter. A result with an error of e ulp has 23 - "
+                "log2(e) right bits of 24, so none from 8.4e6 ulp on; the remark states them for "
+                "the worst argument.",
             .pitfalls =
                 "Arguments whose exact value is 0 are left out, and so are negative ones if a "
                 "function is odd or even. The exact values are computed in double, whose last "
@@ -80,6 +117,12 @@ extern const Experiment about_math = {
         "times as slow for large arguments.",
     .share = "of the rate of the function above that it replaces",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in Gop/s of __sinf(x), of __sincosf(x) and of "
+                         "__powf(x, n), from the clock and the number of multiprocessors.",
+                 .rows = {{{"case", "sine"}, {"function", "__sinf(x)"}},
+                          {{"case", "sine and cosine"}, {"function", "__sincosf(x)"}},
+                          {{"case", "x^2.5"}, {"function", "__powf(x, n)"}}}},
     .figure = {.look = Look::bars, .x = "function", .y = "rate", .panel = "case"},
     .run = with_cuda<math>(),
 };

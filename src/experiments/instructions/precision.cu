@@ -7,12 +7,14 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -35,6 +37,45 @@ constexpr OptionRow options[] = {
 };
 
 Table precision(Bench& bench);
+
+namespace {
+
+/// Of products in memory: bytes of an element of both arrays and of the product.
+double bytes_in_memory(std::string_view type) {
+  if (type == "fp64") return 3 * 8;
+  if (type == "fp32") return 3 * 4;
+  return type == "dp4a" ? 2 * 1 + 1 : 3 * 2;  // four bytes have one sum of 4 bytes
+}
+
+/// Instructions have the same rate, whatever the number of products that they make.
+double expected_rate_of_units(const MeasuredRow& row, std::string_view type) {
+  const auto of = [&](const char* other) { return row.measured({{"type", other}}, {"case"}); };
+  if (type == "dp2a") return of("dp4a") / 2;
+  if (type == "fp16, fp16 sums") return of("fp16");
+  if (type == "fp16" || type == "bf16") return 2 * of("tf32");
+  return type == "int8" ? 4 * of("tf32") : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The units that multiply the matrices limit them.
+double expected_rate_of_matrices(const MeasuredRow& row, std::string_view type) {
+  const auto of = [&](const char* topic, const char* other) {
+    return row.measured({{"case", topic}, {"type", other}});
+  };
+  if (type == "fp64") return of("tensor cores", "fp64");
+  if (type == "fp32") return of("CUDA cores", "fp32");
+  return type == "fp32x3" ? of("tensor cores", "tf32") / 3
+                          : std::numeric_limits<double>::quiet_NaN();
+}
+
+double expected_rate(const MeasuredRow& row) {
+  const std::string topic = row.text("case"), type = row.text("type");
+  if (topic == "matrices") return expected_rate_of_matrices(row, type);
+  if (topic != "memory") return expected_rate_of_units(row, type);
+  return row.measured({{"case", topic}, {"type", "fp32"}}) * bytes_in_memory("fp32") /
+         bytes_in_memory(type);
+}
+
+}  // namespace
 
 extern const Experiment about_precision = {
     .name = "precision",
@@ -63,18 +104,21 @@ extern const Experiment about_precision = {
                 "one; an operation is a product of two elements, and dp4a adds up four of them.",
             .expectation =
                 "Expect fp64 to have half the rate of fp32 on GPUs for data centres and 1/32 or "
-                "1/64 on others, pairs of fp16 to have at least the rate of fp32, and tensor "
-                "cores many times that; their rate doubles when the size of the elements is "
-                "halved. Three registers may lie in the same bank and are then read in two turns: "
-                "expect two registers to come closer to the theoretical peak, most for pairs. "
-                "Expect the error to depend on the type of the sums more than on that of the "
-                "elements, since rounding errors of elements cancel; sums of fp16 or bf16 lose "
-                "small addends, so add up in float. Most functions for bytes are several "
-                "instructions on recent GPUs, which is still faster than byte by byte. Expect "
-                "matrices of doubles and floats to be multiplied faster by bytes than by their "
-                "own units, with smaller errors: the more planes of bytes a number needs, the "
-                "less is gained. In memory, only bytes count: expect the rate to double when the "
-                "size of the elements is halved.",
+                "1/64 on others, pairs of fp16 to have at least the rate of fp32, and tensor cores "
+                "many times that; their rate doubles when the size of the elements is halved. "
+                "Three registers may lie in the same bank and are then read in two turns: expect "
+                "two registers to come closer to the theoretical peak, most for pairs. Expect the "
+                "error to depend on the type of the sums more than on that of the elements, since "
+                "rounding errors of elements cancel; sums of fp16 or bf16 lose small addends, so "
+                "add up in float. Most functions for bytes are several instructions on recent "
+                "GPUs, which is still faster than byte by byte. Expect matrices of doubles and "
+                "floats to be multiplied faster by bytes than by their own units, with smaller "
+                "errors: the more planes of bytes a number needs, the less is gained. Expect "
+                "matrices to have the rate of their units: fp64 that of tensor cores, fp32 that of "
+                "CUDA cores, and fp32x3 a third of that of tf32. dp2a makes half the products of "
+                "dp4a in an instruction. In memory, only bytes count: an operation moves three "
+                "elements, 12 bytes with fp32 and 3 with dp4a, whose sum of 4 bytes belongs to "
+                "four elements. Expect the rate to double when the size of the elements is halved.",
             .pitfalls =
                 "On compute capability 9.0, mma.sync reaches about two thirds of the peak; the "
                 "rest needs wgmma, as in `matmul`. fp8 has only wgmma there: for mma.sync the "
@@ -92,6 +136,12 @@ extern const Experiment about_precision = {
         "of the first rate of the same case; for tensor cores, of fp32 on CUDA cores; for "
         "matrices, of fp64 or fp32",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in Gop/s of products in memory of fp32, fp16 pairs and "
+                         "dp4a, from the rate of a copy.",
+                 .rows = {{{"case", "memory"}, {"type", "fp32"}},
+                          {{"case", "memory"}, {"type", "fp16 pairs"}},
+                          {{"case", "memory"}, {"type", "dp4a"}}}},
     .figure = {.look = Look::bars, .x = "type", .y = "rate", .panel = "case"},
     .run = with_cuda<precision>(),
 };

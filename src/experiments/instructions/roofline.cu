@@ -16,6 +16,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -40,6 +41,40 @@ constexpr OptionRow options[] = {
 
 Table roofline(Bench& bench);
 
+namespace {
+
+/// Of one warp on each multiprocessor: the time of an operation is a latency, which the kernel with
+/// one fma shows, and the fma that one of four schedulers starts.
+double expected_rate_of_one_warp(const MeasuredRow& row, double peak) {
+  constexpr auto smallest = "1 fma for each element, one warp on each multiprocessor";
+  constexpr double schedulers = 4;
+  const auto of_smallest = [&](const char* column) {
+    return row.of_row(column, {{"name", smallest}});
+  };
+  const double time_of_byte = of_smallest("intensity") / of_smallest("rate");
+  const double more = row["intensity"] - of_smallest("intensity");  // operations
+  return row["intensity"] / (time_of_byte + more * schedulers / peak);
+}
+
+/// Of kernels: the lower one of the two roofs. Of transfers: two thirds of the bytes are uploaded,
+/// then come the operations, and then a third is downloaded.
+double expected_rate(const MeasuredRow& row) {
+  const std::string part = row.text("part"), name = row.text("name");
+  const double intensity = row["intensity"];
+  const double peak = row.measured({{"part", report::arithmetic_roof}, {"name", "fp32"}});
+  if (part == report::transfer) {
+    const double time_of_byte =
+        (2 / row.ceiling("link_up") + 1 / row.ceiling("link_down")) / 3 + intensity / peak;
+    return intensity / time_of_byte;
+  }
+  if (part != report::device_kernel) return std::numeric_limits<double>::quiet_NaN();
+  return name.ends_with("one warp on each multiprocessor")
+             ? expected_rate_of_one_warp(row, peak)
+             : std::min(peak, intensity * row.ceiling("device_read"));
+}
+
+}  // namespace
+
 extern const Experiment about_roofline = {
     .name = "roofline",
     .group = "instructions",
@@ -61,23 +96,26 @@ extern const Experiment about_roofline = {
                 "element, their product n, so that only a large product is worth its transfers.",
             .expectation =
                 "The rate is at most the lower of two roofs: the peak of the arithmetic, and the "
-                "intensity times the rate of the memory. A kernel is bound by a roof if it reaches "
-                "60 % of it: by memory, by shared memory, by its arithmetic, or by the issue of "
+                "intensity times the rate of the memory. An element has 4 bytes, and its s fma and "
+                "an addition are 2 s + 1 operations. A kernel is bound by a roof if it reaches 60 "
+                "% of it: by memory, by shared memory, by its arithmetic, or by the issue of "
                 "instructions, if it has too many for other purposes. It is bound by data and "
                 "instructions if it reaches one of the first two and one of the last two; so is a "
                 "transfer if its two shares add up to 80 %. Otherwise it is latency-bound: too few "
                 "warps, or too little independent work. Expect the kernels on full multiprocessors "
                 "to be memory-bound up to the intensity at which the two roofs meet, compute-bound "
                 "above it and both near it; and a single warp to be latency-bound at every "
-                "intensity. `report` places the kernels of all experiments of the same file below "
-                "these roofs, names the limiter of each, and adds runs of the same GPU: "
+                "intensity. A warp takes the time of its latency, and that of its fma on one of "
+                "four schedulers. `report` places the kernels of all experiments of the same file "
+                "below these roofs, names the limiter of each, and adds runs of the same GPU: "
                 "shardstream report bench.h5 run.h5.",
             .pitfalls =
                 "Newer GPUs need other instructions than mma.sync for the peak of tensor cores, so "
                 "products of cuBLASLt are further rows; the highest row of a name counts. A row of "
                 "instructions with three registers can stay below the peak, since they are read "
                 "from two banks. A transfer is uploaded, computed and downloaded one after the "
-                "other, and therefore stays below the roof, which assumes that all overlap.",
+                "other, and therefore stays below the roof, which assumes that all overlap. So "
+                "expect its time to be the sum of two uploads, the operations and one download.",
         },
     .read_on = {{Guide::programming, "Overall Performance Optimization Strategies"},
                 {Guide::best_practices, "What Runs on a CUDA-Enabled Device?"},
@@ -85,6 +123,14 @@ extern const Experiment about_roofline = {
     .reference = "Tesla V100: a memory-bound kernel of the text reaches 343 of 900 GB/s.",
     .share = "of the roof at this intensity",
     .options = options,
+    .expected = expected_rate,
+    .exercise =
+        {.task =
+             "Predict the rate in Gop/s of kernels with 1, 16 and 256 fma for each element on full "
+             "multiprocessors, from the rate of reading memory and the peak of fp32.",
+         .rows = {{{"name", "1 fma for each element"}},
+                  {{"name", "16 fma for each element"}},
+                  {{"name", "256 fma for each element"}}}},
     .figure = {.look = Look::roofline,
                .x = "intensity",
                .y = "rate",

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -24,6 +26,23 @@ constexpr OptionRow options[] = {
 
 Table alignment(Bench& bench);
 void alignment_helper(HelperEnd& end);
+
+namespace {
+
+/// The rate of words of `bytes` bytes: it grows with the bytes in flight up to the rate of a copy.
+double rate_of_words(const MeasuredRow& row, double bytes) {
+  const double of_byte = row.measured({{"case", "1 byte"}});
+  return std::min(bytes * of_byte, row.ceiling("device_copy"));
+}
+
+double expected_rate(const MeasuredRow& row) {
+  const std::string name = row.text("case");
+  if (name == "12 in 16 bytes") return rate_of_words(row, 16) * 12 / 16;
+  if (name.starts_with("rows")) return row.measured({{"case", "4 bytes"}});
+  return rate_of_words(row, std::strtod(name.c_str(), nullptr));
+}
+
+}  // namespace
 
 extern const Experiment about_alignment = {
     .name = "alignment",
@@ -42,9 +61,13 @@ extern const Experiment about_alignment = {
             .expectation =
                 "One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to their size; "
                 "records of another size need several. Expect narrow words to be slower, because "
-                "too few bytes are in flight. Padded records need one load in place of three, but "
-                "move a third more bytes; a remark says which of the two weighs more here. The "
-                "hardware does not split a misaligned access: expect cudaErrorMisalignedAddress.",
+                "too few bytes are in flight. The bytes in flight grow with the size of the word: "
+                "with twice as many, expect twice the rate, until it is that of a copy. Padded "
+                "records need one load in place of three, but move a third more bytes, which "
+                "leaves three quarters of the rate of a copy; a remark says which of the two "
+                "weighs more here. Rows are copied in words of 4 bytes, so expect their rate with "
+                "any pitch: a cache keeps the sectors that two warps share. The hardware does not "
+                "split a misaligned access: expect cudaErrorMisalignedAddress.",
             .pitfalls =
                 "A compiler cannot check the cast of a pointer: a misaligned access is found only "
                 "when the kernel runs, and its error destroys the context. With MPS, it could end "
@@ -54,6 +77,12 @@ extern const Experiment about_alignment = {
                 {Guide::programming, "Device Memory"}},
     .share = "of the rate of a copy in device memory",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of words of 16 bytes, of records of 12 bytes "
+                         "and of those that are padded to 16, from the rate of a copy.",
+                 .rows = {{{"case", "16 bytes"}},
+                          {{"case", "12 bytes"}},
+                          {{"case", "12 in 16 bytes"}}}},
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<alignment>(),

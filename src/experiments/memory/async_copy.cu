@@ -3,6 +3,7 @@
 // each element; it can even compute while the copy is on its way. A bulk copy is one instruction
 // for the whole block.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -27,6 +29,39 @@
 namespace shardstream::experiments::memory {
 
 Table async_copy(Bench& bench);
+
+namespace {
+
+/// Of a copy alone: on the line through the smallest and the largest piece, which has a latency and
+/// a time for each byte.
+double expected_clocks_of_copy(const MeasuredRow& row) {
+  constexpr double smallest = 4096, largest = 49152;
+  const double piece = row["piece"];
+  const double begin = row.measured({{"piece", "4096"}}, {"part", "method"}) * smallest;
+  const double end = row.measured({{"piece", "49152"}}, {"part", "method"}) * largest;
+  return (begin + (end - begin) * (piece - smallest) / (largest - smallest)) / piece;
+}
+
+/// Two parts of a whole take their sum if one follows the other, and the longer time if they
+/// overlap.
+double expected_clocks(const MeasuredRow& row) {
+  const std::string part = row.text("part"), method = row.text("method");
+  const auto of = [&](const char* other_part, const char* other) {
+    return row.measured({{"part", other_part}, {"method", other}}, {"piece"});
+  };
+  constexpr auto alone = "16 B elements", with_computation = "16 B elements and computation";
+  if (part == "16 B elements, copied again") {
+    return method == "asynchronous, .cg" ? of(alone, "asynchronous, .cg") : std::nan("");
+  }
+  if (part != with_computation) return expected_clocks_of_copy(row);
+  if (method == "copy only" || method == "compute only") return std::nan("");
+  const double computation = of(with_computation, "compute only");
+  if (method == "registers, then compute") return of(alone, "registers") + computation;
+  const double copy = of(with_computation, "copy only");
+  return method == "copy, wait, compute" ? copy + computation : std::max(copy, computation);
+}
+
+}  // namespace
 
 extern const Experiment about_async_copy = {
     .name = "async-copy",
@@ -48,16 +83,19 @@ extern const Experiment about_async_copy = {
                 "buffer. cuda::pipeline does the latter with two and with four stages, each of "
                 "which has a buffer.",
             .expectation =
-                "Asynchronous copies are all in flight at once. Through registers, at most four "
-                "loads of a thread are in flight, because the loop is unrolled by four. Expect "
+                "Asynchronous copies are all in flight at once. The time of a copy is a latency, "
+                "and a time for each byte, which grows if the multiprocessors wait for L2. Through "
+                "registers, at most four loads of a thread are in flight, because the loop is "
+                "unrolled by four. The 256 threads so load 1024 elements in one latency. Expect "
                 "asynchronous copies to be best with elements of 8 and 16 bytes, to need fewer "
-                "registers, and to hide most of the copy behind computation with two buffers. "
-                "Expect a pipeline of two stages to be a little slower, because barriers in shared "
-                "memory replace __syncthreads(), and four stages to help only if two do not hide "
-                "the copies. A piece that is copied again comes from L1, but .cg passes by L1. The "
-                "gain becomes small if all multiprocessors together reach the rate of L2. A bulk "
-                "copy needs one thread, not less time: it begins later, and one alone moves fewer "
-                "bytes per clock than 256 threads.",
+                "registers, and to hide most of the copy behind computation with two buffers. Copy "
+                "and computation take the sum of both times without overlap, and at best the "
+                "longer one with it. Expect a pipeline of two stages to be a little slower, "
+                "because barriers in shared memory replace __syncthreads(), and four stages to "
+                "help only if two do not hide the copies. A piece that is copied again comes from "
+                "L1, but .cg passes by L1. The gain becomes small if all multiprocessors together "
+                "reach the rate of L2. A bulk copy needs one thread, not less time: it begins "
+                "later, and one alone moves fewer bytes per clock than 256 threads.",
             .pitfalls =
                 "The size of an element and the way past L1 could be confused. Elements of 16 "
                 "bytes by both .ca and .cg separate the two effects. Of the 7 or 14 elements in 28 "
@@ -72,6 +110,14 @@ extern const Experiment about_async_copy = {
     .share =
         "of the speed of the first method of the part, through registers, with pieces of the same "
         "size",
+    .expected = expected_clocks,
+    .exercise = {.task = "Predict the clocks per byte (clocks/B) of pieces of 16 KiB: copied "
+                         "through registers in elements of 4 bytes, from the latency of L2 in "
+                         "clocks; and with computation, after the copy or while the next piece is "
+                         "copied, if the copy takes 0.05 and the computation 0.08.",
+                 .rows = {{{"part", "4 B elements"}, {"method", "registers"}, {"piece", "16384"}},
+                          {{"method", "copy, wait, compute"}, {"piece", "16384"}},
+                          {{"method", "copy the next, compute"}, {"piece", "16384"}}}},
     .figure = {.look = Look::lines,
                .x = "piece",
                .y = "clocks",

@@ -7,6 +7,7 @@
 
 #include "experiments/bench.hpp"
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -25,6 +26,22 @@ constexpr OptionRow options[] = {
 Table bandwidth(Bench& bench);
 Table theoretical_bandwidth(Bench& bench);
 
+namespace {
+
+/// The bytes that a kernel writes, and as many that it reads, move at the rate of a copy. The rest
+/// is read at the rate of reading.
+double expected_rate(const MeasuredRow& row) {
+  const std::string kernel = row.text("kernel");
+  if (kernel == "read") return row.ceiling("device_read");
+  if (kernel == "write") return std::nan("");
+  constexpr double copied = 2 * sizeof(float);
+  const double traffic = row["traffic"];
+  return traffic /
+         (copied / row.ceiling("device_copy") + (traffic - copied) / row.ceiling("device_read"));
+}
+
+}  // namespace
+
 extern const Experiment about_bandwidth = {
     .name = "bandwidth",
     .group = "memory",
@@ -41,7 +58,9 @@ extern const Experiment about_bandwidth = {
             .expectation =
                 "The remark compares the rate with the theoretical one: 2 x memory clock x bus "
                 "width / 8. Expect 0.8 to 0.95 of that. Kernels that both read and write are "
-                "slower than those that only read, because the bus must change its direction.",
+                "slower than those that only read, because the bus must change its direction. Add "
+                "and triad read two words for each that they write: expect 8 of their 12 bytes to "
+                "move at the rate of a copy, and the other 4 at that of reading.",
             .pitfalls =
                 "ECC costs rate on some GPUs, and a note states whether it is on. HBM has bits of "
                 "its own for ECC, which then costs next to nothing. GDDR stores them among the "
@@ -54,6 +73,10 @@ extern const Experiment about_bandwidth = {
     .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
     .share = "of the rate of a copy in device memory; for `read`, of the rate of reading it",
     .options = options,
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of the kernels read, copy and triad, from the "
+                         "theoretical rate of the GPU.",
+                 .rows = {{{"kernel", "read"}}, {{"kernel", "copy"}}, {{"kernel", "triad"}}}},
     .figure = {.look = Look::bars, .x = "kernel", .y = "rate"},
     .needs = {.ceilings = {"device_copy", "device_read"}},
     .run = with_cuda<bandwidth>(),

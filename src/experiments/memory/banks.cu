@@ -4,10 +4,12 @@
 // tile in shared memory; one word of padding per row avoids them.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string>
 
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -16,6 +18,20 @@
 namespace shardstream::experiments::memory {
 
 Table banks(Bench& bench);
+
+namespace {
+
+/// Of reads: the rate of stride 1 over the ways of the conflict. A transpose moves 8 bytes of an
+/// element through memory, and through the tile a word without conflicts and one with them.
+double expected_rate(const MeasuredRow& row) {
+  const std::string name = row.text("case");
+  const double ways = row["conflict"], of_stride_1 = row.measured({{"case", "reads, stride 1"}});
+  if (name == "transpose, no tile") return std::nan("");
+  if (name.starts_with("reads")) return of_stride_1 / ways;
+  return std::min(row.ceiling("device_copy"), 2 * of_stride_1 / (1 + ways));
+}
+
+}  // namespace
 
 extern const Experiment about_banks = {
     .name = "banks",
@@ -34,18 +50,32 @@ extern const Experiment about_banks = {
                 "words, in which each column lies in one bank; and through a tile with one word "
                 "of padding in each row.",
             .expectation =
-                "Two lanes conflict if their words are different and lie in the same one of the "
-                "32 banks. If g is the greatest common divisor of the stride and 32, expect g-way "
-                "conflicts, which take g times as long, and none for odd strides. If lanes read "
-                "the same word, expect the rate of stride 1, since a bank sends a word to all "
+                "Two lanes conflict if their words are different and lie in the same one of the 32 "
+                "banks. Each bank sends one word of 4 bytes in a clock, so that a multiprocessor "
+                "reads 128 bytes. If g is the greatest common divisor of the stride and 32, expect "
+                "g-way conflicts, which take g times as long, and none for odd strides. If lanes "
+                "read the same word, expect the rate of stride 1, since a bank sends a word to all "
                 "lanes that want it. Expect the padding to remove the conflicts of the transpose. "
-                "Expect words of 8 and 16 bytes to have the rate of stride 1 or a little more, "
-                "with fewer instructions.",
+                "A tile takes a word without conflicts and gives it back with them: w-way "
+                "conflicts limit the rate, which counts 8 bytes of an element, to 2 / (1 + w) of "
+                "that of stride 1. Expect words of 8 and 16 bytes to have the rate of stride 1 or "
+                "a little more, with fewer instructions.",
+            .pitfalls =
+                "Transposes stay below these rates: a thread has few words in flight, and a block "
+                "waits between writing and reading its tile.",
         },
     .read_on = {{Guide::best_practices, "Shared Memory and Memory Banks"}},
     .share =
         "for reads, of the rate of stride 1; for transposes, of the rate of a copy in device "
         "memory",
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of reads with strides of 1, 2 and 32 words and "
+                         "of all lanes on one word (stride 0), from the clock and the number of "
+                         "multiprocessors.",
+                 .rows = {{{"case", "reads, stride 1"}},
+                          {{"case", "reads, stride 2"}},
+                          {{"case", "reads, stride 32"}},
+                          {{"case", "reads, stride 0"}}}},
     .figure = {.look = Look::bars, .x = "case", .y = "rate"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<banks>(),

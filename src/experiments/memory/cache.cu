@@ -2,11 +2,13 @@
 // slice that fits in L1 is read at the rate of L1, a set of slices that fits in L2 at the rate of
 // L2, and a larger one at the rate of device memory.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/units.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -20,6 +22,18 @@ constexpr OptionRow options[] = {
 };
 
 Table cache(Bench& bench);
+
+namespace {
+
+/// The remark names the memory from which the slice is read. The smallest slice shows its rate.
+double expected_rate(const MeasuredRow& row) {
+  const std::string remark = row.text("remark");
+  if (remark == "expected from L1") return row.measured({{"loads", "L1"}});
+  if (remark == "expected from L2") return row.measured({{"loads", "L2"}});
+  return remark == "expected from device memory" ? row.ceiling("device_read") : std::nan("");
+}
+
+}  // namespace
 
 extern const Experiment about_cache = {
     .name = "cache",
@@ -37,11 +51,12 @@ extern const Experiment about_cache = {
                 "L1 (ld.global.cg).",
             .expectation =
                 "Every multiprocessor has its own L1, so a slice that fits in it is read at the "
-                "rate of all L1 caches together. L2 serves all multiprocessors, so it is the set "
-                "that must fit. Expect each line to have one step down, at the size of its cache, "
-                "and both to end at the rate of device memory. The notes name the sizes between "
-                "which the rate falls most. L1 and shared memory are one memory: a slice of "
-                "nearly all of it fits.",
+                "rate of all L1 caches together. L1 delivers at most 128 bytes in a clock of its "
+                "multiprocessor. L2 serves all multiprocessors, so it is the set that must fit. "
+                "Expect each line to have one step down, at the size of its cache, and both to end "
+                "at the rate of device memory. The notes name the sizes between which the rate "
+                "falls most. L1 and shared memory are one memory: a slice of nearly all of it "
+                "fits.",
             .pitfalls =
                 "An L2 cache may serve several multiprocessors that ask for one line at nearly "
                 "the same time by one read of it. A set that all of them read would then seem "
@@ -54,6 +69,14 @@ extern const Experiment about_cache = {
         "GB/s.",
     .share = "of the rate of reading device memory",
     .options = options,
+    .expected = expected_rate,
+    .exercise =
+        {.task = "Predict the rate in GB/s through L1 of slices of 128 KiB, from the clock and the "
+                 "number of multiprocessors, and of slices of 1 MiB by both kinds of loads, from "
+                 "the rate of reading memory.",
+         .rows = {{{"loads", "L1"}, {"slice", "131072"}},
+                  {{"loads", "L1"}, {"slice", "1048576"}},
+                  {{"loads", "L2"}, {"slice", "1048576"}}}},
     .figure = {.look = Look::lines,
                .x = "slice",
                .y = "rate",

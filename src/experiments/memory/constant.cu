@@ -1,5 +1,6 @@
 // Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
 // Different words are served one after the other.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -15,6 +17,21 @@
 namespace shardstream::experiments::memory {
 
 Table constant(Bench& bench);
+
+namespace {
+
+/// The time with one address, times the accesses that serve a read: one for each address of
+/// constant memory and for each line of the table in global memory.
+double expected_time(const MeasuredRow& row) {
+  constexpr double lines = 8;
+  const std::string memory = row.text("memory");
+  if (memory.ends_with("as operand")) return row.measured({{"memory", "register"}});
+  const double addresses = row["addresses"];
+  return row.measured({{"addresses", "1"}}, {"memory"}) *
+         (memory == "global" ? std::min(addresses, lines) : addresses);
+}
+
+}  // namespace
 
 extern const Experiment about_constant = {
     .name = "constant",
@@ -40,12 +57,22 @@ extern const Experiment about_constant = {
                 "The rows of operands multiply by a factor in a register, since an instruction has "
                 "only one operand that is constant. With a word in a register, too, it reads three "
                 "registers, which may lie in the same bank and are then read in two turns. Misses "
-                "would hide the effect. Every number of addresses reads all words of the "
-                "table, which fits in the smallest constant cache, so the time shows how addresses "
-                "are served, not misses.",
+                "would hide the effect. Every number of addresses reads all words of the table, "
+                "which fits in the smallest constant cache, so the time shows how addresses are "
+                "served, not misses. The time at one address includes the other instructions of "
+                "the loop, so more addresses take a little less than that many times as long.",
         },
     .read_on = {{Guide::best_practices, "Constant Memory"}},
     .share = "of the speed of reading a register",
+    .expected = expected_time,
+    .exercise =
+        {.task = "Predict the time in ns of a read at 8 and 32 addresses of constant memory and of "
+                 "global memory, if one address takes 1 ns of constant memory and 0.5 ns of global "
+                 "memory.",
+         .rows = {{{"memory", "constant"}, {"addresses", "8"}},
+                  {{"memory", "constant"}, {"addresses", "32"}},
+                  {{"memory", "global"}, {"addresses", "8"}},
+                  {{"memory", "global"}, {"addresses", "32"}}}},
     .figure = {.look = Look::lines,
                .x = "addresses",
                .y = "time",

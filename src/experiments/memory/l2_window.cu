@@ -16,6 +16,7 @@
 
 #include "core/units.hpp"
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -32,6 +33,34 @@ constexpr OptionRow options[] = {
 };
 
 Table l2_window(Bench& bench);
+
+namespace {
+
+/// The rate of a copy if nothing of the hot regions stays in the cache: as many bytes of the stream
+/// pass between two uses of a line, and twice the part that can be set aside exceeds the cache. NaN
+/// if the regions are smaller than that part.
+double rate_without_hits(const MeasuredRow& row) {
+  const double streams = row.text("varied") == "hot regions of two streams in MiB" ? 2 : 1;
+  const double part = row.of_row("region", {{"policy", "set aside, marked stream"}});
+  return streams * row["region"] >= part ? row.ceiling("device_copy") : std::nan("");
+}
+
+/// The last part, on the next kernel, has no such reference.
+double expected_rate(const MeasuredRow& row) {
+  const std::string policy = row.text("policy");
+  const auto of = [&](const char* other) {
+    return row.measured({{"policy", other}}, {"varied", "value"});
+  };
+  if (policy == "hit ratio 1, graph node") return of("hit ratio 1");
+  if (policy == "reset by a normal window") return of("nothing set aside");
+  if (policy == "persisting, else normal" && row["ratio"] == 1) {
+    return of("persisting, else streaming");
+  }
+  const bool is_stream = row.text("varied") != "data of the next kernel in MiB";
+  return policy == "nothing set aside" && is_stream ? rate_without_hits(row) : std::nan("");
+}
+
+}  // namespace
 
 extern const Experiment about_l2_window = {
     .name = "l2-window",
@@ -63,14 +92,20 @@ extern const Experiment about_l2_window = {
                 "which reads other data repeatedly, after the persisting lines were reset in one "
                 "of three ways or not at all.",
             .expectation =
-                "Without a window, the stream evicts the hot region from the L2 cache. Expect a "
-                "small gain while the region fits in the set-aside part, and a loss if a part is "
-                "set aside that no window uses: a stream that writes needs cache to collect its "
-                "lines. Beyond that, GPUs differ: with hit ratio 1 the kernel may be slower than "
-                "without a window, or still gain, and the tuned ratio keeps a part of the gain. "
-                "With two streams, hit ratio 0.5 each prevents that they evict each other's "
-                "lines. Expect the next kernel to be slower without a reset. The reset by a call "
-                "also costs the next kernel some microseconds, whatever its data.",
+                "Without a window, the stream evicts a large hot region from the L2 cache. As many "
+                "bytes of the stream as the region has pass between two uses of a line. If twice "
+                "the region exceeds the cache, nothing of it is left: expect the rate of a copy. "
+                "If all of it is left, memory moves only the stream, so the rate, which counts "
+                "both, is at most twice that of a copy. Expect a small gain while the region fits "
+                "in the set-aside part, and a loss if a part is set aside that no window uses: a "
+                "stream that writes needs cache to collect its lines. Beyond that, GPUs differ: "
+                "with hit ratio 1 the kernel may be slower than without a window, or still gain, "
+                "and the tuned ratio keeps a part of the gain. With two streams, hit ratio 0.5 "
+                "each prevents that they evict each other's lines. The window of a graph node does "
+                "the same as that of a stream, and with hit ratio 1 the property of misses does "
+                "not matter. Expect the next kernel to be slower without a reset. After a reset by "
+                "a window, it has its usual rate. The reset by a call also costs the next kernel "
+                "some microseconds, whatever its data.",
             .pitfalls =
                 "Compare with nothing set aside: beside a set-aside part that no window uses, "
                 "every window seems to gain much. Set aside no more than the region needs.",
@@ -84,9 +119,18 @@ extern const Experiment about_l2_window = {
         "not fit; the tuned window recovers that.",
     .share = "of the rate of the same kernel with nothing set aside and no window",
     .options = options,
+    .expected = expected_rate,
+    .exercise =
+        {.task =
+             "Predict the rate in GB/s with nothing set aside, for the smallest hot region and for "
+             "one of one and a half times the set-aside part, and with hit ratio 1 for the "
+             "smallest region, from the rate of a copy.",
+         .rows = {{{"varied", "hot region in MiB"}, {"policy", "nothing set aside"}},
+                  {{"varied", "hit ratio"}, {"policy", "nothing set aside"}},
+                  {{"varied", "hot region in MiB"}, {"policy", "hit ratio 1"}}}},
     .figure =
         {.look = Look::lines, .x = "value", .y = "rate", .series = "policy", .panel = "varied"},
-    .needs = {.compute_capability = 80},
+    .needs = {.compute_capability = 80, .ceilings = {"device_copy"}},
     .run = with_cuda<l2_window>(),
 };
 

@@ -3,6 +3,7 @@
 // the set exceeds a cache; a set that is a little larger than a cache lies partly in it.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "core/units.hpp"
 #include "experiments/context.hpp"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -25,6 +27,32 @@ constexpr OptionRow options[] = {
 };
 
 Table latency(Bench& bench);
+
+namespace {
+
+/// The latency of L1, which the smallest set shows, times the ratios of the expectation. A texture
+/// adds the same time to each level. The remark names the level that a set fits in.
+double expected_latency(const MeasuredRow& row) {
+  constexpr double register_cycles = 4, l2_over_l1 = 10, memory_over_l2 = 2;
+  const auto of_smallest = [&](const char* column) {
+    return row.of_row(column, {{"memory", "device"}, {"set", "1024"}});
+  };
+  const auto in_l1 = [&](const char* memory) {
+    return row.measured({{"memory", memory}, {"set", "16384"}});
+  };
+  const std::string memory = row.text("memory"), remark = row.text("remark");
+  const double l1 = of_smallest("latency");
+  if (memory == "register") return register_cycles * l1 / of_smallest("cycles");
+  if (memory == "shared") return l1;
+  if (memory == "texture") {
+    return row.measured({{"memory", "device"}}, {"set"}) + in_l1("texture") - in_l1("device");
+  }
+  if (remark == "expected in L1") return l1;
+  if (remark == "expected in L2") return l2_over_l1 * l1;
+  return remark == "expected in device memory" ? memory_over_l2 * l2_over_l1 * l1 : std::nan("");
+}
+
+}  // namespace
 
 extern const Experiment about_latency = {
     .name = "latency",
@@ -46,7 +74,9 @@ extern const Experiment about_latency = {
                 "TLB covers; a note names the levels that were found. Expect some four cycles for "
                 "registers, L2 to take about ten times as long as L1, memory twice as long as L2, "
                 "and a texture to save no time: a fetch from its cache takes longer than a load "
-                "from L1. A GPU needs many warps because others run while one waits.",
+                "from L1. Shared memory is a part of L1 without a search for a line: expect at "
+                "most its latency. A texture adds as much to the latency of L2 and of memory as to "
+                "that of L1. A GPU needs many warps because others run while one waits.",
             .pitfalls =
                 "If a set is a little larger than a cache, a part of it still lies there, and its "
                 "time is between two levels; so may be that of a set above half of an L2 cache "
@@ -58,6 +88,13 @@ extern const Experiment about_latency = {
         "Tesla V100, measured by gpu-benches (github.com/te42kyfo/gpu-benches): L1 30, L2 214, "
         "memory 435 cycles.",
     .options = options,
+    .expected = expected_latency,
+    .exercise = {.task = "Predict the latency in ns of a register, and of loads from device memory "
+                         "with sets of 16 KiB, 4 MiB and 256 MiB, from the clock of the GPU.",
+                 .rows = {{{"memory", "register"}},
+                          {{"memory", "device"}, {"set", "16384"}},
+                          {{"memory", "device"}, {"set", "4194304"}},
+                          {{"memory", "device"}, {"set", "268435456"}}}},
     .figure = {.look = Look::lines,
                .x = "set",
                .y = "latency",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "experiments/count_wrong.cuh"
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -35,12 +36,14 @@ extern const Experiment about_offset = {
                 "The 128 bytes are four sectors of 32 bytes if they begin at a sector, otherwise "
                 "five. So a warp alone asks for four fifths of the bytes moved. But the next warp "
                 "reads the rest of the fifth sector, which is then in a cache, so memory moves it "
-                "once: expect a loss of at most a tenth. With an offset that is not a multiple of "
-                "32 words, a warp also reads from two lines of 128 bytes instead of one, which may "
-                "cost a little.",
+                "once: expect a loss of at most a tenth. Since memory moves each sector once, "
+                "expect the rate of offset 0. With an offset that is not a multiple of 32 words, a "
+                "warp also reads from two lines of 128 bytes instead of one, which may cost a "
+                "little.",
             .pitfalls =
                 "The efficiency of profilers counts each warp alone, and so predicts a larger loss "
-                "than the caches leave.",
+                "than the caches leave. Offset 0 stays below the rate of a copy because a thread "
+                "has only one word in flight.",
         },
     .read_on = {{Guide::best_practices, "A Sequential but Misaligned Access Pattern"},
                 {Guide::best_practices, "Throughput Reported by Visual Profiler"}},
@@ -49,6 +52,14 @@ extern const Experiment about_offset = {
         "otherwise.",
     .share = "of the rate of a copy in device memory, which moves wider words",
     .options = options,
+    .expected =
+        [](const MeasuredRow& row) {
+          return row["offset"] == 0 ? row.ceiling("device_copy") : row.measured({{"offset", "0"}});
+        },
+    .exercise =
+        {.task =
+             "Predict the rate in GB/s with offsets of 0, 4 and 32 words, from the rate of a copy.",
+         .rows = {{{"offset", "0"}}, {{"offset", "4"}}, {{"offset", "32"}}}},
     .figure = {.look = Look::lines, .x = "offset", .y = "rate"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<offset>(),

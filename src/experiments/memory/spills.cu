@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -16,6 +17,38 @@ namespace shardstream::experiments::memory {
 
 Table spills(Bench& bench);
 
+namespace {
+
+/// 256 calls write their parts of the stack and read them again. If all stacks together exceed the
+/// caches, as deep ones do, they move at the rate of a copy.
+double expected_time_of_recursion(const MeasuredRow& row) {
+  const std::string depth = row.text("case");
+  if (depth == "depth 8") return row.measured({{"case", "depth 1"}});
+  const double calls = depth == "depth 64" ? 64 : depth == "depth 256" ? 256 : std::nan("");
+  constexpr double bytes_of_thread = 2 * sizeof(float), calls_of_thread = 256;
+  const double thousand_threads = row["bytes"] * 1e3 / bytes_of_thread;
+  const double bytes_of_call = row["local"] / calls;
+  return 2 * calls_of_thread * bytes_of_call * thousand_threads / row.ceiling("device_copy") / 1e3;
+}
+
+/// Spills add time in proportion to the bytes of local memory; an array in local memory takes time
+/// in proportion to its sectors.
+double expected_time(const MeasuredRow& row) {
+  if (row.text("part") == "recursion") return expected_time_of_recursion(row);
+  const std::string name = row.text("case");
+  if (name == "index by lane") {
+    return row.measured({{"case", "run-time index"}}) * row["sectors"] /
+           row.of_row("sectors", {{"case", "run-time index"}});
+  }
+  const double spilled = row.of_row("local", {{"case", "launch bounds"}});
+  if (!name.starts_with("launch bounds") && name != "register cap") return std::nan("");
+  const double in_registers = row.measured({{"case", "registers"}});
+  const double more = row.measured({{"case", "launch bounds"}}) - in_registers;
+  return spilled > 0 ? in_registers + more * row["local"] / spilled : std::nan("");
+}
+
+}  // namespace
+
 extern const Experiment about_spills = {
     .name = "spills",
     .group = "memory",
@@ -24,11 +57,12 @@ extern const Experiment about_spills = {
         {
             .question = "What does it cost if the values of a thread do not fit in its registers?",
             .varies =
-                "Each thread repeatedly mixes an array of 32 values. All of it fits in registers "
-                "if every index is known at compile time. Then the kernel gets too few registers: "
-                "32 by launch bounds (64, which are enough, if a multiprocessor has fewer than "
-                "2048 threads), and 24 by a cap (__maxnreg__). `launch bounds, to shared` asks the "
-                "compiler to spill to shared memory, as far as that has room "
+                "Each of 2^21 threads, or half as many with --quick, mixes an array of 32 values "
+                "64 times, by an addition and a product for each value. All of it fits in "
+                "registers if every index is known at compile time. Then the kernel gets too few "
+                "registers: 32 by launch bounds (64, which are enough, if a multiprocessor has "
+                "fewer than 2048 threads), and 24 by a cap (__maxnreg__). `launch bounds, to "
+                "shared` asks the compiler to spill to shared memory, as far as that has room "
                 "(enable_smem_spilling, nvcc 13.0). Then an index is known only at run time, so "
                 "the array must be addressable. In the part `recursion`, a function calls itself "
                 "up to a depth of 1, 8, 64 or 256; a thread makes 256 calls in all. `registers` "
@@ -40,10 +74,16 @@ extern const Experiment about_spills = {
                 "Element k of the arrays of neighbouring threads lies in neighbouring words. So a "
                 "warp touches 4 sectors if all lanes use the same index, and 32 if the index "
                 "differs between lanes: then local memory is not coalesced. Expect the time to "
-                "grow with the bytes of local memory, and most with different indices. Spills to "
-                "shared memory leave L1 to other data: expect them to be a little faster, or as "
-                "fast if L1 holds the spills anyway. Each call saves registers on the stack, and a "
-                "deep stack does not fit in L1: expect the time to grow with the depth.",
+                "grow with the bytes of local memory, and most with different indices. The time "
+                "beyond that of registers is in proportion to the bytes that are spilled to local "
+                "memory, and the time of an array to its sectors: expect different indices to take "
+                "eight times as long, or more if L1 holds the array, since it serves one line "
+                "after the other, 32 in place of one. Spills to shared memory leave L1 to other "
+                "data: expect them to be a little faster, or as fast if L1 holds the spills "
+                "anyway. Each call saves registers on the stack, and a deep stack does not fit in "
+                "L1: expect the time to grow with the depth. Each call writes its bytes of the "
+                "stack and reads them again. If the stacks of all threads exceed L2, as with depth "
+                "64 and 256, expect the time to copy these bytes.",
             .pitfalls =
                 "Shared memory for spills may lower the occupancy. The compiler does not know the "
                 "stack of a recursive function, so the experiment raises its limit "
@@ -57,8 +97,16 @@ extern const Experiment about_spills = {
                 {Guide::ptx, "Pragma Strings: \"enable_smem_spilling\""},
                 {Guide::programming, "Call Stack"}},
     .share = "of the speed with all values in registers",
+    .expected = expected_time,
+    .exercise = {.task = "Predict the time in ms with all values in registers, from the peak of "
+                         "fp32, and of recursion with a depth of 64 and 256, from the rate of a "
+                         "copy, if a call takes 16 bytes of the stack.",
+                 .rows = {{{"case", "registers"}},
+                          {{"case", "depth 64"}},
+                          {{"case", "depth 256"}}}},
     .figure =
         {.look = Look::bars, .x = "case", .y = "time", .panel = "part", .more_is_better = false},
+    .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<spills>(),
 };
 

@@ -7,8 +7,11 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "experiments/expected.hpp"
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -18,6 +21,48 @@
 namespace shardstream::experiments::memory {
 
 Table texture(Bench& bench);
+
+namespace {
+
+/// From the cache: a texture filters, clamps and wraps as fast as it fetches texels.
+double expected_rate_from_cache(const MeasuredRow& row, const std::string& name) {
+  constexpr double loads_of_filter = 4;
+  if (name == "filtered, global") {
+    return row.measured({{"case", "as they are, global"}}) / loads_of_filter;
+  }
+  return name.ends_with("texture") ? row.measured({{"case", "as they are, texture"}})
+                                   : std::nan("");
+}
+
+/// The reference of a row of floats from memory; empty if there is none.
+const char* reference_of(std::string_view name) {
+  if (name == "rows of float4, texture") return "rows of float4, global";
+  if (name == "rows of bytes, texture") return "rows of bytes, global";
+  if (name == "3-D along x, texture") return "3-D along x, global";
+  const bool is_other_order =
+      name.starts_with("written columns") || name.starts_with("3-D along z");
+  const bool is_other =
+      is_other_order || name.starts_with("after a write") || name == "columns, global";
+  return is_other ? "" : "rows, global";
+}
+
+/// From memory: rows have at best the rate of a copy, and most others that of rows of floats.
+double expected_rate(const MeasuredRow& row) {
+  const std::string name = row.text("case");
+  if (row.text("part") == "from the cache") return expected_rate_from_cache(row, name);
+  if (name == "rows, global" || name == "rows of float4, global") return row.ceiling("device_copy");
+  if (name.starts_with("5 x 5")) {
+    constexpr double loads = 25, words = 2;  // of an element; the rate counts these words
+    const char* const clamped = name == "5 x 5, global" ? "clamped, global" : "clamped, texture";
+    return std::min(row.ceiling("device_copy"), row.measured({{"case", clamped}}) * words / loads);
+  }
+  const double reference = row.measured({{"case", reference_of(name)}});
+  constexpr double bytes_with_byte = 5, bytes_with_float = 8;
+  return name == "rows of bytes, global" ? reference * bytes_with_byte / bytes_with_float
+                                         : reference;
+}
+
+}  // namespace
 
 extern const Experiment about_texture = {
     .name = "texture",
@@ -42,18 +87,24 @@ extern const Experiment about_texture = {
                 "the edge, which are clamped or wrap. Plain loads do the same by hand. The latency "
                 "of a fetch is in `latency`.",
             .expectation =
-                "Expect no gain for rows, a gain for columns, and a loss for neighbourhoods on "
-                "recent GPUs: there, plain loads come from L1, which serves up to 32 words per "
-                "cycle of a multiprocessor, but its texture units serve four texels. Along z, the "
-                "lanes of a warp would read 32 lines, but a texture stores neighbours in all three "
-                "dimensions close together: expect a gain, and none along x. Expect the same of "
-                "surfaces, and a gain for written columns, too. Expect clamping, wrapping and "
-                "filtering to cost a texture nothing. By hand, filtering takes four loads, and "
-                "wrapping a remainder.",
+                "Expect no gain for rows, whose rate is in proportion to the bytes of an element, "
+                "a gain for columns, and a loss for neighbourhoods on recent GPUs: there, plain "
+                "loads come from L1, which serves up to 32 words per cycle of a multiprocessor, "
+                "but its texture units serve four texels. A word has 4 bytes, and so has a texel. "
+                "A neighbourhood takes 25 clamped ones, of which the rate counts two: expect 2 / "
+                "25 of the rate from the cache. Along z, the lanes of a warp would read 32 lines, "
+                "but a texture stores neighbours in all three dimensions close together: expect a "
+                "gain, and none along x. Expect columns of a texture to be read as fast as rows. "
+                "Expect the same of surfaces, and a gain for written columns, too. Expect "
+                "clamping, wrapping and filtering to cost a texture nothing. By hand, filtering "
+                "takes four loads, of which some share lines, so expect at least a quarter of the "
+                "rate, and wrapping a remainder.",
             .pitfalls =
                 "A texture may not see what the same kernel has written. The remark counts the "
                 "reads that saw the old value; the number is undefined and not verified. A later "
-                "kernel sees the new values. The first coordinate of a surface counts bytes.",
+                "kernel sees the new values. The first coordinate of a surface counts bytes. Rows "
+                "of floats stay below the rate of a copy because a thread has only one word in "
+                "flight.",
         },
     .read_on = {{Guide::best_practices, "Texture Memory"},
                 {Guide::best_practices, "Additional Texture Capabilities"},
@@ -61,6 +112,13 @@ extern const Experiment about_texture = {
                 {Guide::programming, "Surface Memory"},
                 {Guide::programming, "Read/Write Coherency"}},
     .share = "of the rate of a copy in device memory, for reads from memory",
+    .expected = expected_rate,
+    .exercise = {.task = "Predict the rate in GB/s of columns through a texture, from the rate of "
+                         "rows, and of filtered texels from the cache and of neighbourhoods of 5 x "
+                         "5 through a texture, from the clock and the number of multiprocessors.",
+                 .rows = {{{"case", "columns, texture"}},
+                          {{"case", "filtered, texture"}},
+                          {{"case", "5 x 5, texture"}}}},
     .figure = {.look = Look::bars, .x = "case", .y = "rate", .panel = "part"},
     .needs = {.ceilings = {"device_copy"}},
     .run = with_cuda<texture>(),
