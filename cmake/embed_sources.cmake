@@ -15,13 +15,16 @@ foreach(line IN LISTS lines)
   endif()
   list(APPEND files ${file})
   file(READ ${FOLDER}/${file} text)
-  string(APPEND texts "    {\"${file}\", R\"embedded(${text})embedded\"},\n")
+  string(APPEND texts "    {\"${file}\", R\"embedded(${text})embedded\"sv},\n")
 endforeach()
 file(WRITE ${OUTPUT} "#include \"experiments/code.hpp\"
 
 namespace shardstream::experiments {
 namespace {
 
+using std::string_view_literals::operator\"\"sv;
+
+// The literals know their lengths: the compiler need not count the characters.
 constexpr SourceText texts[] = {
 ${texts}};
 

@@ -180,9 +180,9 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
                .together = together});
   RankResult result;
   const auto measure = [&] {
-    Table table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
-    result.table = with_expected(std::move(table), experiment,
-                                 bench.figure().value_or(experiment.figure), ceilings_.own);
+    result.table = on_gpu ? with_expected(experiment.run(bench), experiment,
+                                          bench.figure().value_or(experiment.figure), ceilings_.own)
+                          : experiment.run_host(bench);
   };
   result.ending = experiment.scope == Scope::all_ranks
                       ? agreed_ending_of(measure)

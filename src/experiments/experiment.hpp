@@ -128,8 +128,8 @@ struct Experiment {
   /// if that column is empty.
   std::string_view share = {};
   std::span<const OptionRow> options = {};  ///< their section is the name of the experiment
-  /// The expected value of a row, in the unit of the measured one; NaN if there is none. Null if
-  /// the table has no expected values (expected.hpp).
+  /// The expected value of a row of `run`, in the unit of the measured one; NaN if there is none.
+  /// Null if the table has no expected values (expected.hpp).
   double (*expected)(const MeasuredRow&) = nullptr;
   Exercise exercise = {};  ///< without rows: there is none
   Figure figure;

@@ -69,9 +69,9 @@ extern const Experiment about_hiding = {
                 {Guide::programming, "Multiprocessor Level"}},
     .reference = "compute capability 7.0: an arithmetic instruction takes about 4 clocks.",
     .share = "of the rate that Little's law predicts",
-    .exercise = {.task = "Predict the rate in operations per clock of fma with one chain in 1, 4 "
-                         "and 64 warps, and with four chains in 1 warp, if an fma takes 4 clocks "
-                         "and each of 4 schedulers begins 32 of them per clock.",
+    .exercise = {.task = "Predict the rate of fma in operations per clock (1/clock), with one "
+                         "chain in 1, 4 and 64 warps, and with four chains in 1 warp, if an fma "
+                         "takes 4 clocks and each of 4 schedulers begins 32 of them per clock.",
                  .rows = {{{"operation", "fma"}, {"warps", "1"}, {"chains", "1"}},
                           {{"operation", "fma"}, {"warps", "4"}, {"chains", "1"}},
                           {{"operation", "fma"}, {"warps", "64"}, {"chains", "1"}},
