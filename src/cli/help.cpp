@@ -211,7 +211,9 @@ and the excluded results with the reasons. Tables of bench are shown too.
   --json      writes one JSON object to standard output instead of text
   --quiet     writes no text, only the files of the other options
   --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
-              table for an application for computing time; --latex does the same for LaTeX
+              table for an application for computing time; for files of bench, the values of
+              all figures: each bar, and the smallest and largest value of each line
+  --latex     writes the table of the sizes for LaTeX
   --csv       writes STUDY.csv into FOLDER, with one row per repetition
   --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
   --extra-p   writes an input file for Extra-P (JSON lines); for results of one study

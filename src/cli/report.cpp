@@ -111,6 +111,16 @@ const std::string* setting(const CommandLine& line, std::string_view name) {
   return found == line.settings.end() ? nullptr : &found->second;
 }
 
+/// Throws UsageError if the command line asks for tables of studies and there are only files of
+/// bench.
+void expect_studies(const report::Report& report, const CommandLine& line) {
+  if (!report.studies.empty() || report.benches.empty()) return;
+  if (line.switches.contains("latex") || setting(line, "csv")) {
+    throw UsageError(
+        "--latex and --csv write tables of studies: for files of bench, use --markdown or --json");
+  }
+}
+
 /// Adds the files that the command line asks for. Returns the reason why the page has no pictures,
 /// or "".
 std::string add_outputs(const CommandLine& line, const std::optional<fs::path>& page_path,
@@ -178,6 +188,7 @@ int report(const Arguments& arguments, const char* const*) {
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }
+  expect_studies(report, line);
   Log log;
   const std::string why_no_pictures = add_outputs(line, page, report, outputs);
   outputs.write(log);
@@ -189,7 +200,7 @@ int report(const Arguments& arguments, const char* const*) {
   }
   if (printing == Printing::none) return report::exit_code(report);
   print_output(as_json       ? report::to_json(report)
-               : as_markdown ? report::to_markdown(report)
+               : as_markdown ? report::to_markdown(report) + report::figure_values(report)
                : as_latex    ? report::to_latex(report)
                : page        ? fmt::format("page={}\n", printable(page->string()))
                              : report::to_text(report, detail));
