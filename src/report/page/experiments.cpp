@@ -324,15 +324,29 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
   return figure;
 }
 
+/// "stride", "stride-2": the id of a figure of an experiment. Names come from a file, so other
+/// characters than those of experiments become "_".
+std::string id_of(std::string name, std::size_t number) {
+  for (char& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    if (!is_plain) c = '_';
+  }
+  return number == 1 ? name : fmt::format("{}-{}", name, number);
+}
+
 }  // namespace
 
 std::vector<Figure> experiment_figures(const BenchFile& bench, const Lessons& lessons) {
   std::vector<Figure> figures;
+  std::set<std::string> ids;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
     bool is_first = true;
+    std::size_t number = 0;
     for (const Panel& panel : panels_of(experiment)) {
-      figures.push_back(figure_of(bench, panel, is_first, fmt::format("e{}", figures.size())));
+      std::string id = id_of(experiment.name, ++number);
+      if (!ids.insert(id).second) id = fmt::format("e_{}", figures.size());
+      figures.push_back(figure_of(bench, panel, is_first, id));
       if (const auto lesson = lessons(experiment.name); is_first && lesson) {
         figures.back().lesson =
             to_html(*lesson) + code_of_rungs(*lesson, experiment.table) + code_of_lesson(*lesson);
@@ -347,7 +361,7 @@ namespace {
 
 /// Links to the first figure of each experiment, by group. `figures` are those of the file.
 std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figures,
-                        const std::string& id) {
+                        const std::string& prefix) {
   std::string html, group;
   std::size_t next = 0;
   for (const ExperimentResult& experiment : bench.experiments) {
@@ -357,8 +371,8 @@ std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figur
       group = experiment.group;
       html += fmt::format("{}<li>{}:", html.empty() ? "" : "</li>\n", escape(group));
     }
-    html +=
-        fmt::format(" <a href=\"#{}-{}\">{}</a>", id, figures.at(next).id, escape(experiment.name));
+    html += fmt::format(" <a href=\"#{}\">{}</a>", id_in(prefix, figures.at(next)),
+                        escape(experiment.name));
     next += panels;
   }
   return html.empty() ? html : "<ul>\n" + html + "</li>\n</ul>\n";
@@ -366,8 +380,13 @@ std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figur
 
 }  // namespace
 
+std::string id_of_bench(std::size_t number) {
+  return fmt::format("b{}", number);
+}
+
 std::string bench_section(const BenchFile& bench, const std::vector<Figure>& figures,
-                          const std::string& id, const std::string& why_not) {
+                          std::size_t number, const std::string& why_not) {
+  const std::string id = id_of_bench(number), prefix = number == 1 ? "" : id;
   std::string html = fmt::format(
       "<section id=\"{}\">\n<h2>{}</h2>\n<p>{}; {}, {}. Run on {} by <code>{}</code>.</p>\n", id,
       escape(bench.path.filename().string()), escape(count_of_states(bench.experiments)),
@@ -376,8 +395,8 @@ std::string bench_section(const BenchFile& bench, const std::vector<Figure>& fig
   html +=
       "<p><code>shardstream bench help NAME</code> explains an experiment and lists its "
       "options.</p>\n" +
-      contents_of(bench, figures, id) + "<div class=\"figures\">\n";
-  for (const Figure& figure : figures) html += to_html(figure, id, why_not);
+      contents_of(bench, figures, prefix) + "<div class=\"figures\">\n";
+  for (const Figure& figure : figures) html += to_html(figure, prefix, why_not);
   html += "</div>\n";
   Grid others{{"experiment", "state", "why"}};
   for (const ExperimentResult& each : bench.experiments) {

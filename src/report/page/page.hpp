@@ -23,7 +23,8 @@ Page to_page(const Report& report, const Lessons& lessons = no_lesson);
 /// row for each figure. A bar or rung has its value, a line its smallest and largest one.
 std::string figure_values(const Report& report);
 
-/// The figures of the page as SVG documents: sN-FIGURE.svg for section N. Throws UsageError if
+/// The figures of the page as SVG documents: sN-FIGURE.svg for section N, bN-EXPERIMENT.svg for the
+/// file N of `bench`. Throws UsageError if
 /// gnuplot cannot draw all figures.
 std::vector<NamedText> figure_files(const Report& report);
 
