@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,6 +77,21 @@ void reject_code(const CommandLine& line) {
   }
 }
 
+/// Throws UsageError if the command line of `command`, which only prints texts, has more than the
+/// `own` switches and settings.
+void reject_ignored(const CommandLine& line, std::string_view command,
+                    std::initializer_list<std::string_view> own) {
+  const auto reject = [&](const auto& name) {
+    if (std::ranges::find(own, name) != own.end()) return;
+    throw UsageError(
+        fmt::format("{} prints texts and measures nothing: leave out --{}{}", command, name,
+                    name == "json" ? ", or write shardstream bench --list --json" : ""));
+  };
+  for (const auto& name : line.switches) reject(name);
+  for (const auto& [name, value] : line.settings) reject(name);
+  for (const auto& [key, value] : line.values) reject(key);
+}
+
 /// The explanations of experiments, or their code.
 std::string help_of(std::span<const std::string> names, bool as_code) {
   if (names.empty()) {
@@ -93,6 +109,7 @@ std::string text_of_catalogue(const CommandLine& line) {
   const auto searched = line.settings.find("search");
   const bool is_list = line.switches.contains("list"), is_search = searched != line.settings.end();
   if (!is_list && !is_search) {
+    reject_ignored(line, "bench help", {"code"});
     return help_of(std::span(line.words).subspan(1), line.switches.contains("code"));
   }
   reject_code(line);
@@ -101,6 +118,7 @@ std::string text_of_catalogue(const CommandLine& line) {
     throw UsageError(fmt::format("{} runs nothing: leave out {}", is_list ? "--list" : "--search",
                                  excerpt(line.words[0])));
   }
+  reject_ignored(line, is_list ? "--list" : "--search", {"list", "search", "json", "quiet"});
   return is_list ? experiments::list(printing_of(line))
                  : experiments::search(searched->second, printing_of(line));
 }
@@ -136,12 +154,10 @@ std::vector<double> predictions_of(const CommandLine& line,
 
 /// For --from: the tables of a file, and the comparison with predictions.
 std::string text_of_file(const CommandLine& line) {
-  if (!line.values.empty() || line.switches.contains("quick")) {
-    throw UsageError("--from measures nothing: leave out --quick and all options with a point");
-  }
-  if (printing_of(line) != Printing::text) {
+  if (line.switches.contains("json")) {
     throw UsageError("--from prints text: write shardstream report FILE --json for JSON");
   }
+  reject_ignored(line, "--from", {"from", "predict"});
   const auto selected = experiments::select(line.words);
   std::vector<report::ExperimentResult> results;
   for (const experiments::Experiment* each : selected) {

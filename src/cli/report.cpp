@@ -115,6 +115,16 @@ const std::string* setting(const CommandLine& line, std::string_view name) {
   return found == line.settings.end() ? nullptr : &found->second;
 }
 
+/// Throws UsageError if the command line asks for tables of studies and there are only files of
+/// bench.
+void expect_studies(const report::Report& report, const CommandLine& line) {
+  if (!report.studies.empty() || report.benches.empty()) return;
+  if (line.switches.contains("latex") || setting(line, "csv")) {
+    throw UsageError(
+        "--latex and --csv write tables of studies: for files of bench, use --markdown or --json");
+  }
+}
+
 /// Adds the files that the command line asks for. Returns the reason why the page has no pictures,
 /// or "".
 std::string add_outputs(const CommandLine& line, const std::optional<fs::path>& page_path,
@@ -176,6 +186,7 @@ int report(const Arguments& arguments, const char* const*) {
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);
   }
+  expect_studies(report, line);
   Log log;
   const std::string why_no_pictures = add_outputs(line, page, report, outputs);
   outputs.write(log);
@@ -187,7 +198,7 @@ int report(const Arguments& arguments, const char* const*) {
   }
   if (printing == Printing::none) return report::exit_code(report);
   print_output(as_json       ? report::to_json(report)
-               : as_markdown ? report::to_markdown(report)
+               : as_markdown ? report::to_markdown(report) + report::figure_values(report)
                : as_latex    ? report::to_latex(report)
                : page        ? fmt::format("page={}\n", printable(page->string()))
                              : report::to_text(report, detail));
@@ -210,7 +221,9 @@ and the excluded results with the reasons. Tables of bench are shown too.
   --json      writes one JSON object to standard output instead of text
   --quiet     writes no text, only the files of the other options
   --markdown  writes the sizes with their node-hours and GPU-hours to standard output, as a
-              table for an application for computing time; --latex does the same for LaTeX
+              table for an application for computing time; for files of bench, the values of
+              all figures: each bar, and the smallest and largest value of each line
+  --latex     writes the table of the sizes for LaTeX
   --csv       writes STUDY.csv into FOLDER, with one row per repetition
   --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg
   --extra-p   writes an input file for Extra-P (JSON lines); for results of one study

@@ -46,11 +46,6 @@ std::vector<std::string> pieces_of(const std::string& text, char separator) {
   return pieces;
 }
 
-/// With four significant digits.
-double rounded(double value) {
-  return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
-}
-
 std::size_t ranks_of(const Table& table) {
   std::set<std::int64_t> ranks;
   for (const Row& row : table.rows()) ranks.insert(row.get<std::int64_t>("rank"));
@@ -142,6 +137,10 @@ BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::p
     bench.experiments.push_back(std::move(each));
   }
   return bench;
+}
+
+double rounded(double value) {
+  return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
 }
 
 Table of_first_rank(const Table& all) {

@@ -47,6 +47,9 @@ bool is_bench_file(const io::ResultReader& file);
 /// Throws UsageError with the name of the file if it is damaged.
 BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::path& path);
 
+/// With four significant digits.
+double rounded(double value);
+
 /// The rows of rank 0 without the column `rank`, with four significant digits.
 Table of_first_rank(const Table& table);
 

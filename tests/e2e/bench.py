@@ -120,7 +120,7 @@ def test_bad_predictions():
                          (("1,2,x,4",), ["'x'"]), (("1,2,3,inf",), ["inf"]),
                          (("1", "--json"), ["--json"]), (("1", "banks"), ["one"]),
                          (("1,2,3,4", "--quick"), ["--quick"]),
-                         (("1,2,3,4", "--stride.most", 4), ["--from"])):
+                         (("1,2,3,4", "--stride.most", 4), ["--stride.most"])):
         expect_complaint(run("bench", "stride", "--predict", *words, "--from", EXAMPLE,
                              env=NO_MPI), 2, fault)
     for stdin, count in (("", "0 numbers"), ("4000\n1\n", "2 numbers"),
@@ -180,6 +180,14 @@ def test_bad_input():
                              (["--search"], ["--search"]),
                              (["stride", "--code"], ["--code", "bench help"]),
                              (["--list", "--code"], ["--code", "bench help"]),
+                             (["help", "stride", "--json"], ["--json", "bench --list --json"]),
+                             (["help", "stride", "--quick"], ["bench help", "--quick"]),
+                             (["help", "stride", "--list"], ["--list", "help"]),
+                             (["help", "stride", "--search", "word"], ["--search", "help"]),
+                             (["help", "stride", "-o", "x.h5"], ["--output.file", "bench help"]),
+                             (["--list", "--quick"], ["--list", "--quick"]),
+                             (["--search", "word", "--stride.size", "4MiB"],
+                              ["--search", "--stride.size"]),
                              (["--search", "x", "stride"], ["--search", "stride"]),
                              (["--search", "x", "--list"], ["--search", "--list"]),
                              (["--list", "stride"], ["--list", "stride"])):

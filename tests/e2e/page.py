@@ -2,6 +2,7 @@
 """report -o PAGE.html: what the page has, by its text and in a browser."""
 
 import html
+import json
 import pathlib
 import re
 import shutil
@@ -301,6 +302,19 @@ def test_in_a_browser():
         check_in_browser(browser, together, 2 * len(FIGURES) + 3)
         check_in_browser(browser, study, len(FIGURES) * len(folders))
         check_in_browser(browser, run, len(FIGURES))
+
+
+def test_experiments_have_anchors():
+    """In the section of the first file, the anchor of an experiment is its name."""
+    files = [EXAMPLES / "bench.h5", EXAMPLES / "bench-four.h5"]
+    page, _, _ = report(*files, env={"PATH": ""})  # without gnuplot, for speed
+    for file, prefix in zip(files, ("", "b2-")):
+        told = json.loads(harness.run("report", file, "--json").expect(0).out)["benches"][0]
+        measured = {each["name"] for each in told["experiments"] if each["state"] == "measured"}
+        assert len(measured) > 40, measured
+        links = set(re.findall(rf'<a href="#{prefix}([^"]+)">\1</a>', page.source))
+        assert links == measured, links ^ measured
+        assert {prefix + name for name in measured} <= set(page.figures), page.figures
 
 
 def test_figures_of_experiments_have_room():

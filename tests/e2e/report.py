@@ -508,6 +508,30 @@ def test_tables_for_an_application():
     expect_complaint(run("report", gpus, "--markdown", "--json"), 2, ["--markdown", "--json"])
 
 
+def test_values_of_figures():
+    """Markdown has the value of each bar, and the smallest and largest value of each line, that
+    JSON has."""
+    file = EXAMPLES / "bench.h5"
+    lines = run("report", file, "--markdown").expect(0).out.splitlines()
+    cells = {row[0]: row[1:] for row in
+             ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line)}
+    told = {each["name"]: each for each in
+            json.loads(run("report", file, "--json").expect(0).out)["benches"][0]["experiments"]}
+    assert set(told) == {name.split(",")[0] for name in cells} - {"---"} - {
+        each["group"] for each in told.values()}, cells
+    bars = [f"{row['kernel']}: {row['rate']:.4g}" for row in told["bandwidth"]["rows"]]
+    assert cells["bandwidth"] == ["rate [GB/s]", "; ".join(bars)], bars
+    ends = [f"{told['stride']['rows'][i]['rate']:.4g} at {told['stride']['rows'][i]['stride']}"
+            for i in (0, -1)]
+    assert cells["stride"] == ["rate [GB/s], over stride [words]", ", ".join(ends)], ends
+    latency = [row["latency"] for row in told["latency"]["rows"] if row["memory"] == "device"]
+    assert f"device: {min(latency):.4g} at 128 KiB, {max(latency):.4g} at 8 GiB;" in (
+        cells["latency"][1]), cells["latency"]
+    assert cells["peer"] == ["not available", told["peer"]["message"]], cells["peer"]
+    for option in (["--latex"], ["--csv", new_folder()]):
+        expect_complaint(run("report", file, *option), 2, ["--latex", "--csv", "--markdown"])
+
+
 def test_commands_of_a_page_run_as_they_stand():
     folder = new_folder()
     study(folder / "laws", "--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1,

@@ -1,7 +1,7 @@
 """Runs the commands that documents show. Every block ```sh or ```python of a document runs, in the
 order of the document and in its own folder. If a block ```text with lines KEY=VALUE follows, it
-must have the keys that the last command of the block prints. Blocks ```console do not run: they
-need a cluster, or change the machine."""
+must have the keys that the last command of the block prints. Tables of `report --markdown` follow
+its block. Blocks ```console do not run: they need a cluster, or change the machine."""
 
 import os
 import pathlib
@@ -38,11 +38,17 @@ def check_document(path):
     for name in ("inputs", "jobs"):
         (folder / name).symlink_to(TOP / name)
     finished = None
-    for kind, text in BLOCK.findall(path.read_text()):
+    document = path.read_text()
+    for block in BLOCK.finditer(document):
+        kind, text = block.groups()
         if kind == "python":
             subprocess.run([sys.executable, "-c", text], cwd=folder, timeout=HANGS, check=True)
         elif kind == "sh":
             finished = bash(text, folder).expect(0)
+            if "report --markdown" in text.splitlines()[-1]:
+                below = re.split(r"^(?:#|```)", document[block.end():], flags=re.MULTILINE)[0]
+                assert finished.out and below.strip().endswith(finished.out.strip()), (
+                    f"{path}: replace the tables below `{text.strip()}` by its output")
         elif kind == "text" and finished is not None and re.search(r"^\w+=", text, re.MULTILINE):
             shown = re.findall(r"^(\w+)=", text, flags=re.MULTILINE)
             # A line that depends on the machine, and that no document shows.

@@ -78,9 +78,9 @@ extern const Experiment about_feed = {
                 "pageable and mapped memory, and 0.9 of plain reads from device memory. If the "
                 "rate is lower while all ranks measure at once, the ranks share a link or the "
                 "memory of the host; plain copies become slower too.",
-            .pitfalls = "These expectations hold for GPUs; on CPUs, all places are ordinary "
-                        "memory. The sum "
-                        "must be that of the host.",
+            .pitfalls =
+                "These expectations hold for GPUs; on CPUs, all places are ordinary memory. The "
+                "sum must be that of the host.",
         },
     .read_on = {{Guide::best_practices, "Asynchronous and Overlapping Transfers with Computation"},
                 {Guide::project, "src/pipeline/README.md"}},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <span>
 #include <utility>
@@ -17,79 +16,10 @@
 #include "report/page/experiment_bars.hpp"
 #include "report/page/experiment_texts.hpp"
 #include "report/page/figures/estimates.hpp"
+#include "report/page/panels.hpp"
 
 namespace shardstream::report::page {
 namespace {
-
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
-
-/// A cell as a number; NaN for text.
-double number_of(const Cell& cell) {
-  if (const auto* const real = std::get_if<double>(&cell)) return *real;
-  if (const auto* const integer = std::get_if<std::int64_t>(&cell)) {
-    return static_cast<double>(*integer);
-  }
-  return none;
-}
-
-/// A part of an experiment with its own figure.
-struct Panel {
-  std::string name;  ///< "up"; empty if the experiment has one figure
-  ExperimentResult part;
-  std::vector<std::string> series = {};  ///< the names of the lines in all panels
-};
-
-/// The panel of a row: its text in the column `panel`, and the number of ranks that measured at the
-/// same time.
-std::string panel_of(const ExperimentResult& experiment, const Row& row, bool has_turns) {
-  std::string name;
-  if (!experiment.panel.empty()) {
-    name = shardstream::to_text(row[experiment.panel]);
-  }
-  if (!has_turns) return name;
-  const auto ranks = row.get<std::int64_t>("at_once");
-  if (!name.empty()) name += ", ";
-  return name + (ranks == 1 ? "each rank alone" : fmt::format("{} ranks at once", ranks));
-}
-
-/// In the order of their first rows. The column `at_once` of ranks tells whether they took turns.
-std::vector<Panel> panels_of(const ExperimentResult& experiment) {
-  const auto rows = experiment.table.rows();
-  const auto& columns = experiment.table.columns();
-  const auto at_once = std::ranges::find(columns, "at_once", &Column::name);
-  const bool has_turns =
-      at_once != columns.end() && at_once->type == ColumnType::integer &&
-      at_once->unit == "ranks" && std::ranges::any_of(rows, [&](const Row& row) {
-        return row.get<std::int64_t>("at_once") != rows[0].get<std::int64_t>("at_once");
-      });
-  std::vector<Panel> panels;
-  for (const Row& row : rows) {
-    const std::string name = panel_of(experiment, row, has_turns);
-    auto panel = std::ranges::find(panels, name, &Panel::name);
-    if (panel == panels.end()) {
-      panel = panels.insert(panels.end(), {name, experiment});
-      panel->part.table = Table("rows", columns);
-    }
-    panel->part.table.add(row.cells());
-  }
-  std::vector<std::string> series;
-  for (const Row& row : rows) {
-    if (experiment.series.empty()) break;
-    std::string name = shardstream::to_text(row[experiment.series]);
-    if (std::ranges::find(series, name) == series.end()) series.push_back(std::move(name));
-  }
-  for (Panel& panel : panels) panel.series = series;
-  return panels;
-}
-
-/// The rows of rank 0.
-std::vector<Row> first_rank(const Table& table) {
-  std::vector<Row> rows;
-  for (const Row& row : table.rows()) {
-    if (row.get<std::int64_t>("rank") == 0) rows.push_back(row);
-  }
-  return rows;
-}
 
 /// A bound of the interval, or the value itself if there is none.
 double bound(const Row& row, const char* column, double value) {
@@ -155,11 +85,6 @@ void add_reference_lines(Figure& figure, const ExperimentResult& experiment) {
     figure.legend.push_back(
         {{ideal_style.colour, reference_dashes[k].legend, 0}, Look::line, references[k]});
   }
-}
-
-/// A number of a column with its unit.
-std::string amount(double value, const Table& table, const std::string& column) {
-  return amount_text(value, std::ranges::find(table.columns(), column, &Column::name)->unit);
 }
 
 /// Lines of one point each are bars.
@@ -264,35 +189,6 @@ void draw_lines(Figure& figure, const Panel& panel) {
   figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
   figure.script = script.text();
-}
-
-/// The names of bars: the column `x`, and, if names repeat, the first varied column that tells
-/// their rows apart.
-std::vector<std::string> bar_names(const ExperimentResult& experiment,
-                                   const std::vector<Row>& rows) {
-  std::vector<std::string> names;
-  for (const Row& row : rows) names.push_back(shardstream::to_text(row[experiment.x]));
-  const auto are_distinct = [](std::vector<std::string> texts) {
-    std::ranges::sort(texts);
-    return std::ranges::adjacent_find(texts) == texts.end();
-  };
-  if (are_distinct(names)) return names;
-  for (const Column& column : experiment.table.columns()) {
-    if (column.name == experiment.y) break;
-    if (column.name == "rank" || column.type == ColumnType::real) continue;
-    std::vector<std::string> longer = names;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (std::ranges::count(names, names[i]) == 1) continue;
-      const Cell& cell = rows[i][column.name];
-      longer[i] +=
-          ", " + (column.type == ColumnType::text
-                      ? shardstream::to_text(cell)
-                      : fmt::format("{} {}", column.name,
-                                    amount(number_of(cell), experiment.table, column.name)));
-    }
-    if (are_distinct(longer)) return longer;
-  }
-  return names;
 }
 
 /// Horizontal bars in the order of the rows.
@@ -428,15 +324,29 @@ Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, cons
   return figure;
 }
 
+/// "stride", "stride-2": the id of a figure of an experiment. Names come from a file, so other
+/// characters than those of experiments become "_".
+std::string id_of(std::string name, std::size_t number) {
+  for (char& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    if (!is_plain) c = '_';
+  }
+  return number == 1 ? name : fmt::format("{}-{}", name, number);
+}
+
 }  // namespace
 
 std::vector<Figure> experiment_figures(const BenchFile& bench, const Lessons& lessons) {
   std::vector<Figure> figures;
+  std::set<std::string> ids;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
     bool is_first = true;
+    std::size_t number = 0;
     for (const Panel& panel : panels_of(experiment)) {
-      figures.push_back(figure_of(bench, panel, is_first, fmt::format("e{}", figures.size())));
+      std::string id = id_of(experiment.name, ++number);
+      if (!ids.insert(id).second) id = fmt::format("e_{}", figures.size());
+      figures.push_back(figure_of(bench, panel, is_first, id));
       if (const auto lesson = lessons(experiment.name); is_first && lesson) {
         figures.back().lesson =
             to_html(*lesson) + code_of_rungs(*lesson, experiment.table) + code_of_lesson(*lesson);
@@ -451,7 +361,7 @@ namespace {
 
 /// Links to the first figure of each experiment, by group. `figures` are those of the file.
 std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figures,
-                        const std::string& id) {
+                        const std::string& prefix) {
   std::string html, group;
   std::size_t next = 0;
   for (const ExperimentResult& experiment : bench.experiments) {
@@ -461,8 +371,8 @@ std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figur
       group = experiment.group;
       html += fmt::format("{}<li>{}:", html.empty() ? "" : "</li>\n", escape(group));
     }
-    html +=
-        fmt::format(" <a href=\"#{}-{}\">{}</a>", id, figures.at(next).id, escape(experiment.name));
+    html += fmt::format(" <a href=\"#{}\">{}</a>", id_in(prefix, figures.at(next)),
+                        escape(experiment.name));
     next += panels;
   }
   return html.empty() ? html : "<ul>\n" + html + "</li>\n</ul>\n";
@@ -470,8 +380,13 @@ std::string contents_of(const BenchFile& bench, const std::vector<Figure>& figur
 
 }  // namespace
 
+std::string id_of_bench(std::size_t number) {
+  return fmt::format("b{}", number);
+}
+
 std::string bench_section(const BenchFile& bench, const std::vector<Figure>& figures,
-                          const std::string& id, const std::string& why_not) {
+                          std::size_t number, const std::string& why_not) {
+  const std::string id = id_of_bench(number), prefix = number == 1 ? "" : id;
   std::string html = fmt::format(
       "<section id=\"{}\">\n<h2>{}</h2>\n<p>{}; {}, {}. Run on {} by <code>{}</code>.</p>\n", id,
       escape(bench.path.filename().string()), escape(count_of_states(bench.experiments)),
@@ -480,8 +395,8 @@ std::string bench_section(const BenchFile& bench, const std::vector<Figure>& fig
   html +=
       "<p><code>shardstream bench help NAME</code> explains an experiment and lists its "
       "options.</p>\n" +
-      contents_of(bench, figures, id) + "<div class=\"figures\">\n";
-  for (const Figure& figure : figures) html += to_html(figure, id, why_not);
+      contents_of(bench, figures, prefix) + "<div class=\"figures\">\n";
+  for (const Figure& figure : figures) html += to_html(figure, prefix, why_not);
   html += "</div>\n";
   Grid others{{"experiment", "state", "why"}};
   for (const ExperimentResult& each : bench.experiments) {

@@ -47,10 +47,6 @@ std::string id_of(std::size_t study) {
   return fmt::format("s{}", study + 1);
 }
 
-std::string id_of_bench(std::size_t bench) {
-  return fmt::format("b{}", bench + 1);
-}
-
 constexpr const char* id_of_together = "together";
 
 /// The figures of all sections, with the ids of their sections.
@@ -194,7 +190,7 @@ Drawn draw_report(const Report& report, const Lessons& lessons) {
     }
   }
   for (std::size_t i = 0; i < drawn.benches.size(); ++i) {
-    for (Figure& figure : drawn.benches[i]) figures.emplace_back(&figure, id_of_bench(i));
+    for (Figure& figure : drawn.benches[i]) figures.emplace_back(&figure, page::id_of_bench(i + 1));
   }
   drawn.why_no_pictures = draw_all(figures);
   return drawn;
@@ -225,7 +221,7 @@ std::vector<NamedText> figure_files(const Report& report) {
   }
   for (std::size_t i = 0; i < drawn.benches.size(); ++i) {
     for (const Figure& figure : drawn.benches[i]) {
-      add(id_of_bench(i), figure, report.benches[i].device);
+      add(page::id_of_bench(i + 1), figure, report.benches[i].device);
     }
   }
   return files;
@@ -249,8 +245,7 @@ Page to_page(const Report& report, const Lessons& lessons) {
                          i < groups.size() ? groups[i] : none, made.why_no_pictures);
   }
   for (std::size_t i = 0; i < benches.size(); ++i) {
-    made.html +=
-        page::bench_section(report.benches[i], benches[i], id_of_bench(i), made.why_no_pictures);
+    made.html += page::bench_section(report.benches[i], benches[i], i + 1, made.why_no_pictures);
   }
   made.html += unreadable(report) + page::page_command(report);
   if (!report.studies.empty()) made.html += page::terms();

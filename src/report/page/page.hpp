@@ -19,7 +19,12 @@ struct Page {
 /// same page. `lessons` are shown with the figures of experiments.
 Page to_page(const Report& report, const Lessons& lessons = no_lesson);
 
-/// The figures of the page as SVG documents: sN-FIGURE.svg for section N. Throws UsageError if
+/// For each file of `bench`, the values of its figures in Markdown: a table for each group, with a
+/// row for each figure. A bar or rung has its value, a line its smallest and largest one.
+std::string figure_values(const Report& report);
+
+/// The figures of the page as SVG documents: sN-FIGURE.svg for section N, bN-EXPERIMENT.svg for the
+/// file N of `bench`. Throws UsageError if
 /// gnuplot cannot draw all figures.
 std::vector<NamedText> figure_files(const Report& report);
 

@@ -257,9 +257,13 @@ Figure missing(std::string id, std::string title, std::string why) {
   return figure;
 }
 
+std::string id_in(const std::string& study, const Figure& figure) {
+  return study.empty() ? figure.id : fmt::format("{}-{}", study, figure.id);
+}
+
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not) {
   std::string html =
-      fmt::format("<figure id=\"{}-{}\"{}>\n<figcaption>{}</figcaption>\n", study, figure.id,
+      fmt::format("<figure id=\"{}\"{}>\n<figcaption>{}</figcaption>\n", id_in(study, figure),
                   figure.wide_script.empty() ? "" : " class=\"broad\"", with_code(figure.title));
   html += legend_html(figure.legend) + picture_html(figure, why_not) + figure.lesson;
   if (!figure.how_to_read.empty()) {

@@ -91,8 +91,11 @@ struct Figure {
 /// A figure without a picture, which shows the reason instead.
 Figure missing(std::string id, std::string title, std::string why);
 
-/// The figure as HTML. `study` makes ids unique; `why_not` is the reason if a script has no
-/// picture.
+/// The id of the figure in a page. `study` makes it unique; without it, the figure's own id.
+std::string id_in(const std::string& study, const Figure& figure);
+
+/// The figure as HTML with the id `id_in(study, figure)`; `why_not` is the reason if a script has
+/// no picture.
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not);
 
 /// The figure, which must have pictures, as an SVG document with title, legend and basis, dark on

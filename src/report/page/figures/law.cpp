@@ -84,7 +84,7 @@ struct Parts {
   std::vector<Bar> inside, beyond;
 };
 
-Parts parts_of(const StudyReport& study) {
+Parts parts_of_law(const StudyReport& study) {
   const double first = ranks_of(study).front(), last = ranks_of(study).back();
   Parts parts{law_bars(study, first, last), {}};
   if (study.is_law_rejected()) {
@@ -102,7 +102,7 @@ Parts parts_of(const StudyReport& study) {
 }
 
 void draw_law(Script& script, Figure& figure, const StudyReport& study, const Extent& extent) {
-  const Parts parts = parts_of(study);
+  const Parts parts = parts_of_law(study);
   const Rows inside = cut(parts.inside, extent).bars, beyond = cut(parts.beyond, extent).bars;
   const std::string fill =
       fmt::format("fs transparent solid 0.18 noborder lc rgb '{}'", styles[1].colour);
@@ -133,7 +133,7 @@ Figure law_figure(const StudyReport& study) {
   if (study.laws.expected) {
     figure.how_to_read += " The dashed part is extrapolated to twice the largest size.";
   }
-  const Parts parts = parts_of(study);
+  const Parts parts = parts_of_law(study);
   const auto measured = bars_of(study, [&](const study::Size& size) {
     return study.is_strong() ? size.seconds : size.efficiency;
   });
@@ -170,7 +170,7 @@ LawLines law_of_speedups(const StudyReport& study) {
   law.share = study.is_strong()
                   ? fmt::format("s = {:.3g}", study.laws.amdahl->serial_share.value)
                   : fmt::format("s' = {:.3g}", study.laws.gustafson->serial_share.value);
-  const Parts parts = parts_of(study);
+  const Parts parts = parts_of_law(study);
   for (const Bar& bar : parts.inside) law.inside.push_back({bar.ranks, speedup_of(study, bar)});
   for (const Bar& bar : parts.beyond) law.beyond.push_back({bar.ranks, speedup_of(study, bar)});
   const double last = study.laws.expected->ranks;
