@@ -148,8 +148,12 @@ std::vector<double> predictions_of(const CommandLine& line,
   if (printing_of(line) != Printing::text) {
     throw UsageError("--predict prints text: leave out --json and --quiet");
   }
-  return given->second == "ask" ? experiments::ask_for_predictions(*selected[0])
-                                : experiments::predictions_of(*selected[0], given->second);
+  if (given->second != "ask") return experiments::predictions_of(*selected[0], given->second);
+  if (ranks::under_launcher()) {
+    throw UsageError(
+        "--predict cannot ask under a launcher: give the numbers, as in --predict 4,2");
+  }
+  return experiments::ask_for_predictions(*selected[0]);
 }
 
 /// For --from: the tables of a file, and the comparison with predictions.

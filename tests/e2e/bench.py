@@ -128,6 +128,7 @@ def test_bad_predictions():
         asked = run("bench", "stride", "--predict", *HOST, env=NO_MPI, stdin=stdin)
         assert asked.code == 2 and asked.out == "", asked
         expect_words(asked.err, ["stride 1: ", f"error: --predict: {count} instead of 4"])
+    expect_complaint(run("bench", "stride", "--predict", *HOST, ranks=2), 2, ["launcher"])
     other = new_folder() / "x.h5"
     run("run", "reduce", "--input.count", 1000, "-o", other).expect(0)
     for path in (other, other.with_name("none.h5")):
