@@ -12,7 +12,7 @@
 #include "io/output/checkpoint.hpp"
 #include "io/output/contents.hpp"
 #include "io/output/temporary_files.hpp"
-#include "scale/launch/cache.hpp"
+#include "io/source/dataset/page_cache.hpp"
 #include "scale/launch/complaint.hpp"
 #include "scale/launch/interrupts.hpp"
 #include "scale/launch/launch.hpp"
@@ -164,7 +164,7 @@ LaunchEnd Study::start(const PlannedLaunch& launch, const fs::path& log, double 
 LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, double timeout) {
   std::vector<fs::path> inputs;
   for (const io::InputFile& file : inputs_) inputs.push_back(file.path);
-  prepare_cache(inputs, plan_.request().cold);
+  io::prepare_cache(inputs, plan_.request().cold);
   Interrupts::Deferral signals(interrupts_);  // until the attempt is recorded
   results_.remove(launch);
   const fs::path log = folder_.new_log(name_of(launch), number);

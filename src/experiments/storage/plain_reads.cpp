@@ -1,10 +1,12 @@
 // The rate at which plain code reads a file. One thread reads large blocks into ordinary memory by
-// H5Dread; many threads read small pieces past the page cache. Both must read the same bytes.
+// H5Dread, from storage and from the page cache; many threads read small pieces past the page
+// cache. All must read the same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "experiments/storage/data_file.hpp"
 #include "experiments/storage/pieces.hpp"
 #include "io/source/dataset/direct_file.hpp"
+#include "io/source/dataset/page_cache.hpp"
 
 namespace shardstream::experiments::storage {
 
@@ -35,29 +38,36 @@ extern const Experiment about_plain_reads = {
         {
             .question = "How fast does plain code read a file, and what limits it?",
             .varies =
-                "A data set is read in two ways: by H5Dread into ordinary memory, 256 MiB at a "
-                "time; and past the page cache (O_DIRECT) by 32 threads, 4 MiB at a time. On a GPU "
-                "there is a third way: H5Dread followed by cudaMemcpy, as in most programs. All "
-                "ranks read the same file at once. To write a file: shardstream generate "
-                "--input.count 2^32 -o FILE.h5:/x. The experiment file-feed shows the rate of this "
-                "program for the same file.",
+                "A data set is read past the page cache (O_DIRECT) by 32 threads, 4 MiB at a time, "
+                "and by H5Dread into ordinary memory, 256 MiB at a time: `cold` from storage, "
+                "after the system has dropped the file from its page cache, and then from the page "
+                "cache. On a GPU there is another way: H5Dread from the page cache, followed by "
+                "cudaMemcpy, as in most programs. All ranks read the same file at once. To write a "
+                "file: shardstream generate --input.count 2^32 -o FILE.h5:/x. The experiment "
+                "file-feed shows the rate of this program for the same file.",
             .expectation =
-                "H5Dread is limited by one thread that copies from the page cache, or by storage "
-                "if the data is not cached; expect a few GB/s. O_DIRECT shows the rate of the "
-                "storage. With a copy, the time is the sum of reading and uploading.",
+                "H5Dread is limited by one thread that copies from the page cache; expect a few "
+                "GB/s. O_DIRECT shows the rate of the storage. Cold, H5Dread reaches at most the "
+                "lower one of both rates. With a copy, the time is the sum of reading and "
+                "uploading.",
             .pitfalls =
                 "Data in the page cache hides the storage. The remark states how much of the data "
-                "was there before, if the system reports it. All ways must read the same bytes. "
-                "The upload is expected at the rate of the link, but ordinary memory is pageable, "
-                "so it is slower (see `transfer`).",
+                "was there before, if the system reports it. A file system in memory cannot drop "
+                "a file, and a server of files may keep it in its own memory. With several ranks, "
+                "one of them may read again what another one has dropped. All ways must read the "
+                "same bytes. The upload is expected at the rate of the link, but ordinary memory "
+                "is pageable, so it is slower (see `transfer`).",
         },
     .read_on = {{Guide::project, "src/experiments/MEASUREMENTS.md"}},
     .share = "of the rate of uploads",
     .options = options,
     .expected =
         [](const MeasuredRow& row) {
-          if (row.text("way") != "H5Dread, copy") return std::numeric_limits<double>::quiet_NaN();
-          return 1 / (1 / row.measured({{"way", "H5Dread"}}) + 1 / row.ceiling("link_up"));
+          const std::string way = row.text("way");
+          const double cached = row.measured({{"way", "H5Dread"}});
+          if (way == "H5Dread, cold") return std::min(cached, row.measured({{"way", "O_DIRECT"}}));
+          return way == "H5Dread, copy" ? 1 / (1 / cached + 1 / row.ceiling("link_up"))
+                                        : std::numeric_limits<double>::quiet_NaN();
         },
     .exercise = {.task = "Predict the rate in GB/s of H5Dread by one thread, and of H5Dread "
                          "followed by cudaMemcpy, if one thread copies 5 GB/s from the page cache, "
@@ -85,8 +95,10 @@ struct Copy {
 /// Reads one data set and adds the rows.
 class Reader {
  public:
-  Reader(Bench& bench, DataFile file)
+  /// `link_up` is the rate of uploads in GB/s; NaN without a GPU.
+  Reader(Bench& bench, DataFile file, double link_up)
       : bench_(bench),
+        link_up_(link_up),
         file_(std::move(file)),
         source_(file_.open(io::ReadWay::by_library)),
         element_(size_of(source_->type())),
@@ -97,17 +109,23 @@ class Reader {
                {"request", ColumnType::integer, "B"}},
               {"rate", ColumnType::real, "GB/s"}) {}
 
-  void by_hdf5(const Copy* to_gpu);
   void direct();
+  void cold();
+  void by_hdf5(const Copy* to_gpu);
   Table table() && { return std::move(rows_).table(); }
 
  private:
   void read_stretch(const io::Source& source, std::uint64_t first, std::uint64_t count,
                     const std::vector<io::AlignedBytes>& slots);
+  /// Reads blocks, each after `prepare` and before `finish`, which is timed, too.
+  Timing time_blocks(std::uint64_t block, std::byte* memory,
+                     const std::function<void(std::uint64_t first)>& prepare,
+                     const std::function<void()>& finish);
   void add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
-           std::uint64_t bytes, const std::string& remark, bool has_share);
+           std::uint64_t bytes, const std::string& remark);
 
   Bench& bench_;
+  double link_up_;
   DataFile file_;
   std::unique_ptr<io::Source> source_;
   std::uint64_t element_, bytes_;
@@ -116,37 +134,68 @@ class Reader {
 };
 
 void Reader::add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
-                 std::uint64_t bytes, const std::string& remark, bool has_share) {
+                 std::uint64_t bytes, const std::string& remark) {
   const Measured rate = timing.rate(static_cast<double>(bytes));
-  rows_.add(
-      {way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
-      has_share ? rate.value / bench_.ceiling("link_up") : std::numeric_limits<double>::quiet_NaN(),
-      remark);
+  rows_.add({way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
+            rate.value / link_up_, remark);
 }
 
 /// A sample is a block. Blocks follow each other through the data and start over at its end.
-void Reader::by_hdf5(const Copy* to_gpu) {
-  const std::uint64_t block = std::min(plain_block, bytes_);
-  const auto memory = std::make_unique<std::byte[]>(block);
-  const std::string cache = page_cache_of(*source_);
+Timing Reader::time_blocks(std::uint64_t block, std::byte* memory,
+                           const std::function<void(std::uint64_t first)>& prepare,
+                           const std::function<void()>& finish) {
   std::uint64_t next = 0;
   const Timing timing = bench_.sample([&] {
     const std::uint64_t first = next;
     next = first + 2 * block <= bytes_ ? first + block : 0;
+    prepare(first);
     const auto begin = Clock::now();
-    source_->read(first / element_, block / element_, memory.get());
-    if (to_gpu != nullptr) to_gpu->copy(memory.get(), block);
+    source_->read(first / element_, block / element_, memory);
+    finish();
     const double seconds = seconds_since(begin);
     for (std::uint64_t at = 0; at < block; at += piece_bytes) {
       const std::uint64_t piece = (first + at) / piece_bytes;
-      if (at + pieces_.bytes_of(piece) <= block) pieces_.note(piece, memory.get() + at);
+      if (at + pieces_.bytes_of(piece) <= block) pieces_.note(piece, memory + at);
     }
     return seconds;
   });
   bench_.verify(pieces_.agree(), file_.file() + ": the data that H5Dread has read");
-  if (to_gpu == nullptr) return add("H5Dread", 1, block, timing, block, cache, false);
+  return timing;
+}
+
+/// Each block from storage. No row if the system keeps the file in its page cache.
+void Reader::cold() {
+  std::vector<std::filesystem::path> files;
+  for (const io::InputFile& each : source_->origin().files) files.push_back(each.path);
+  const auto drop = [&] { io::prepare_cache(files, true); };
+  drop();
+  const auto share = io::cached_share(*source_, {0, source_->count()});
+  if (io::page_cache_state(share) != "cold") {
+    return bench_.note(
+        fmt::format("Not read cold: after the request to drop the file, the page cache is {}.",
+                    io::page_cache_state(share)));
+  }
+  const std::uint64_t block = std::min(plain_block, bytes_);
+  const auto memory = std::make_unique<std::byte[]>(block);
+  const Timing timing = time_blocks(
+      block, memory.get(), [&](std::uint64_t) { drop(); }, [] {});
+  add("H5Dread, cold", 1, block, timing, block, "page cache cold before");
+}
+
+/// Each block from the page cache, into which it is read before the time begins.
+void Reader::by_hdf5(const Copy* to_gpu) {
+  const std::uint64_t block = std::min(plain_block, bytes_);
+  const auto memory = std::make_unique<std::byte[]>(block);
+  const Timing timing = time_blocks(
+      block, memory.get(),
+      [&](std::uint64_t first) { source_->read(first / element_, block / element_, memory.get()); },
+      [&] {
+        if (to_gpu != nullptr) to_gpu->copy(memory.get(), block);
+      });
+  if (to_gpu == nullptr)
+    return add("H5Dread", 1, block, timing, block, "each block was read before");
   bench_.verify(to_gpu->is_right(memory.get(), block), file_.file() + ": its copy on the GPU");
-  add("H5Dread, copy", 1, block, timing, block, cache + "; then cudaMemcpy", true);
+  add("H5Dread, copy", 1, block, timing, block, "each block was read before; then cudaMemcpy");
 }
 
 /// Pieces [first, first + count), by all threads.
@@ -189,14 +238,17 @@ void Reader::direct() {
     return seconds_since(begin);
   });
   bench_.verify(pieces_.agree(), file_.file() + ": the data that was read past the page cache");
-  add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
+  add("O_DIRECT", threads, piece_bytes, timing, bytes, cache);
 }
 
-/// With `to_gpu`, also measures H5Dread followed by that copy.
+/// With `to_gpu`, also measures H5Dread followed by that copy, and compares with uploads.
 Table read_in_all_ways(Bench& bench, const Copy* to_gpu) {
-  Reader reader(bench, DataFile(bench, "plain-reads.file"));
+  const double link_up =
+      to_gpu != nullptr ? bench.ceiling("link_up") : std::numeric_limits<double>::quiet_NaN();
+  Reader reader(bench, DataFile(bench, "plain-reads.file"), link_up);
   // First, because H5Dread brings the data into the page cache.
   reader.direct();
+  reader.cold();
   reader.by_hdf5(nullptr);
   if (to_gpu != nullptr) reader.by_hdf5(to_gpu);
   return std::move(reader).table();

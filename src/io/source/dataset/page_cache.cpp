@@ -1,4 +1,4 @@
-#include "scale/launch/cache.hpp"
+#include "io/source/dataset/page_cache.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
 
-namespace shardstream::scale {
+namespace shardstream::io {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
@@ -38,8 +38,7 @@ void drop(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0) fail(path, errno_text(errno));
   for (off64_t at = 0; at < status.st_size; at += piece) {
-    // This call may be unsupported. Dirty pages then stay, and the calibration run reports a warm
-    // file.
+    // This call may be unsupported. Dirty pages then stay, and a measurement reports a warm file.
     sync_file_range(
         file.get(), at, piece,
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
@@ -74,4 +73,4 @@ void prepare_cache(const std::vector<std::filesystem::path>& files, bool cold) {
   }
 }
 
-}  // namespace shardstream::scale
+}  // namespace shardstream::io
