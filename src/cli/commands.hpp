@@ -57,6 +57,9 @@ int bench(const Arguments& arguments, const char* const* environment);
 /// The internal command of helper processes: the argument is the name of an experiment. It starts
 /// no MPI and takes no options.
 int bench_helper(const Arguments& arguments);
+/// The internal command that a study starts on each rank of the user's program. It starts no MPI
+/// and becomes the program, so it does not return.
+[[noreturn]] int exec(const Arguments& arguments);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 int completion(const Arguments& arguments, const char* const* environment);
