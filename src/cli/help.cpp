@@ -114,6 +114,7 @@ std::string program_help() {
 
   shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   runs one workload on all ranks
   shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] runs a scaling study
+  shardstream scale [OPTIONS] -- COMMAND...       runs a scaling study of any program
   shardstream report FILE|FOLDER...               evaluates scaling studies and experiments
   shardstream compare OLD NEW                     tells whether runs became slower
   shardstream bench NAME...|all [OPTIONS]         measures CUDA techniques on your GPUs
@@ -169,6 +170,7 @@ std::string scale_help(const Arguments&) {
   constexpr std::array<std::string_view, 1> sections = {"scale"};
   return fmt::format(
       R"(shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]
+shardstream scale --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER] -- COMMAND ARGUMENTS...
 shardstream scale --predict S,... --scale.ranks 1,2,4
 
 Measures how a workload scales. Launches shardstream run several times at each number of
@@ -176,6 +178,12 @@ ranks, in random order, and keeps the results in one folder. One more run of eac
 records a timeline for the figures. All options of run are passed on to these runs. Start
 scale itself once, without mpirun or srun. The same command again launches only the runs
 that are missing.
+
+With -- COMMAND, it launches any other program in the same way, and measures its wall time
+or a time that it prints (scale.metric). No shell reads the command:
+
+  shardstream scale --scale.ranks 1,2,4 -o heat/ -- ./heat --rows 4096
+  shardstream scale --scale.ranks 1,2,4 -o sum/ --scale.launcher none -- ./sum -j {{ranks}}
 
   --list      lists the missing launches with names, predicted times and commands, their
               node-hours and GPU-hours, and suggests a time limit for jobs. A shell can run

@@ -180,12 +180,10 @@ std::string ProgramPlan::problem_of(const PlannedLaunch& launch, const LaunchEnd
   expect_one_program(facts.processes);
   facts.wall = wall_of(facts.processes, ended);
   if (request.metric) facts.value = program::find_metric(*request.metric, output);
-  if (!facts.value.problem.empty()) {
-    return fmt::format("{} (see '{}')", facts.value.problem, output.string());
-  }
+  if (!facts.value.problem.empty()) return facts.value.problem;
   if (facts.is_checked && !program::has_line(request.expect, output)) {
-    return fmt::format("no line of the standard output matches scale.expect, {} (see '{}')",
-                       excerpt(request.expect), output.string());
+    return fmt::format("no line of '{}' matches scale.expect, {}", output.string(),
+                       excerpt(request.expect));
   }
   program::write_result(result_of(launch), facts);
   return {};

@@ -56,10 +56,10 @@ void convert(const Metric& metric, const std::string& line, MetricValue& value) 
   const auto unit = std::ranges::find(units, metric.unit, &Unit::name);
   value.seconds = value.number * unit->seconds;
   if (parsed.ec != std::errc() || parsed.ptr != end) {
-    value.problem = fmt::format("{} of {} is {}, which is not a number, in the line {}",
-                                metric.name, option, excerpt(value.text), excerpt(line));
+    value.problem = fmt::format("{} ({}) is {}, which is not a number, in the line {}", metric.name,
+                                option, excerpt(value.text), excerpt(line));
   } else if (!std::isfinite(value.seconds) || value.seconds <= 0) {
-    value.problem = fmt::format("{} of {} is {}, which is not a time above zero, in the line {}",
+    value.problem = fmt::format("{} ({}) is {}, which is not a time above zero, in the line {}",
                                 metric.name, option, excerpt(value.text), excerpt(line));
   }
 }
@@ -114,21 +114,18 @@ MetricValue find_metric(const Metric& metric, const std::filesystem::path& outpu
         convert(metric, line, value);
         continue;
       }
-      value.problem = fmt::format(
-          "{} matches in line {} and again in line {} of the standard output, {}: make it match "
-          "once",
-          option, found_at, number, excerpt(line));
+      value.problem =
+          fmt::format("{} matches twice in '{}', in lines {} and {}, {}: make it match once",
+                      option, output.string(), found_at, number, excerpt(line));
       return false;
     }
     return true;
   });
   if (found_at > 0) return value;
   value.problem = lines == 0
-                      ? fmt::format("{} has no match, since there is no standard output", option)
-                      : fmt::format(
-                            "{} matches none of {} of the standard output, the last of which "
-                            "is {}",
-                            option, counted(lines, "line"), excerpt(last));
+                      ? fmt::format("{} has no match, since '{}' is empty", option, output.string())
+                      : fmt::format("{} matches none of {} of '{}', the last of which is {}",
+                                    option, counted(lines, "line"), output.string(), excerpt(last));
   return value;
 }
 
