@@ -68,7 +68,7 @@ ProgramPlan::ProgramPlan(const Order& order) : StudyPlan(order) {
     throw UsageError(fmt::format(
         "scale.command: there is no program {}: name its path, or load its module", excerpt(name)));
   }
-  path_ = fs::absolute(*found);
+  path_ = fs::absolute(*found).lexically_normal();
   predict(0, largest().ranks);
 }
 

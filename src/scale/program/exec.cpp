@@ -113,7 +113,7 @@ void become(const Execution& execution) {
   words.push_back(nullptr);
   std::signal(SIGXFSZ, SIG_DFL);  // `scale` ignores it
   if (!execution.records.empty()) {
-    ProcessRecord record = record_of(fs::absolute(*program));
+    ProcessRecord record = record_of(fs::absolute(*program).lexically_normal());
     record.utc_start = utc_now();
     write_record(execution.records, record);
   }
