@@ -10,8 +10,8 @@
 #include "core/text.hpp"
 #include "process/child.hpp"
 #include "scale/launch/words.hpp"
-#include "scale/program/process_record.hpp"
 #include "scale/program/program_result.hpp"
+#include "study_folder/process_record.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -25,9 +25,10 @@ fs::path records_of(const fs::path& log) {
 
 /// The wall time of a launch, from the start of the first process as its host's clock says. Throws
 /// Error if the clocks of the hosts differ so much that it cannot be.
-double wall_of(const std::vector<program::ProcessRecord>& processes, const LaunchEnd& ended) {
+double wall_of(const std::vector<study_folder::ProcessRecord>& processes, const LaunchEnd& ended) {
   constexpr double tolerance = 0.05;  // seconds
-  const auto first = std::ranges::min_element(processes, {}, &program::ProcessRecord::utc_start);
+  const auto first =
+      std::ranges::min_element(processes, {}, &study_folder::ProcessRecord::utc_start);
   const double wall = ended.utc_end - first->utc_start;
   if (wall > 0 && first->utc_start > ended.utc_start - tolerance) return wall;
   throw Error(fmt::format(
@@ -37,9 +38,9 @@ double wall_of(const std::vector<program::ProcessRecord>& processes, const Launc
 }
 
 /// Throws Error unless all ranks have run the same program.
-void expect_one_program(const std::vector<program::ProcessRecord>& processes) {
-  const program::ProcessRecord& first = processes.front();
-  for (const program::ProcessRecord& each : processes) {
+void expect_one_program(const std::vector<study_folder::ProcessRecord>& processes) {
+  const study_folder::ProcessRecord& first = processes.front();
+  for (const study_folder::ProcessRecord& each : processes) {
     if (each.bytes == first.bytes && each.checksum == first.checksum) continue;
     throw Error(fmt::format(
         "ranks 0 and {} have run different programs: '{}' with {} bytes and the checksum {} on {}, "
@@ -150,7 +151,7 @@ std::string ProgramPlan::conclude(const PlannedLaunch& launch, const LaunchEnd& 
   } catch (const Error& error) {
     problem = error.what();
   }
-  program::remove_records(records_of(log), processes_of(launch));
+  study_folder::remove_records(records_of(log), processes_of(launch));
   return problem;
 }
 
@@ -168,7 +169,7 @@ std::string ProgramPlan::problem_of(const PlannedLaunch& launch, const LaunchEnd
                   {"study.replicate", std::to_string(launch.replicate)}},
       .command = shell_line(command(launch, log)),
       .ranks = launch.size->ranks,
-      .processes = program::read_records(records_of(log), processes_of(launch)),
+      .processes = study_folder::read_records(records_of(log), processes_of(launch)),
       .work = launch.size->work,
       .wall = 0,
       .utc_end = ended.utc_end,

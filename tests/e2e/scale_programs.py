@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`scale -- COMMAND`: studies of programs that are not this one."""
 
+import functools
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import h5py
 
 from harness import (PROGRAM, check_complaints, each, environment, expect_complaint, expect_words,
                      finish, launcher_folder, main, new_folder, run, start, wait_until)
-from studies import attempts, bash_script, only_study, report
+from studies import attempts, bash_script, only_study
 
 # 0.1 s are serial, 0.2 s are shared by the ranks. Rank 0 reports its arguments.
 LAW = r"""#!/usr/bin/python3
@@ -47,29 +48,45 @@ def outputs(folder):
 
 # ---------------------------------------------------------------- a study
 
-def test_a_program_with_a_known_law():
-    """Times come from the output; words of the command stay as they are, but for their keys."""
+WORDS = ["--tag={name}", "a  b", "it's", '"', "", "$HOME", '{"x": 1}', "{{name}}", "{folder}"]
+
+
+@functools.cache
+def known():
+    """The folder of a study, and the arguments of `scale` that made it with two replicates, but for
+    their number and the command."""
     folder = new_folder()
-    law = program(folder)
-    words = ["--tag={name}", "a  b", "it's", '"', "", "$HOME", '{"x": 1}', "{{name}}", "{folder}"]
     options = ["--scale.ranks", "1,2", "--scale.oversubscribe", "--scale.metric", TIME,
                "--scale.expect", r"^ranks: \d+$", "--scale.environment",
-               "LAW_TAG='r{replicate} of {ranks}'", "-o", folder / "study"]
-    finished = run("scale", *options, "--scale.replicates", 2, "--", law, *words).expect(0)
-    expect_words(finished.out, ["strong scaling of law", "Amdahl"], finished)
-    found = only_study(folder / "study")
+               "LAW_TAG='r{replicate} of {ranks}'"]
+    command = ["--", program(folder), *WORDS]
+    finished = run("scale", *options, "--scale.replicates", 2, "-o", folder / "study", *command)
+    expect_words(finished.expect(0).out, ["strong scaling of law", "Amdahl"], finished)
+    return folder / "study", options, command
+
+
+def test_a_program_with_a_known_law():
+    """Times come from the output; words of the command stay as they are, but for their keys."""
+    folder, _, _ = known()
+    found = only_study(folder)
     assert found["workload"] == "law" and found["unit"] == "run" and not found["missing"], found
     one, two = found["points"]
     assert (one["launches"], two["launches"]) == (2, 2), found
     assert abs(one["time"] - 0.3) < 1e-9 and abs(two["time"] - 0.2) < 1e-9, found
     assert abs(two["efficiency"] - 0.75) < 1e-9, found
     assert abs(found["serial"] - 1 / 3) < 1e-6, found
-    expected = [word.replace("{name}", "p2-r2").replace("{p2-r2}", "{name}")
-                .replace("{folder}", str(folder / "study")) for word in words]
-    said = outputs(folder / "study")["p2-r2-a1"]
-    assert f"arguments: {expected} r2 of 2" in said, said
-    assert not list((folder / "study/logs").glob("*.ranks")), "records stay"
-    with h5py.File(folder / "study/p2-r2.h5") as file:
+    words = ["--tag=p2-r2", *WORDS[1:-2], "{name}", str(folder)]
+    said = outputs(folder)["p2-r2-a1"]
+    assert f"arguments: {words} r2 of 2" in said, said
+    assert not list((folder / "logs").glob("*.ranks")), "records stay"
+    page = folder.parent / "page.html"
+    run("report", folder, "-o", page).expect(0)
+    assert "law" in page.read_text()
+
+
+def test_results_have_the_facts_of_the_processes():
+    folder, _, (_, law, *_) = known()
+    with h5py.File(folder / "p2-r2.h5") as file:
         ranks, provenance = file["topology/ranks"][:], file["provenance"].attrs
         assert [rank["rank"] for rank in ranks] == [0, 1] and ranks[0]["pid"] != ranks[1]["pid"]
         assert ranks[0]["host"].decode() == os.uname().nodename and ranks[0]["cpus"], ranks
@@ -81,45 +98,51 @@ def test_a_program_with_a_known_law():
         assert float(metrics[b"wall"]) > 0.2, metrics
         assert "law" in file.attrs["argv"] and file["results"].attrs["verified"] == 1
 
-    # The same command makes nothing; study.ini is the same command; more replicates are added.
-    again = [*options, "--scale.replicates", 3]
-    for same in ([*options, "--scale.replicates", 2, "--", law, *words],
-                 [folder / "study/study.ini", "-o", folder / "study"]):
-        run("scale", *same).expect(0)
-    assert len(attempts(folder / "study")) == 5, attempts(folder / "study")
-    listed = run("scale", *again, "--list", "--", law, *words).expect(0).out
+
+def copied_study():
+    folder, options, command = known()
+    copy = shutil.copytree(folder, new_folder() / "study")
+    return copy, ["scale", *options, "-o", copy, "--scale.replicates"], command
+
+
+def test_a_study_continues():
+    """The same command makes nothing, also as study.ini; more replicates are added, by the commands
+    of --list; another command is another study."""
+    folder, options, command = copied_study()
+    for same in ([*options, 2, *command], ["scale", folder / "study.ini", "-o", folder]):
+        run(*same).expect(0)
+    assert len(attempts(folder)) == 5, attempts(folder)
+    listed = run(*options, 3, "--list", *command).expect(0).out
     names = re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)
     assert sorted(names) == ["p1-r3", "p2-r3"], listed
     done = subprocess.run(["bash", "-e", "-c", listed], capture_output=True, text=True, check=False,
                           env=environment(launcher_folder(), ranks=2))
     assert done.returncode == 0, done
-    assert [point["launches"] for point in only_study(folder / "study")["points"]] == [3, 3]
-    other = run("scale", *again, "--", law, *words[:-1])
-    expect_complaint(other, 2, ["scale.command", folder / "study"])
-    expect_complaint(run("scale", *again, "--scale.metric", "wall", "--", law, *words), 2,
-                     ["scale.metric"])
-
-    # Reports and comparisons need nothing else.
-    page = folder / "page.html"
-    run("report", folder / "study", "-o", page).expect(0)
-    assert "law" in page.read_text()
-    slow = shutil.copytree(folder / "study", folder / "slow")
+    assert [point["launches"] for point in only_study(folder)["points"]] == [3, 3]
+    expect_complaint(run(*options, 3, *command[:-1]), 2, ["scale.command", folder])
+    expect_complaint(run(*options, 3, "--scale.metric", "wall", *command), 2, ["scale.metric"])
+    slow = shutil.copytree(folder, folder.parent / "slow")
     for path in slow.glob("*.h5"):
         with h5py.File(path, "r+") as file:
             file.attrs["run_uuid"] = path.name
             file["timing/reps"][...] = [(*row[:1], 2 * row[1], *row[2:])
                                         for row in file["timing/reps"][()].tolist()]
-    run("compare", folder / "study", slow).expect(5)
+    run("compare", folder, slow).expect(5)
 
-    # A program that has changed since.
-    law.write_text(LAW + "# changed\n")
-    changed = run("scale", *again, "--", law, *words)
-    expect_complaint(changed, 2, [law, f"{len(LAW)} bytes", folder / "study"])
-    with h5py.File(folder / "study/p1-r2.h5", "r+") as file:
+
+def test_a_program_that_has_changed():
+    folder, options, command = copied_study()
+    law, before = command[1], command[1].stat()
+    with h5py.File(folder / "p1-r2.h5", "r+") as file:
         file["provenance"].attrs["program_checksum"] = "0" * 16
-    excluded = report(folder / "study")["studies"][0]["excluded"]
-    assert ["p1-r2.h5"] == [pathlib.Path(each_["file"]).name for each_ in excluded], excluded
-    expect_words(str(excluded), ["checksum of the program", "0" * 16])
+    (excluded,) = only_study(folder)["excluded"]
+    expect_words(str(excluded), ["p1-r2.h5", "checksum of the program", "0" * 16])
+    try:
+        law.write_text(LAW + "# changed\n")
+        expect_complaint(run(*options, 3, *command), 2, [law, f"{len(LAW)} bytes", folder])
+    finally:
+        law.write_text(LAW)
+        os.utime(law, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_the_wall_time_of_a_weak_study_without_a_launcher():

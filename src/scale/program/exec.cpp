@@ -20,7 +20,7 @@
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
 #include "runtime/provenance.hpp"
-#include "scale/program/process_record.hpp"
+#include "study_folder/process_record.hpp"
 
 namespace shardstream::scale::program {
 namespace {
@@ -37,7 +37,7 @@ std::string contents_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-ProcessRecord record_of(const fs::path& program) {
+study_folder::ProcessRecord record_of(const fs::path& program) {
   const std::string contents = contents_of(program);
   return {.rank = ranks::launched_rank().value_or(0),
           .host = host_name(),
@@ -113,9 +113,9 @@ void become(const Execution& execution) {
   words.push_back(nullptr);
   std::signal(SIGXFSZ, SIG_DFL);  // `scale` ignores it
   if (!execution.records.empty()) {
-    ProcessRecord record = record_of(fs::absolute(*program).lexically_normal());
+    study_folder::ProcessRecord record = record_of(fs::absolute(*program).lexically_normal());
     record.utc_start = utc_now();
-    write_record(execution.records, record);
+    study_folder::write_record(execution.records, record);
   }
   execv(program->c_str(), words.data());
   throw Error(fmt::format("'{}' cannot be executed ({}): check its permissions and its interpreter",

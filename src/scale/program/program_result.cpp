@@ -27,7 +27,8 @@ std::vector<result::Rank> ranks_of(const LaunchFacts& facts) {
   std::vector<result::Rank> ranks;
   std::map<std::string, std::int64_t> on_host;
   for (std::uint64_t rank = 0; rank < facts.ranks; ++rank) {
-    const ProcessRecord& process = facts.processes[std::min(rank, facts.processes.size() - 1)];
+    const study_folder::ProcessRecord& process =
+        facts.processes[std::min(rank, facts.processes.size() - 1)];
     ranks.push_back({.rank = static_cast<std::int64_t>(rank),
                      .host = process.host,
                      .local_rank = on_host[process.host]++,
@@ -73,7 +74,7 @@ std::vector<result::PrintedMetric> metrics_of(const LaunchFacts& facts) {
 }
 
 void write_provenance(io::ResultFile& file, const LaunchFacts& facts) {
-  const ProcessRecord& first = facts.processes.front();
+  const study_folder::ProcessRecord& first = facts.processes.front();
   file.attribute("/provenance", "program", first.program.string());
   file.attribute("/provenance", "program_bytes", static_cast<std::int64_t>(first.bytes));
   file.attribute("/provenance", "program_checksum", first.checksum);

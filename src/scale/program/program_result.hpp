@@ -10,7 +10,7 @@
 
 #include "io/description/origin.hpp"
 #include "scale/program/metric.hpp"
-#include "scale/program/process_record.hpp"
+#include "study_folder/process_record.hpp"
 
 namespace shardstream::scale::program {
 
@@ -19,7 +19,7 @@ struct LaunchFacts {
   std::vector<std::pair<std::string, std::string>> options;  ///< for /config
   std::string command;                                       ///< the whole line, for argv
   std::uint64_t ranks = 1;                                   ///< the number of ranks of the size
-  std::vector<ProcessRecord> processes;                      ///< one for each rank, or a single one
+  std::vector<study_folder::ProcessRecord> processes;        ///< one for each rank, or a single one
   double work = 1;                                           ///< relative to the smallest size
   double wall = 0, utc_end = 0;                              ///< seconds; since 1970
   std::optional<Metric> metric;                              ///< nothing: the wall time counts

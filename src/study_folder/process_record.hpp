@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace shardstream::scale::program {
+namespace shardstream::study_folder {
 
 struct ProcessRecord {
   std::uint64_t rank = 0;
@@ -32,4 +32,4 @@ std::vector<ProcessRecord> read_records(const std::filesystem::path& folder, std
 /// Removes these records and the folder, if it has no other files.
 void remove_records(const std::filesystem::path& folder, std::uint64_t ranks);
 
-}  // namespace shardstream::scale::program
+}  // namespace shardstream::study_folder

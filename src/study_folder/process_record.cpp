@@ -1,4 +1,4 @@
-#include "scale/program/process_record.hpp"
+#include "study_folder/process_record.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 
-namespace shardstream::scale::program {
+namespace shardstream::study_folder {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ void remove_records(const fs::path& folder, std::uint64_t ranks) {
   fs::remove(folder, ignored);
 }
 
-}  // namespace shardstream::scale::program
+}  // namespace shardstream::study_folder
