@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 
 #include "core/error.hpp"
@@ -23,18 +24,21 @@ fs::path records_of(const fs::path& log) {
   return fs::path(log).replace_extension("ranks");
 }
 
-/// The wall time of a launch, from the start of the first process as its host's clock says. Throws
-/// Error if the clocks of the hosts differ so much that it cannot be.
-double wall_of(const std::vector<study_folder::ProcessRecord>& processes, const LaunchEnd& ended) {
+/// The wall time of a launch, from the start of its first process; nothing if the clocks of the
+/// hosts differ so much that it cannot be. If processes are on this host, only these count, since
+/// they have its clock.
+std::optional<double> wall_of(const std::vector<study_folder::ProcessRecord>& processes,
+                              const LaunchEnd& ended) {
   constexpr double tolerance = 0.05;  // seconds
-  const auto first =
-      std::ranges::min_element(processes, {}, &study_folder::ProcessRecord::utc_start);
-  const double wall = ended.utc_end - first->utc_start;
-  if (wall > 0 && first->utc_start > ended.utc_start - tolerance) return wall;
-  throw Error(fmt::format(
-      "the clock of the host {} differs from that of this host by more than the launch: set the "
-      "clocks, or measure a time that the program prints (--scale.metric)",
-      first->host));
+  const std::string here = study_folder::host_name();
+  const bool has_local =
+      std::ranges::find(processes, here, &study_folder::ProcessRecord::host) != processes.end();
+  double start = ended.utc_end;
+  for (const study_folder::ProcessRecord& each : processes) {
+    if (!has_local || each.host == here) start = std::min(start, each.utc_start);
+  }
+  const bool is_possible = start < ended.utc_end && start > ended.utc_start - tolerance;
+  return is_possible ? std::optional(ended.utc_end - start) : std::nullopt;
 }
 
 /// Throws Error unless all ranks have run the same program.
@@ -179,7 +183,14 @@ std::string ProgramPlan::problem_of(const PlannedLaunch& launch, const LaunchEnd
       .inputs = inputs()};
   for (const auto& [key, value] : options_of_result(launch)) facts.options.emplace_back(key, value);
   expect_one_program(facts.processes);
-  facts.wall = wall_of(facts.processes, ended);
+  const std::optional<double> wall = wall_of(facts.processes, ended);
+  if (!wall && !request.metric) {
+    return fmt::format(
+        "the clock of the host {} differs from that of this host by more than the launch: set the "
+        "clocks, or measure a time that the program prints (--scale.metric)",
+        facts.processes.front().host);
+  }
+  facts.wall = wall.value_or(ended.seconds);
   if (request.metric) facts.value = program::find_metric(*request.metric, output);
   if (!facts.value.problem.empty()) return facts.value.problem;
   if (facts.is_checked && !program::has_line(request.expect, output)) {

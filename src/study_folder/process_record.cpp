@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -39,6 +41,11 @@ ProcessRecord parsed(const std::string& text) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
 
 void write_record(const fs::path& folder, const ProcessRecord& record) {
   const nlohmann::ordered_json json = {{"rank", record.rank},

@@ -22,6 +22,9 @@ struct ProcessRecord {
   double utc_start = 0;  ///< seconds since 1970
 };
 
+/// The name of this host; "an unknown host" if the system does not tell.
+std::string host_name();
+
 /// Writes FOLDER/rank-N.json, which must not exist. Throws Error.
 void write_record(const std::filesystem::path& folder, const ProcessRecord& record);
 

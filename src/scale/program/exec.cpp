@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -27,11 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 std::string contents_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);  // empty if it can be executed but not read
   return {std::istreambuf_iterator<char>(file), {}};
@@ -40,7 +34,7 @@ std::string contents_of(const fs::path& path) {
 study_folder::ProcessRecord record_of(const fs::path& program) {
   const std::string contents = contents_of(program);
   return {.rank = ranks::launched_rank().value_or(0),
-          .host = host_name(),
+          .host = study_folder::host_name(),
           .processor = device::host::processor_name(),
           .pid = getpid(),
           .cpus = ranks::granted_cpu_list(),
@@ -105,7 +99,7 @@ void become(const Execution& execution) {
   const auto program = process::find_program(name);
   if (!program) {
     throw UsageError(fmt::format("there is no program {} on the host {}: name its path",
-                                 excerpt(name), host_name()));
+                                 excerpt(name), study_folder::host_name()));
   }
   std::vector<char*> words;
   std::vector<std::string> copies = execution.command;
