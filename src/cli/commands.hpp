@@ -43,6 +43,9 @@ std::span<const Command* const> commands();
 /// The internal command of helper processes: the argument is the name of an experiment. It starts
 /// no MPI and takes no options.
 int bench_helper(const Arguments& arguments);
+/// The internal command that a study starts on each rank of the user's program. It starts no MPI
+/// and becomes the program, so it does not return.
+[[noreturn]] int exec(const Arguments& arguments);
 
 /// The options of all components, without those of `scale` and `bench`. INI files and environment
 /// variables may name any of them.

@@ -15,6 +15,7 @@
 #include "experiments/helper_processes.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "runtime/provenance.hpp"
+#include "scale/program/exec.hpp"
 #include "workloads/registry.hpp"
 
 extern char** environ;
@@ -36,8 +37,11 @@ const cli::Command& command_named(std::string_view name) {
                                did_you_mean(meant)));
 }
 
+/// Words after -- are the user's command.
 bool asks_for_help(const cli::Arguments& words) {
-  return std::ranges::any_of(words, [](const auto& w) { return w == "--help" || w == "-h"; });
+  const auto own_end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), own_end,
+                     [](const auto& w) { return w == "--help" || w == "-h"; });
 }
 
 /// The help of a command, of a workload or of an experiment; without words, of the program.
@@ -60,12 +64,18 @@ int dispatch(const cli::Arguments& words) {
   }
   const cli::Arguments arguments(words.begin() + 1, words.end());
   if (words[0] == experiments::helper_command) return cli::bench_helper(arguments);
+  if (words[0] == scale::program::exec_command) cli::exec(arguments);
   const cli::Command& command = command_named(words[0]);
   if (asks_for_help(arguments)) {
     print_output(command.help(arguments));
     return 0;
   }
   return command.run(arguments, environ);
+}
+
+/// Whether the command starts programs of the user, which must have the user's environment.
+bool starts_others(const cli::Arguments& words) {
+  return !words.empty() && (words[0] == "scale" || words[0] == scale::program::exec_command);
 }
 
 }  // namespace
@@ -75,8 +85,9 @@ int main(int argc, char** argv) {
   try {
     keep_standard_streams();
     ignore_file_size_signal();
-    gemm::set_library_environment();
-    return dispatch({argv + 1, argv + argc});
+    const cli::Arguments words(argv + 1, argv + argc);
+    if (!starts_others(words)) gemm::set_library_environment();
+    return dispatch(words);
   } catch (const std::exception& error) {
     log.error(message_of(error));
     return static_cast<int>(code_of(error));

@@ -15,6 +15,7 @@
 #include "core/units.hpp"
 #include "report/formats.hpp"
 #include "scale/launch/launcher.hpp"
+#include "scale/launch/words.hpp"
 #include "scale/scale_options.hpp"
 #include "scale/study.hpp"
 #include "study/laws/prediction.hpp"
@@ -33,6 +34,43 @@ namespace {
 
 constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
 constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
+
+/// The command line. The words after -- become scale.command.
+CommandLine parse_scale(const OptionTable& table, const Arguments& arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  CommandLine line =
+      table.parse_command_line({arguments.begin(), dashes}, switches_of_scale, settings_of_scale);
+  if (dashes == arguments.end()) return line;
+  const Arguments command(dashes + 1, arguments.end());
+  if (command.empty()) {
+    throw UsageError("there is no command after --: name the program to study and its arguments");
+  }
+  line.values["scale.command"] = scale::command_line_of(command);
+  return line;
+}
+
+/// The options of the study of a workload or, if there is a scale.command, of this command.
+Options resolve_study(const OptionTable& table, CommandLine line, const char* const* environment) {
+  std::optional<std::filesystem::path> ini;
+  if (line.words.size() == 1 && line.words[0].ends_with(".ini")) ini = line.words[0];
+  const Options options = table.resolve(line, environment, ini);
+  if (options.text("scale.command").empty()) {
+    std::filesystem::path file;
+    const Options of_workload =
+        resolve_workload("scale", table, std::move(line), environment, file);
+    reject_options_of_other_workloads(of_workload, {});
+    return of_workload;
+  }
+  if (!ini && !line.words.empty()) {
+    throw UsageError(fmt::format(
+        "scale studies a workload or a command, not both: leave out {}, or the command {} (after "
+        "--, or in scale.command)",
+        excerpt(line.words[0]), excerpt(options.text("scale.command"))));
+  }
+  constexpr std::array<std::string_view, 2> own = {"scale", "output.file"};
+  reject_options_of_run(options, "scale -- COMMAND", own, {}, {});
+  return options;
+}
 
 /// The serial shares in a list with commas. Throws UsageError.
 std::vector<double> serial_shares(const std::string& list) {
@@ -112,7 +150,7 @@ std::string predicted(const std::string& shares, const OptionTable& table, const
 
 int scale(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = scale_table(), run_table = all_options();
-  CommandLine line = table.parse_command_line(arguments, switches_of_scale, settings_of_scale);
+  CommandLine line = parse_scale(table, arguments);
   const Printing printing = printing_of(line);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
     print_output(predicted(share->second, table, line, environment, printing));
@@ -127,9 +165,7 @@ int scale(const Arguments& arguments, const char* const* environment) {
         "since the study measures its rates, or fix them for all runs with --measure.rates",
         excerpt(rates)));
   }
-  std::filesystem::path ini;
-  const Options options = resolve_workload("scale", table, std::move(line), environment, ini);
-  reject_options_of_other_workloads(options, {});
+  const Options options = resolve_study(table, std::move(line), environment);
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
   const scale::Order order{options, run_table, environment, scale::folder_of(options), only, rates};
@@ -155,6 +191,7 @@ std::string scale_help(const Arguments&) {
   constexpr std::array<std::string_view, 1> sections = {"scale"};
   return fmt::format(
       R"(shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]
+shardstream scale --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER] -- COMMAND ARGUMENTS...
 shardstream scale --predict S,... --scale.ranks 1,2,4
 
 Measures how a workload scales. Launches shardstream run several times at each number of
@@ -162,6 +199,12 @@ ranks, in random order, and keeps the results in one folder. One more run of eac
 records a timeline for the figures. All options of run are passed on to these runs. Start
 scale itself once, without mpirun or srun. The same command again launches only the runs
 that are missing.
+
+With -- COMMAND, it launches any other program in the same way, and measures its wall time
+or a time that it prints (scale.metric). No shell reads the command:
+
+  shardstream scale --scale.ranks 1,2,4 -o heat/ -- ./heat --rows 4096
+  shardstream scale --scale.ranks 1,2,4 -o sum/ --scale.launcher none -- ./sum -j {{ranks}}
 
   --list      lists the missing launches with names, predicted times and commands, their
               node-hours and GPU-hours, and suggests a time limit for jobs. A shell can run
@@ -183,8 +226,8 @@ that are missing.
 }  // namespace
 
 extern const Command about_scale = {.name = "scale",
-                                    .arguments = "WORKLOAD|CONFIG.ini [OPTIONS]",
-                                    .summary = "runs a scaling study",
+                                    .arguments = "[OPTIONS] WORKLOAD|CONFIG.ini|-- COMMAND",
+                                    .summary = "runs a scaling study, also of any other program",
                                     .switches = switches_of_scale,
                                     .settings = settings_of_scale,
                                     .options = [] { return scale_table().rows(); },

@@ -195,12 +195,15 @@ std::vector<PhaseTime> RunFile::phases_of_repetition() const {
 std::map<std::string, std::string> options_of_result(const RunFile& run) {
   constexpr std::array<std::string_view, 9> other_sections = {
       "comm", "device", "launch", "measure", "output", "pipeline", "run", "scale", "study"};
+  constexpr std::array<std::string_view, 4> of_programs = {"scale.command", "scale.environment",
+                                                           "scale.expect", "scale.metric"};
   std::map<std::string, std::string> options;
   for (const auto& [key, value] : run.options.all) {
     const auto dot = key.find('.');
     const bool is_other =
         dot == key.npos ||
-        std::ranges::find(other_sections, key.substr(0, dot)) != other_sections.end();
+        (std::ranges::find(other_sections, key.substr(0, dot)) != other_sections.end() &&
+         std::ranges::find(of_programs, key) == of_programs.end());
     const bool names_file =
         std::ranges::find(run.inputs, key, &io::InputFile::option) != run.inputs.end();
     if (!is_other && !names_file) options[key] = value;
@@ -230,6 +233,7 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   run.provenance.command = file.text("/", "argv");
   run.provenance.created = file.text("/", "created_utc");
   run.provenance.commit = file.text("/provenance", "git_commit");
+  run.provenance.program = file.text("/provenance", "program_checksum");
   run.provenance.resumed = file.integer("/", "restart_count").value_or(0) > 0;
   read_times(file, run);
   for (auto& each : result::read<result::PrintedMetric>(file)) {

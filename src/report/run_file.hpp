@@ -81,6 +81,7 @@ struct RunOptions {
 struct RunProvenance {
   std::string uuid;  ///< of the run; copies of a file have the same
   std::string command, commit;
+  std::string program;   ///< the checksum of the user's program; empty for runs of workloads
   std::string created;   ///< UTC
   bool resumed = false;  ///< whether an earlier run did part of the work
 };
@@ -126,7 +127,8 @@ struct RunFile {
 };
 
 /// The options of a run that can change its result, by key: all except those that say where and how
-/// the program runs, and those that name the input files of `run`.
+/// the program runs, and those that name the input files of `run`. Of a program of the user, they
+/// are its command, its environment, and what is read from its output.
 std::map<std::string, std::string> options_of_result(const RunFile& run);
 
 /// Throws UsageError with the name of the file unless it is a complete result of this schema with

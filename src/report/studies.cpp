@@ -61,6 +61,7 @@ std::pair<std::string_view, std::string_view> lines_that_differ(std::string_view
 std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& run) {
   return {{"the device", run.device},
           {"the commit", run.provenance.commit},
+          {"the checksum of the program", run.provenance.program},
           {"the unit of work", run.work_unit},
           {"the precision", run.options.text("product.precision")},
           {"the page cache", run.text("page_cache")},

@@ -17,8 +17,6 @@
 extern char** environ;
 
 namespace shardstream::runtime {
-namespace {
-
 std::string operating_system() {
   std::string name = "Linux";
   std::ifstream release("/etc/os-release");
@@ -39,8 +37,6 @@ std::string job_environment() {
   }
   return text;
 }
-
-}  // namespace
 
 std::string version() {
   return std::string(build_info::version);

@@ -14,6 +14,12 @@ std::string version_line();
 /// "0.1.0"
 std::string version();
 
+/// The distribution and the kernel of this host.
+std::string operating_system();
+/// The variables of this process that belong to a result file (core/job_environment.hpp), a line
+/// NAME=value for each.
+std::string job_environment();
+
 /// Names and values for the group /provenance of a result. They include only those environment
 /// variables that belong to launchers, MPI, networks, NCCL, CUDA, HDF5 and modules. Both pointers
 /// may be null.

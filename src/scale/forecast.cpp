@@ -11,7 +11,7 @@
 namespace shardstream::scale {
 
 void Forecast::calibrate(double launch, double repetition, double predicted) {
-  startup_ = std::max(0.0, launch - 2 * repetition);
+  startup_ = std::max(0.0, launch - static_cast<double>(calls_of_single_) * repetition);
   if (predicted > 0) correction_ = repetition / predicted;
   is_minimum_ = false;
 }
@@ -32,8 +32,7 @@ double Forecast::start_and(std::uint64_t repetitions, double predicted) const {
 }
 
 double Forecast::single(double predicted) const {
-  constexpr std::uint64_t with_warm_up = 2;
-  return start_and(with_warm_up, predicted);
+  return start_and(calls_of_single_, predicted);
 }
 
 double Forecast::launch(std::uint64_t ranks, double predicted) const {

@@ -14,14 +14,14 @@ namespace shardstream::scale {
 class Forecast {
  public:
   /// `sampling` is the policy of the launches. `is_minimum`: repetitions may take longer than
-  /// predicted.
-  Forecast(const measure::Sampling& sampling, bool is_minimum)
-      : sampling_(sampling), is_minimum_(is_minimum) {}
+  /// predicted. `calls_of_single`: the calls of the work in the calibration run and in a launch for
+  /// a timeline, with warm-ups.
+  Forecast(const measure::Sampling& sampling, bool is_minimum, std::uint64_t calls_of_single)
+      : sampling_(sampling), is_minimum_(is_minimum), calls_of_single_(calls_of_single) {}
 
   /// Sets the time of a start in seconds, as long as there is no calibration run.
   void assume_startup(double seconds) { startup_ = seconds; }
-  /// Adds the calibration run: its total time, and the time of its only repetition, which follows a
-  /// warm-up.
+  /// Adds the calibration run: its total time, and the time of its only timed repetition.
   void calibrate(double launch, double repetition, double predicted);
   /// Adds the total time of a launch that has succeeded.
   void add(std::uint64_t ranks, double launch, double predicted);
@@ -30,7 +30,7 @@ class Forecast {
   /// else start-up plus repetitions, corrected by the ratio of measured to predicted times at other
   /// sizes. Without calibrate(), the start-up is the assumed one.
   double launch(std::uint64_t ranks, double predicted) const;
-  /// The total time of a launch with one repetition after one warm-up, from the calibration run.
+  /// The total time of a launch with as many calls as the calibration run.
   double single(double predicted) const;
   /// The time of a repetition, corrected by the calibration run.
   double repetition(double predicted) const { return predicted * correction_; }
@@ -46,6 +46,7 @@ class Forecast {
 
   measure::Sampling sampling_;
   bool is_minimum_;
+  std::uint64_t calls_of_single_;
   double startup_ = 0, correction_ = 1;  ///< from the calibration run
   double took_ = 0, untried_ = 0;        ///< sums over finished launches: measured, and untried()
   std::map<std::uint64_t, std::vector<double>> done_;  ///< launches by ranks

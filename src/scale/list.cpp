@@ -33,8 +33,8 @@ ListedLaunch listed(const Progress& progress, const PlannedLaunch& launch) {
           .repetition = forecast.repetition(size.predicted.seconds),
           .limit = 2 * seconds + excess,
           .may_take_longer = excess > 0 || forecast.is_minimum(),
-          .work = size.scaled.factor,
-          .command = progress.plan().command(launch)};
+          .work = size.work,
+          .command = progress.plan().listed_command(launch)};
 }
 
 /// The sum of some launches.
@@ -116,16 +116,14 @@ StudyList list_study(const Order& order) {
   } else {
     progress.forecast().assume_startup(assumed_startup);
     list.notes.push_back(fmt::format(
-        "There is no calibration run yet: times assume {} for the start and end of a launch, and "
-        "commands still lack the options for equal conditions, which that run sets.",
+        "There is no calibration run yet: times assume {} for the start and end of a launch.",
         format_duration(assumed_startup)));
   }
   const Predicted& largest = plan.largest().predicted;
   list.notes.insert(list.notes.end(), largest.machine.begin(), largest.machine.end());
   if (!knows_conditions) {
-    list.notes.emplace_back(
-        "--rates FILE is only for this list. All other options, such as --device.backend, define "
-        "the study: give the same ones to each of its commands.");
+    const std::vector<std::string> more = plan.notes_before_calibration();
+    list.notes.insert(list.notes.end(), more.begin(), more.end());
   }
   list.repetitions_are_minima = progress.forecast().is_minimum();
   list.on_gpus = largest.on_gpus;

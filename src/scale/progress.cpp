@@ -13,12 +13,13 @@ namespace shardstream::scale {
 Progress::Progress(const Order& order)
     : order_(order),
       folder_(order.folder),
-      plan_(order.options, order.run_table, order.folder, order.rates),
-      results_(plan_, order.options.flag("measure.timeline")),
-      forecast_(plan_.largest().predicted.sampling, plan_.largest().predicted.is_minimum) {}
+      plan_(plan_of(order)),
+      results_(*plan_, order.options.flag("measure.timeline")),
+      forecast_(plan_->largest().predicted.sampling, plan_->largest().predicted.is_minimum,
+                plan_->calls_of_calibration()) {}
 
 std::vector<PlannedLaunch> Progress::wanted() const {
-  std::vector<PlannedLaunch> launches = plan_.launches();
+  std::vector<PlannedLaunch> launches = plan_->launches();
   std::erase_if(launches, [&](const PlannedLaunch& launch) {
     return !order_.only.empty() && order_.only != name_of(launch);
   });
@@ -39,14 +40,15 @@ double Progress::expected(const PlannedLaunch& launch) const {
 
 void Progress::take_conditions() {
   const report::RunFile run = calibration();
-  plan_.take_conditions(run);
-  forecast_.calibrate(run.step("store"), run.timing.median, plan_.largest().predicted.seconds);
+  plan_->take_conditions(run);
+  forecast_.calibrate(run.step("store"), plan_->repetition_of(run),
+                      plan_->largest().predicted.seconds);
 }
 
 void Progress::expect_same_study() {
   const OptionList now = chosen(order_.options);
   const auto then = folder_.options();
-  if (then.contains("study.name")) plan_.rename(then.at("study.name"));
+  if (then.contains("study.name")) plan_->rename(then.at("study.name"));
   const std::string difference = first_difference(then, now);
   if (difference.empty() || extends(then, now)) return;
   const bool is_of_size =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "report/run_file.hpp"
@@ -23,7 +24,7 @@ class Progress {
 
   const Order& order() const { return order_; }
   const study_folder::StudyFolder& folder() const { return folder_; }
-  const StudyPlan& plan() const { return plan_; }
+  const StudyPlan& plan() const { return *plan_; }
   const Results& results() const { return results_; }
   Forecast& forecast() { return forecast_; }
   const Forecast& forecast() const { return forecast_; }
@@ -33,10 +34,10 @@ class Progress {
   /// The requested launches without a result that counts.
   std::vector<PlannedLaunch> missing() const;
 
-  bool is_calibrated() const { return results_.exists(plan_.calibration()); }
+  bool is_calibrated() const { return results_.exists(plan_->calibration()); }
   /// The calibration run, which must exist.
   report::RunFile calibration() const {
-    return report::read_run_file(plan_.result_of(plan_.calibration()));
+    return report::read_run_file(plan_->result_of(plan_->calibration()));
   }
   /// Gives all launches and predictions the conditions of the calibration run, which must exist.
   void take_conditions();
@@ -50,7 +51,7 @@ class Progress {
  private:
   const Order& order_;
   study_folder::StudyFolder folder_;
-  StudyPlan plan_;
+  std::unique_ptr<StudyPlan> plan_;
   Results results_;
   Forecast forecast_;
 };

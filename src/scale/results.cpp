@@ -94,8 +94,8 @@ bool Results::exists(const PlannedLaunch& launch) const {
   }
 }
 
-/// The result file alone decides, since a run publishes it only after it has finished and checked
-/// its work. Exit codes cannot decide: launchers return different ones, and the exit code of a
+/// The result file alone decides, since it is published only after the work has been finished and
+/// checked. Exit codes cannot decide: launchers return different ones, and the exit code of a
 /// launch is unknown if its `scale` was killed.
 std::string Results::problem_of(const PlannedLaunch& launch, const LaunchEnd& ended,
                                 const fs::path& log) const {
@@ -108,7 +108,8 @@ std::string Results::problem_of(const PlannedLaunch& launch, const LaunchEnd& en
                          ended.killed ? ", and ended only after SIGKILL" : "");
     }
     if (ended.code != 0) {
-      const std::string said = complaint_of(log);
+      std::string said = complaint_of(log);
+      if (said.empty()) said = complaint_of(plan_.output_of(log));
       return fmt::format("exit code {}{}{}", ended.code, said.empty() ? "" : ": ", said);
     }
     return fmt::format("it left no result: {}", error.what());
@@ -125,12 +126,12 @@ std::string Results::change_of_inputs(const PlannedLaunch& launch,
 
 std::string Results::change_of_options(const PlannedLaunch& launch) const {
   const report::RunFile run = report::read_run_file(plan_.result_of(launch));
-  const Options now = plan_.options_of(launch);
+  const StoredOptions now = plan_.options_of_result(launch);
   for (const auto& [key, value] : report::options_of_result(run)) {
-    const auto other = now.all().find(key);  // a result of another version may have other options
-    if (other == now.all().end() || other->second.text == value) continue;
+    const auto other = now.find(key);  // a result of another version may have other options
+    if (other == now.end() || other->second == value) continue;
     return fmt::format("{} is {} in '{}' and {} now", key, excerpt(value), run.path.string(),
-                       excerpt(other->second.text));
+                       excerpt(other->second));
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "scale/launch/words.hpp"
 #include "study_folder/names.hpp"
 
 namespace shardstream::scale {
@@ -27,7 +28,26 @@ const std::array rows = {
         "scale.launcher", OptionKind::text, "auto", "",
         "The command that starts the ranks. {ranks}, {nodes}, {per-node} and {cpus} in it are "
         "replaced by numbers. Quotes keep words together; no shell reads the command. auto is srun "
-        "inside a Slurm job, else mpirun."},
+        "inside a Slurm job, else mpirun; none starts one process without a launcher."},
+    OptionRow{
+        "scale.command", OptionKind::text, "", "",
+        "The program to study in place of a workload, with its arguments; instead of this option, "
+        "write -- and the command as the last words. It is read like scale.launcher. Its keys are "
+        "also {replicate}, {name} (of the launch, such as p4-r2) and {folder} (of the study)."},
+    OptionRow{
+        "scale.environment", OptionKind::text, "", "",
+        "Environment variables for the program of scale.command, as words KEY=VALUE with the same "
+        "keys, such as 'OMP_NUM_THREADS={cpus}'."},
+    OptionRow{
+        "scale.metric", OptionKind::text, "wall", "",
+        "The time of a launch of scale.command: wall, from the start of the program to the end of "
+        "the launcher; or NAME=re:REGEX, the number in the group (...) of a regular expression "
+        "that matches once on standard output. It is in seconds, or in the unit after a last "
+        "colon: ns, us, ms, s, min or h, as in 'loop=re:loop took ([0-9.]+):ms'."},
+    OptionRow{
+        "scale.expect", OptionKind::text, "", "",
+        "A regular expression that a line of the standard output of scale.command must match; "
+        "otherwise the launch has failed. Without one, results are unchecked."},
     OptionRow{
         "scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
         "Ranks on each node, for {per-node}, {nodes} and predictions. auto is the number of tasks "
@@ -91,6 +111,47 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
   return ranks;
 }
 
+namespace {
+
+/// KEY=VALUE for each variable. Throws UsageError for a word that is none.
+std::vector<std::string> variables_of(const Options& options) {
+  constexpr std::string_view option = "scale.environment";
+  std::vector<std::string> variables = command_words(option, options.text(option));
+  for (const std::string& variable : variables) {
+    const auto end = variable.find('=');
+    if (end != variable.npos && end > 0) continue;
+    throw UsageError(fmt::format("{}: {} is not KEY=VALUE: write for example OMP_NUM_THREADS=2",
+                                 option, excerpt(variable)));
+  }
+  return variables;
+}
+
+/// Throws UsageError for options that only a program or only a workload takes.
+void check_scope(const Options& options, bool is_program) {
+  using Keys = std::vector<std::string_view>;
+  const Keys of_others = is_program ? Keys{"scale.grow", "scale.cache", "scale.timeline"}
+                                    : Keys{"scale.environment", "scale.metric", "scale.expect"};
+  for (const std::string_view key : of_others) {
+    if (options.is_default(key)) continue;
+    throw UsageError(fmt::format("{} is for studies of {}: leave it out", key,
+                                 is_program ? "workloads, not of a command"
+                                            : "a command (scale.command), not of workloads"));
+  }
+}
+
+ProgramRequest program_of(const Options& options) {
+  constexpr std::string_view command = "scale.command", metric = "scale.metric";
+  ProgramRequest program{.command = command_words(command, options.text(command))};
+  check_scope(options, !program.command.empty());
+  program.environment = variables_of(options);
+  if (!options.is_default(metric)) program.metric = program::parse_metric(options.text(metric));
+  program.expect = options.text("scale.expect");
+  if (!program.expect.empty()) program::check_regex("scale.expect", program.expect);
+  return program;
+}
+
+}  // namespace
+
 StudyRequest request_of(const Options& options) {
   StudyRequest request{.ranks = parse_ranks(options.text("scale.ranks")),
                        .weak = options.text("scale.mode") == "weak",
@@ -100,7 +161,8 @@ StudyRequest request_of(const Options& options) {
                        .cold = options.text("scale.cache") == "cold",
                        .grow = options.text("scale.grow"),
                        .seed = options.count("scale.seed"),
-                       .timeline = options.flag("scale.timeline")};
+                       .timeline = options.flag("scale.timeline"),
+                       .program = program_of(options)};
   if (!options.is_auto("scale.ranks-per-node")) {
     request.ranks_per_node = options.count("scale.ranks-per-node");
   }

@@ -9,11 +9,21 @@
 #include <vector>
 
 #include "core/options.hpp"
+#include "scale/program/metric.hpp"
 
 namespace shardstream::scale {
 
 /// The rows of [scale].
 std::span<const OptionRow> scale_options();
+
+/// The program that a study launches in place of a workload.
+struct ProgramRequest {
+  /// Its words, in which keys in braces are to be replaced; empty: the study is of a workload.
+  std::vector<std::string> command;
+  std::vector<std::string> environment = {};   ///< KEY=VALUE, with the same keys
+  std::optional<program::Metric> metric = {};  ///< nothing: the wall time
+  std::string expect = {};                     ///< a regular expression, or empty
+};
 
 /// The checked values of [scale].
 struct StudyRequest {
@@ -28,6 +38,7 @@ struct StudyRequest {
   std::string grow;                    ///< for weak scaling; "auto": the workload's default
   std::uint64_t seed = 1;
   bool timeline = true;  ///< whether each size gets one more run that records its spans
+  ProgramRequest program = {};
 
   std::uint64_t max_ranks() const { return ranks.back(); }
 };

@@ -22,7 +22,6 @@
 #include "study_folder/attempts.hpp"
 #include "study_folder/lock.hpp"
 #include "study_folder/names.hpp"
-#include "workloads/registry.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -121,7 +120,7 @@ void Study::open_folder() {
 /// that differ from the current ones, or if a file that `scale` has not written has the name of a
 /// missing result.
 void Study::check_files() {
-  inputs_ = workloads::open(order_.options)->inputs().files;
+  inputs_ = plan_.inputs();
   std::vector<PlannedLaunch> launches = progress_.wanted();
   launches.push_back(plan_.calibration());
   for (const PlannedLaunch& launch : launches) {
@@ -148,8 +147,10 @@ void Study::check_files() {
 /// Starts a launch and waits until it has ended.
 LaunchEnd Study::start(const PlannedLaunch& launch, const fs::path& log, double timeout,
                        Interrupts::Deferral& signals) {
-  const LaunchEnd ended = execute({.words = plan_.command(launch),
+  plan_.prepare(launch, log);
+  const LaunchEnd ended = execute({.words = plan_.command(launch, log),
                                    .environment = environment_of_runs(order_.environment),
+                                   .output = plan_.output_of(log),
                                    .log = log,
                                    .timeout = timeout},
                                   signals);
@@ -169,7 +170,8 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
   results_.remove(launch);
   const fs::path log = folder_.new_log(name_of(launch), number);
   LaunchEnd ended = start(launch, log, timeout, signals);
-  std::string problem = results_.problem_of(launch, ended, log), change;
+  std::string problem = plan_.conclude(launch, ended, log), change;
+  if (problem.empty()) problem = results_.problem_of(launch, ended, log);
   if (problem.empty()) {
     change = results_.change_of_inputs(launch, inputs_, "at the start of this study");
     if (!ended.interrupted && ended.code != 0) {
@@ -339,7 +341,12 @@ ExitCode Study::run() {
 
 fs::path folder_of(const Options& options) {
   if (options.is_default("output.file")) {
-    return fmt::format("{}-{}", options.text("run.workload"), options.text("scale.mode"));
+    const std::vector<std::string> command =
+        command_words("scale.command", options.text("scale.command"));
+    return fmt::format("{}-{}",
+                       command.empty() ? options.text("run.workload")
+                                       : fs::path(command.front()).filename().string(),
+                       options.text("scale.mode"));
   }
   const fs::path named = options.text("output.file");
   const fs::path folder = named.has_filename() ? named : named.parent_path();

@@ -27,7 +27,9 @@ std::pair<std::string, std::string> differing_parts(std::string_view a, std::str
 
 OptionList chosen(const Options& options) {
   OptionList values;
+  const bool is_of_program = !options.text("scale.command").empty();
   for (const auto& [key, value] : options.all()) {
+    if (is_of_program && !key.starts_with("scale.")) continue;  // they are for other commands
     const bool is_needed_by_report = key == "scale.ranks" || key == "scale.replicates";
     if (key == "output.file" || key.starts_with("study.")) continue;  // each study has its own
     if (options.is_default(key) && !is_needed_by_report) continue;

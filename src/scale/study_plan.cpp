@@ -6,30 +6,15 @@
 #include <boost/crc.hpp>
 #include <random>
 
-#include "core/error.hpp"
-#include "core/shard.hpp"
 #include "core/text.hpp"
-#include "io/hdf5/result_file.hpp"
-#include "measure/machine.hpp"
-#include "result/columns.hpp"
-#include "result/tables.hpp"
+#include "scale/program_plan.hpp"
+#include "scale/workload_plan.hpp"
 #include "study_folder/names.hpp"
+#include "study_folder/study_ini.hpp"
 
 namespace shardstream::scale {
-namespace {
 
 namespace fs = std::filesystem;
-
-void set(OptionList& values, const std::string& key, const std::string& value) {
-  const auto found = std::ranges::find(values, key, &OptionList::value_type::first);
-  if (found == values.end()) {
-    values.emplace_back(key, value);
-  } else {
-    found->second = value;
-  }
-}
-
-}  // namespace
 
 std::string name_of(const PlannedLaunch& launch) {
   if (launch.measures()) return study_folder::launch_name(launch.size->ranks, launch.replicate);
@@ -43,142 +28,25 @@ std::string label_of(const PlannedLaunch& launch) {
                                                          : study_folder::calibration_label);
 }
 
-StudyPlan::StudyPlan(const Options& options, const OptionTable& run_table, fs::path folder,
-                     std::string rates)
-    : options_(options),
-      run_table_(run_table),
-      folder_(std::move(folder)),
-      rates_(std::move(rates)),
-      request_(request_of(options)),
-      workload_(workloads::named(options.text("run.workload"))),
-      launcher_(request_) {
-  if (request_.grow == "auto") request_.grow = workload_.grows.front();
-  if (std::ranges::find(workload_.grows, request_.grow) == workload_.grows.end()) {
-    throw UsageError(fmt::format("scale.grow: {} has no size {}: give {}", workload_.name,
-                                 excerpt(request_.grow), join_or(workload_.grows)));
-  }
-  program_ = fs::read_symlink("/proc/self/exe").string();
-  sizes_ = sizes();
-  const std::string ini = study_folder::ini_text(chosen(options), "");
+StudyPlan::StudyPlan(const Order& order)
+    : options_(order.options),
+      folder_(order.folder),
+      request_(request_of(order.options)),
+      launcher_(request_),
+      program_(fs::read_symlink("/proc/self/exe").string()) {
+  const std::string ini = study_folder::ini_text(chosen(options_), "");
   boost::crc_32_type crc;  // makes the name the same in --list and in the study itself
   crc.process_bytes(ini.data(), ini.size());
   // study.ini has the name in one line, so it must be printable.
   name_ = fmt::format("{}-{:08x}", printable(fs::absolute(folder_).filename().string()),
                       crc.checksum());
-  for (PlannedSize& size : sizes_) size.predicted = predict(size);
-}
-
-std::vector<PlannedSize> StudyPlan::sizes() const {
-  std::vector<PlannedSize> sizes;
   for (const std::uint64_t ranks : request_.ranks) {
-    PlannedSize size{.name = fmt::format("p{}", ranks), .ranks = ranks, .scaled = {}};
-    if (request_.weak) {
-      const double factor =
-          static_cast<double>(ranks) / static_cast<double>(request_.ranks.front());
-      size.scaled = workload_.scaled(options_, factor, request_.grow);
-    }
-    sizes.push_back(std::move(size));
+    sizes_.push_back({.name = fmt::format("p{}", ranks), .ranks = ranks});
   }
-  return sizes;
 }
 
 fs::path StudyPlan::result_of(const PlannedLaunch& launch) const {
   return folder_ / study_folder::result_name(name_of(launch));
-}
-
-/// The options of the run, except its output.
-OptionList StudyPlan::run_options(const PlannedLaunch& launch) const {
-  OptionList values;
-  const auto is_of_other = [&](std::string_view key) {
-    return workloads::is_of_some_workload(key) && !workload_.takes(key);
-  };
-  for (const auto& [key, value] : chosen(options_)) {
-    const bool is_for_run =
-        std::ranges::find(run_table_.rows(), key, &OptionRow::key) != run_table_.rows().end();
-    if (is_for_run && !is_of_other(key) && key != "run.workload") set(values, key, value);
-  }
-  for (const auto& [key, value] : launch.size->scaled.options) set(values, key, value);
-  const auto set_default = [&](const std::string& key, const std::string& value) {
-    if (options_.is_default(key)) set(values, key, value);
-  };
-  for (const auto& [key, value] : run_defaults) {
-    if (!is_of_other(key)) set_default(std::string(key), std::string(value));
-  }
-  if (request_.oversubscribe) set_default("device.oversubscribe", "true");
-  for (const auto& [key, value] : conditions_) set_default(key, value);
-  if (std::ranges::find(conditions_, OptionList::value_type("device.backend", "cuda")) !=
-      conditions_.end()) {
-    set_default("device.first", std::to_string(first_gpu(launch)));
-  }
-  if (!launch.measures()) {
-    set(values, "measure.repeat", "1");
-    set(values, "measure.warmup", "1");
-    set(values, "measure.timeline", launch.purpose == Purpose::timeline ? "true" : "false");
-  }
-  set(values, "launch.expect-ranks", std::to_string(launch.size->ranks));
-  set(values, "study.name", name_);
-  set(values, "study.mode", request_.weak ? "weak" : "strong");
-  set(values, "study.point", label_of(launch));
-  set(values, "study.replicate", std::to_string(launch.replicate));
-  return values;
-}
-
-std::vector<std::string> StudyPlan::command(const PlannedLaunch& launch) const {
-  std::vector<std::string> words = launcher_.words(launch.size->ranks);
-  words.insert(words.end(), {program_, "run", std::string(workload_.name)});
-  for (const auto& [key, value] : run_options(launch)) {
-    words.push_back(fmt::format("--{}={}", key, value));
-  }
-  words.insert(words.end(), {"-o", result_of(launch).string()});
-  return words;
-}
-
-/// The value of device.first. Launches that leave GPUs of a node idle use other GPUs in each
-/// replicate, so that differences between GPUs appear as scatter.
-std::uint64_t StudyPlan::first_gpu(const PlannedLaunch& launch) const {
-  const std::uint64_t all = hosts_of(largest().ranks).ranks_on_host;
-  const std::uint64_t some = hosts_of(launch.size->ranks).ranks_on_host;
-  return some == all || !launch.measures() ? 0 : (launch.replicate - 1) * some % all;
-}
-
-/// The distribution of `ranks` ranks over hosts: as scale.ranks-per-node or the Slurm job says,
-/// else as in the calibration run. Before that run, the launcher's own choice is unknown.
-measure::PlannedRanks StudyPlan::hosts_of(std::uint64_t ranks) const {
-  measure::PlannedRanks planned{.ranks = ranks, .ranks_on_host = launcher_.ranks_on_node(ranks)};
-  planned.why_hosts = launcher_.why_per_node();
-  if (!planned.why_hosts.empty()) return planned;
-  if (calibrated_per_host_ > 0) {
-    planned.ranks_on_host = std::min(ranks, calibrated_per_host_);
-    planned.why_hosts = "as in the calibration run";
-    return planned;
-  }
-  planned.assumes_hosts = true;
-  planned.why_hosts = "assumed; --scale.ranks-per-node sets the number on each host";
-  return planned;
-}
-
-Options StudyPlan::options_of(const PlannedLaunch& launch) const {
-  std::vector<std::string> arguments = {fmt::format("--run.workload={}", workload_.name)};
-  for (const auto& [key, value] : run_options(launch)) {
-    arguments.push_back(fmt::format("--{}={}", key, value));
-  }
-  arguments.insert(arguments.end(), {"-o", result_of(launch).string()});
-  if (!rates_.empty()) arguments.push_back("--measure.rates=" + rates_);
-  const char* const nothing[] = {nullptr};
-  return run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
-}
-
-/// Makes a dry run of the size, which also checks the options and inputs of the run.
-Predicted StudyPlan::predict(const PlannedSize& size) const {
-  const Options options = options_of({&size, Purpose::measurement, 1});
-  measure::Machine machine(options, hosts_of(size.ranks));
-  const workloads::Prediction prediction = workloads::open(options)->predict(machine);
-  return {.seconds = prediction.seconds,
-          .is_minimum = prediction.is_minimum,
-          .sampling = measure::sampling(options),
-          .machine = machine.lines(),
-          .hosts = ceil_div(machine.ranks(), machine.ranks_on_host()),
-          .on_gpus = machine.backend() == Backend::cuda};
 }
 
 std::vector<PlannedLaunch> StudyPlan::launches() const {
@@ -191,40 +59,15 @@ std::vector<PlannedLaunch> StudyPlan::launches() const {
     for (const PlannedSize* size : order)
       launches.push_back({size, Purpose::measurement, replicate});
   }
-  if (request_.timeline && !options_.flag("measure.timeline")) {
+  if (request_.timeline) {
     for (const PlannedSize& size : sizes_) launches.push_back({&size, Purpose::timeline});
   }
   return launches;
 }
 
-/// The options that give a rank equal resources at every size: those of the largest size.
-OptionList StudyPlan::conditions_of(const report::RunFile& run) const {
-  OptionList values = {{"measure.rates", run.path.string()}};
-  if (!workload_.takes("measure.rates")) values.clear();
-  const io::ResultReader file(run.path);
-  std::int64_t threads = INT64_MAX;
-  for (const result::Rank& rank : result::read<result::Rank>(file)) {
-    threads = std::min(threads, rank.threads);
-  }
-  values.emplace_back("launch.cpus-per-rank", std::to_string(threads));
-  for (const OptionRow& row : run_table_.rows()) {
-    const std::string key(row.key);
-    if (!key.starts_with("pipeline.") && key != "device.backend") continue;
-    if (workloads::is_of_some_workload(key) && !workload_.takes(key)) continue;
-    std::string value = file.text("/config/resolved", key);
-    if (const auto number = file.integer("/config/resolved", key)) value = std::to_string(*number);
-    if (!value.empty()) values.emplace_back(key, value);
-  }
-  return values;
-}
-
-void StudyPlan::take_conditions(const report::RunFile& calibration) {
-  conditions_ = conditions_of(calibration);
-  // A workload that plans with rates has them among the conditions; others may have none.
-  calibrated_per_host_ = calibration.size.max_ranks_on_host;
-  const bool has_rates = !calibration.ceilings.empty();
-  rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();
-  for (PlannedSize& size : sizes_) size.predicted = predict(size);
+std::unique_ptr<StudyPlan> plan_of(const Order& order) {
+  if (order.options.text("scale.command").empty()) return std::make_unique<WorkloadPlan>(order);
+  return std::make_unique<ProgramPlan>(order);
 }
 
 }  // namespace shardstream::scale

@@ -1,26 +1,30 @@
-// The plan of a study: its sizes, its launches in their order, and the command of each.
+// The plan of a study: its sizes, its launches in their order, and the command of each. A derived
+// class knows the launches: workload_plan.hpp those of a workload of this program, and
+// program_plan.hpp those of another program.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "measure/machine.hpp"
+#include "io/description/origin.hpp"
 #include "measure/sample.hpp"
 #include "report/run_file.hpp"
+#include "scale/launch/launch.hpp"
 #include "scale/launch/launcher.hpp"
 #include "scale/scale_options.hpp"
+#include "scale/study.hpp"
 #include "scale/study_options.hpp"
-#include "workloads/registry.hpp"
 
 namespace shardstream::scale {
 
-/// The dry run of a size.
+/// The prediction for a size.
 struct Predicted {
   double seconds = 0;                ///< of a repetition
   bool is_minimum = false;           ///< a repetition may take longer
-  measure::Sampling sampling;        ///< of a launch that measures
+  measure::Sampling sampling = {};   ///< of a launch that measures
   std::vector<std::string> machine;  ///< the backend and the rates that the prediction uses
   std::uint64_t hosts = 1;
   bool on_gpus = false;
@@ -30,7 +34,8 @@ struct Predicted {
 struct PlannedSize {
   std::string name;  ///< "p4"
   std::uint64_t ranks;
-  workloads::Scaled scaled;  ///< differences from the smallest size, for weak scaling
+  double work = 1;         ///< relative to the smallest size, for weak scaling
+  OptionList scaled = {};  ///< the options of a run that differ from the smallest size
   Predicted predicted = {};
 };
 
@@ -54,13 +59,9 @@ std::string name_of(const PlannedLaunch& launch);
 /// The value of study.point: "p4", "timeline" or "calibration".
 std::string label_of(const PlannedLaunch& launch);
 
-/// The options and the table must outlive the plan.
 class StudyPlan {
  public:
-  /// Predicts with the rates of the result `rates`, if it is not empty, until take_conditions().
-  /// Throws UsageError if options of the study or of its runs are not possible.
-  StudyPlan(const Options& options, const OptionTable& run_table, std::filesystem::path folder,
-            std::string rates);
+  virtual ~StudyPlan() = default;
   StudyPlan(const StudyPlan&) = delete;
   StudyPlan& operator=(const StudyPlan&) = delete;
 
@@ -73,38 +74,64 @@ class StudyPlan {
 
   PlannedLaunch calibration() const { return {&largest(), Purpose::calibration}; }
   /// All launches except the calibration: the replicates one after another, with the sizes of each
-  /// in random order, then a timeline of each size. There are no timelines if every launch records
-  /// its spans.
+  /// in random order, then a timeline of each size, if there are timelines.
   std::vector<PlannedLaunch> launches() const;
   std::filesystem::path result_of(const PlannedLaunch& launch) const;
-  /// All options of the run that the launch starts.
-  Options options_of(const PlannedLaunch& launch) const;
-  /// The complete command of the launch, with the launcher.
-  std::vector<std::string> command(const PlannedLaunch& launch) const;
+
+  /// A command for the user that makes the launch.
+  virtual std::vector<std::string> listed_command(const PlannedLaunch& launch) const = 0;
+  /// The complete command of an attempt with the log `log`, with the launcher.
+  virtual std::vector<std::string> command(const PlannedLaunch& launch,
+                                           const std::filesystem::path& log) const = 0;
+  /// The file for the standard output of an attempt; its log has standard error.
+  virtual std::filesystem::path output_of(const std::filesystem::path& log) const { return log; }
+  /// Prepares an attempt. Throws Error.
+  virtual void prepare(const PlannedLaunch&, const std::filesystem::path& /*log*/) const {}
+  /// Ends an attempt. If the launch itself does not write its result, writes it; otherwise, the
+  /// result is there. Returns the reason why there can be no result, or "". Throws Error.
+  virtual std::string conclude(const PlannedLaunch&, const LaunchEnd&,
+                               const std::filesystem::path& /*log*/) const {
+    return {};
+  }
+
+  /// The files whose contents decide the work of all launches, as they are now. Throws UsageError.
+  virtual std::vector<io::InputFile> inputs() const = 0;
+  /// The current values of the options that can change a result, at the size of `launch`.
+  virtual StoredOptions options_of_result(const PlannedLaunch& launch) const = 0;
+  /// The time of the timed repetition of the calibration run, in seconds, and the number of calls
+  /// of the work in such a launch.
+  virtual double repetition_of(const report::RunFile& calibration) const = 0;
+  virtual std::uint64_t calls_of_calibration() const = 0;
+  /// Notes for --list as long as there is no calibration run.
+  virtual std::vector<std::string> notes_before_calibration() const = 0;
 
   /// Gives all runs the conditions of the calibration run, and predicts again with its rates.
   /// Throws UsageError if its file does not have them.
-  void take_conditions(const report::RunFile& calibration);
+  virtual void take_conditions(const report::RunFile& calibration) = 0;
+
+ protected:
+  /// The order must outlive it. A derived class adds the predictions of the sizes. Throws
+  /// UsageError if options of the study are not possible.
+  explicit StudyPlan(const Order& order);
+
+  const Options& options() const { return options_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  /// The path of this program.
+  const std::string& program() const { return program_; }
+  std::vector<PlannedSize>& sizes() { return sizes_; }
+  void omit_timelines() { request_.timeline = false; }
 
  private:
-  std::vector<PlannedSize> sizes() const;
-  OptionList conditions_of(const report::RunFile& calibration) const;
-  measure::PlannedRanks hosts_of(std::uint64_t ranks) const;
-  Predicted predict(const PlannedSize& size) const;
-  std::uint64_t first_gpu(const PlannedLaunch& launch) const;
-  OptionList run_options(const PlannedLaunch& launch) const;
-
   const Options& options_;
-  const OptionTable& run_table_;
   std::filesystem::path folder_;
-  std::string rates_;  // a file, for predictions alone; empty: measure.rates, or assumed rates
   StudyRequest request_;
-  const workloads::Workload& workload_;
   Launcher launcher_;
   std::string program_, name_;
   std::vector<PlannedSize> sizes_;
-  std::uint64_t calibrated_per_host_ = 0;  // ranks; 0: there is no calibration run yet
-  OptionList conditions_;                  // options that give a rank equal resources at every size
 };
+
+/// The plan of this study. The order must outlive it. Throws UsageError if options of the study or
+/// of its runs are not possible.
+std::unique_ptr<StudyPlan> plan_of(const Order& order);
 
 }  // namespace shardstream::scale

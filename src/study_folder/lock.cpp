@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <ctime>
 #include <span>
@@ -19,6 +18,7 @@
 #include "core/error.hpp"
 #include "core/files.hpp"
 #include "study_folder/names.hpp"
+#include "study_folder/process_record.hpp"
 
 namespace shardstream::study_folder {
 namespace {
@@ -43,11 +43,6 @@ bool is_replaced(const Descriptor& file, const fs::path& path) {
   struct stat named {};
   return ::fstat(file.get(), &opened) != 0 || ::lstat(path.c_str(), &named) != 0 ||
          opened.st_ino != named.st_ino || opened.st_dev != named.st_dev;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 //                   rates, sizes and CPUs per rank as options
 //   pN-rR.h5        the result of launch R on N ranks
 //   pN-timeline.h5  one repetition on N ranks with all spans, only for figures
-//   logs/           the output of each attempt of a launch
+//   logs/           the output of each attempt of a launch. For a program of the user: NAME.out has
+//                   standard output, NAME.ranks/ the records of its processes during the launch
 //   attempts.jsonl  the time and the outcome of every attempt
 //   .scale.lock     locked while launches are made
 #pragma once

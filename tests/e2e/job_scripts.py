@@ -52,6 +52,31 @@ def test_a_queue_that_does_not_answer():
     expect_words(done.stdout, ["job 5: p1-r1"])
 
 
+def test_a_study_of_a_program():
+    """The options of the jobs come before the command, whose words are its own."""
+    folder, done = call(
+        [JOBS / "submit-study", "--scale.oversubscribe", "--scale.replicates=1", "--ranks", "1,2",
+         "-o", "s/", "--", "sleep", "--list", "0"],
+        sbatch='[[ " $* " == *" --test-only "* ]] || echo "$@" >>"$PWD/jobs"; echo 7',
+        squeue="", scancel="")
+    assert done.returncode == 0, done
+    jobs = (folder / "jobs").read_text().splitlines()
+    assert [job.split(" -o s/ ")[1] for job in jobs] == [
+        f"{last} -- sleep --list 0" for last in ("--only calibration", "--only p1-r1",
+                                                 "--only p2-r1", "--report")], jobs
+
+
+def test_the_job_of_a_study_of_a_program():
+    study = f"{JOBS}/study.sbatch --scale.launcher none --scale.replicates 1 --scale.ranks 1 -o s/"
+    script = ("export SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here; "
+              f"{study} -- echo --report; {study} --report -- echo --report")
+    folder, done = call(["bash", "-euo", "pipefail", "-c", script],
+                        scontrol=f"echo ' Command={JOBS}/study.sbatch'")
+    assert done.returncode == 0, done
+    assert done.stdout.count("strong scaling of echo, 1 launch") == 2, done
+    assert (folder / "s/logs/p1-r1-a1.out").read_text() == "--report\n", done
+
+
 def test_a_job_keeps_its_exit_code():
     """Whether Slurm requeues it or not."""
     def end(code, scontrol):

@@ -125,6 +125,12 @@ TEST(Amdahl, ExactLawIsFound) {
   EXPECT_EQ(amdahl->law.fit.verdict, FitVerdict::untested);
 }
 
+TEST(Amdahl, EqualLaunchesOfOneSizeDoNotSpoilTheFit) {
+  const std::vector<MeasuredLaunch> launches = {
+      {1, 0.999, 1}, {1, 1.001, 1}, {2, 0.6, 1}, {2, 0.6, 1}};
+  EXPECT_NEAR(fit_amdahl(tabulate(Mode::strong, launches))->serial_share.value, 0.2, 1e-6);
+}
+
 TEST(Amdahl, TellsWhetherTheLawFits) {
   for (const double overhead : {0.0, 0.05}) {
     std::vector<MeasuredLaunch> launches;

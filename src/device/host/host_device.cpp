@@ -235,20 +235,6 @@ class HostStream final : public Stream {
   std::thread thread_;  // the last member, since it uses the others
 };
 
-/// The name of the processor, with repeated blanks removed; "CPU" if it is unknown.
-std::string processor_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    const auto colon = line.find(':');
-    if (!line.starts_with("model name") || colon == std::string::npos) continue;
-    std::string name(trim(std::string_view(line).substr(colon + 1)));
-    const auto blanks = [](char a, char b) { return a == ' ' && b == ' '; };
-    name.erase(std::unique(name.begin(), name.end(), blanks), name.end());
-    if (!name.empty()) return name;
-  }
-  return "CPU";
-}
-
 class HostDevice final : public Device {
  public:
   explicit HostDevice(unsigned threads) : team_(threads) {
@@ -282,6 +268,19 @@ class HostDevice final : public Device {
 };
 
 }  // namespace
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const auto colon = line.find(':');
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    std::string name(trim(std::string_view(line).substr(colon + 1)));
+    const auto blanks = [](char a, char b) { return a == ' ' && b == ' '; };
+    name.erase(std::unique(name.begin(), name.end(), blanks), name.end());
+    if (!name.empty()) return name;
+  }
+  return "CPU";
+}
 
 std::unique_ptr<Device> make_device(unsigned threads) {
   expect(threads >= 1, "a host device has at least one thread");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "device/device.hpp"
 
@@ -10,5 +11,8 @@ namespace shardstream::device::host {
 
 /// Kernels run on a team of `threads` threads; each stream copies on a few threads of its own.
 std::unique_ptr<Device> make_device(unsigned threads);
+
+/// The name of the processor, with repeated blanks removed; "CPU" if it is unknown.
+std::string processor_name();
 
 }  // namespace shardstream::device::host

@@ -21,19 +21,24 @@ double utc_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+Descriptor open_log(const std::filesystem::path& path) {
+  Descriptor log(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (log.valid()) return log;
+  throw Error(fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
+}
+
 }  // namespace
 
 LaunchEnd execute(const LaunchCommand& command, Interrupts::Deferral& signals) {
   const auto program = process::find_program(command.words.at(0));
   if (!program) throw Error(fmt::format("there is no program '{}'", command.words[0]));
-  const Descriptor log(command.log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  if (!log.valid()) {
-    throw Error(fmt::format("cannot write '{}': {}", command.log.string(), errno_text(errno)));
-  }
+  const Descriptor log = open_log(command.log);
+  const bool is_apart = command.output != command.log;
+  const Descriptor output = is_apart ? open_log(command.output) : Descriptor();
   LaunchEnd ended{.timeout = command.timeout, .utc_start = utc_now()};
   const auto start = Clock::now();
   process::Child child({*program, command.words, command.environment, "check --scale.launcher"},
-                       {.out = log.get(), .err = log.get()});
+                       {.out = is_apart ? output.get() : log.get(), .err = log.get()});
   std::optional<Clock::time_point> ending;
   while (!child.is_over()) {
     const auto now = Clock::now();

@@ -14,7 +14,8 @@ namespace shardstream::scale {
 struct LaunchCommand {
   std::vector<std::string> words;        ///< the program, found in PATH, and its arguments
   std::vector<std::string> environment;  ///< NAME=value
-  std::filesystem::path log;             ///< file for standard output and standard error
+  std::filesystem::path output;          ///< file for standard output; it may be the log
+  std::filesystem::path log;             ///< file for standard error
   double timeout = 0;                    ///< seconds
 };
 
@@ -27,6 +28,9 @@ struct LaunchEnd {
   double timeout = 0;                 ///< that of the command, in seconds
   double seconds = 0;                 ///< from start to end
   double utc_start = 0, utc_end = 0;  ///< seconds since 1970
+
+  /// Whether the command has ended by itself with exit code 0.
+  bool succeeded() const { return code == 0 && !timed_out && !interrupted; }
 };
 
 /// Runs `command` with /dev/null as standard input until it ends, its timeout passes, or a signal

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <map>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -15,6 +14,7 @@
 #include "process/child.hpp"
 #include "ranks/cpus.hpp"
 #include "ranks/session.hpp"
+#include "scale/launch/words.hpp"
 
 namespace shardstream::scale {
 namespace {
@@ -44,8 +44,10 @@ std::string default_template(const StudyRequest& request) {
                        gpus > 0 ? fmt::format(" --gpus-per-node={}", gpus) : "",
                        request.oversubscribe ? " --overcommit" : "");
   }
-  // The program itself binds each rank to its own CPUs near its GPU.
-  return fmt::format("mpirun -np {{ranks}} --bind-to none{}{}",
+  // A workload binds each rank to its own CPUs near its GPU. Another program gets a core for each
+  // rank, since Open MPI's default depends on their number.
+  const bool binds = !request.program.command.empty() && !request.oversubscribe;
+  return fmt::format("mpirun -np {{ranks}} --bind-to {}{}{}", binds ? "core" : "none",
                      request.ranks_per_node ? " --map-by ppr:{per-node}:node" : "",
                      request.oversubscribe ? " --oversubscribe" : "");
 }
@@ -82,59 +84,11 @@ void reject_root(const std::string& program) {
                   name, names[0], names[1]));
 }
 
-/// `text` with a value for each {KEY}. Throws UsageError for a key that is not in `values`.
-std::string filled(const std::string& text, const std::map<std::string, std::uint64_t>& values) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto open = text.find('{', at), close = text.find('}', at);
-    if (open == text.npos && close == text.npos) return result + text.substr(at);
-    const bool is_pair = open != text.npos && close != text.npos && open < close;
-    const std::string key = is_pair ? text.substr(open + 1, close - open - 1) : text.substr(at);
-    const auto found = values.find(key);
-    if (found == values.end()) {
-      throw UsageError(
-          fmt::format("scale.launcher: unknown key {} (known: {{ranks}}, {{nodes}}, {{per-node}} "
-                      "and {{cpus}})",
-                      excerpt(key)));
-    }
-    result += text.substr(at, open - at) + std::to_string(found->second);
-    at = close + 1;
-  }
-  return result;
-}
-
-/// The words of a command: white space separates them, except inside '...' and "...". Nothing else
-/// has a special meaning, since no shell reads the command. Throws UsageError for an open quote.
-std::vector<std::string> command_words(std::string_view line) {
-  std::vector<std::string> words;
-  bool is_open = false;  // the last word may still grow
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const char letter = line[at];
-    if (letter == ' ' || letter == '\t') {
-      is_open = false;
-      continue;
-    }
-    if (!is_open) words.emplace_back();
-    is_open = true;
-    if (letter != '\'' && letter != '"') {
-      words.back() += letter;
-      continue;
-    }
-    const auto end = line.find(letter, at + 1);
-    if (end == line.npos) {
-      throw UsageError(fmt::format("scale.launcher: the quote {} is not closed: close it",
-                                   excerpt(line.substr(at))));
-    }
-    words.back() += line.substr(at + 1, end - at - 1);
-    at = end;
-  }
-  return words;
-}
-
 }  // namespace
 
 Launcher::Launcher(const StudyRequest& request)
-    : template_(request.launcher == "auto" ? default_template(request) : request.launcher) {
+    : template_(request.launcher == "auto" ? default_template(request) : request.launcher),
+      is_none_(request.launcher == "none") {
   const std::uint64_t max_ranks = request.max_ranks();
   const std::uint64_t nodes = number_of("SLURM_JOB_NUM_NODES");
   const std::uint64_t tasks = number_of("SLURM_NTASKS_PER_NODE");
@@ -146,14 +100,14 @@ Launcher::Launcher(const StudyRequest& request)
   const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
   cpus_ = number_of("SLURM_CPUS_PER_TASK");
   if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, max_ranks));
-  if (std::getenv("SLURM_JOB_ID") != nullptr && !request.oversubscribe) {
+  if (std::getenv("SLURM_JOB_ID") != nullptr && !request.oversubscribe && !is_none_) {
     tasks_ = number_of("SLURM_NTASKS");
   }
   if (std::getenv("SLURM_JOB_ID") == nullptr && !request.oversubscribe &&
       request.launcher == "auto") {
     cores_ = limiting_cores();
   }
-  if (words(max_ranks).empty()) {
+  if (!is_none_ && words(max_ranks).empty()) {
     throw UsageError("scale.launcher is empty: give a command, for example mpirun -np {ranks}");
   }
 }
@@ -178,6 +132,7 @@ std::string Launcher::shortage(std::uint64_t ranks) const {
 
 void Launcher::check(std::uint64_t ranks) const {
   if (const std::string problem = shortage(ranks); !problem.empty()) throw UsageError(problem);
+  if (is_none_) return;
   const std::string program = words(ranks)[0];
   if (!process::find_program(program)) {
     throw UsageError(fmt::format(
@@ -192,13 +147,20 @@ std::uint64_t Launcher::ranks_on_node(std::uint64_t ranks) const {
   return std::min(ranks, per_node_);
 }
 
-std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
+Keys Launcher::keys(std::uint64_t ranks) const {
   const std::uint64_t on_node = ranks_on_node(ranks);
-  const std::string line = filled(template_, {{"ranks", ranks},
-                                              {"nodes", ceil_div(ranks, on_node)},
-                                              {"per-node", on_node},
-                                              {"cpus", cpus_}});
-  return command_words(line);
+  return {{"ranks", std::to_string(ranks)},
+          {"nodes", std::to_string(ceil_div(ranks, on_node))},
+          {"per-node", std::to_string(on_node)},
+          {"cpus", std::to_string(cpus_)}};
+}
+
+std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
+  constexpr std::string_view option = "scale.launcher";
+  if (is_none_) return {};
+  std::vector<std::string> words = command_words(option, template_);
+  for (std::string& word : words) word = filled(option, word, keys(ranks));
+  return words;
 }
 
 void reject_many_copies() {

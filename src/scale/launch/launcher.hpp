@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scale/launch/words.hpp"
 #include "scale/scale_options.hpp"
 
 namespace shardstream::scale {
@@ -16,8 +17,13 @@ class Launcher {
   /// is empty, or has an unknown key or an open quote.
   explicit Launcher(const StudyRequest& request);
 
-  /// The words of the command before the name of the program to launch.
+  /// The words of the command before the name of the program to launch; none if scale.launcher is
+  /// none.
   std::vector<std::string> words(std::uint64_t ranks) const;
+  /// The values of {ranks}, {nodes}, {per-node} and {cpus}.
+  Keys keys(std::uint64_t ranks) const;
+  /// Whether there is no launcher, so that a launch starts one process.
+  bool is_none() const { return is_none_; }
   /// Throws UsageError if `ranks` ranks cannot be started here: if the launcher is not installed,
   /// if Open MPI does not start as root, or if this Slurm job has fewer tasks and
   /// scale.oversubscribe is false.
@@ -36,6 +42,7 @@ class Launcher {
   std::string shortage(std::uint64_t ranks) const;
 
   std::string template_, why_per_node_;
+  bool is_none_;
   std::uint64_t per_node_, cpus_;
   std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no known limit
   std::uint64_t cores_ = 0;  ///< of this host, if they limit mpirun; 0: no known limit

@@ -15,8 +15,9 @@ struct Noise {
   double df = 0;
 };
 
-/// Resolution of relative times. Smaller scatter is rounding, not noise.
-inline constexpr double min_scatter = 1e-12;
+/// Resolution of relative times. Smaller scatter is rounding, not noise: a program may print the
+/// same time for each launch. Much smaller values would also spoil the weighted fits.
+inline constexpr double min_scatter = 1e-6;
 
 /// The noise of the launches of one size alone.
 struct SizeNoise {
