@@ -226,8 +226,8 @@ or a time that it prints (scale.metric). No shell reads the command:
 }  // namespace
 
 extern const Command about_scale = {.name = "scale",
-                                    .arguments = "[OPTIONS] WORKLOAD|CONFIG.ini|-- COMMAND",
-                                    .summary = "runs a scaling study, also of any other program",
+                                    .arguments = "[OPTIONS] WORKLOAD|-- COMMAND",
+                                    .summary = "runs a scaling study, also of any program",
                                     .switches = switches_of_scale,
                                     .settings = settings_of_scale,
                                     .options = [] { return scale_table().rows(); },
