@@ -203,7 +203,7 @@ that are missing.
 With -- COMMAND, it launches any other program in the same way, and measures its wall time
 or a time that it prints (scale.metric). No shell reads the command:
 
-  shardstream scale --scale.ranks 1,2,4 -o heat/ -- ./heat --rows 4096
+  shardstream scale --scale.ranks 1,2,4 -o heat/ -- ./heat 4096
   shardstream scale --scale.ranks 1,2,4 -o sum/ --scale.launcher none -- ./sum -j {{ranks}}
 
   --list      lists the missing launches with names, predicted times and commands, their
