@@ -136,9 +136,10 @@ Arguments with_question_asked(const Arguments& arguments) {
 }
 
 /// The predictions of --predict; empty without it. Asks on standard error and reads standard
-/// input, unless the command line has the numbers.
+/// input, unless the command line has the numbers. `basis` says what the results come from.
 std::vector<double> predictions_of(const CommandLine& line,
-                                   std::span<const experiments::Experiment* const> selected) {
+                                   std::span<const experiments::Experiment* const> selected,
+                                   std::string_view basis = {}) {
   const auto given = line.settings.find("predict");
   if (given == line.settings.end()) return {};
   if (selected.size() != 1) {
@@ -153,7 +154,7 @@ std::vector<double> predictions_of(const CommandLine& line,
     throw UsageError(
         "--predict cannot ask under a launcher: give the numbers, as in --predict 4,2");
   }
-  return experiments::ask_for_predictions(*selected[0]);
+  return experiments::ask_for_predictions(*selected[0], basis);
 }
 
 /// For --from: the tables of a file, and the comparison with predictions.
@@ -163,13 +164,16 @@ std::string text_of_file(const CommandLine& line) {
   }
   reject_ignored(line, "--from", {"from", "predict"});
   const auto selected = experiments::select(line.words);
-  std::vector<report::ExperimentResult> results;
+  std::vector<experiments::FileResult> results;
   for (const experiments::Experiment* each : selected) {
     results.push_back(experiments::result_in(line.settings.at("from"), *each));
   }
-  const std::vector<double> predictions = predictions_of(line, selected);
-  return join(results, "\n", [&](const report::ExperimentResult& each) {
-    return experiments::text_of(each, *experiments::find(each.name), predictions);
+  const std::vector<double> predictions = predictions_of(line, selected, results[0].basis);
+  return join(results, "\n", [&](const experiments::FileResult& each) {
+    const auto& [result, basis] = each;
+    const std::string text =
+        experiments::text_of(result, *experiments::find(result.name), predictions);
+    return basis.empty() ? text : fmt::format("Measured on {}.\n{}", printable(basis), text);
   });
 }
 

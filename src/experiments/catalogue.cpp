@@ -130,7 +130,7 @@ std::string needs_of(const Experiment& experiment) {
 std::string list_as_json() {
   std::vector<Column> columns;
   for (const char* const name : {"name", "group", "summary", "needs", "question", "varies",
-                                 "expectation", "pitfalls", "published", "exercise", "read_on"}) {
+                                 "exercise", "expectation", "pitfalls", "published", "read_on"}) {
     columns.push_back({name, ColumnType::text});
   }
   Table rows("experiments", columns);
@@ -143,8 +143,8 @@ std::string list_as_json() {
     std::vector<Cell> cells;
     for (const std::string_view text :
          {each->name, each->group, each->summary, std::string_view(needs), explanation.question,
-          explanation.varies, explanation.expectation, explanation.pitfalls, each->reference,
-          each->exercise.task, std::string_view(sections)}) {
+          explanation.varies, each->exercise.task, explanation.expectation, explanation.pitfalls,
+          each->reference, std::string_view(sections)}) {
       cells.emplace_back(std::string(text));
     }
     rows.add(std::move(cells));
@@ -188,10 +188,10 @@ std::vector<Text> texts_of(const Experiment& experiment) {
   std::vector<Text> texts = {
       {"question", "Question", std::string(explanation.question)},
       {"varies", "What varies", std::string(explanation.varies)},
+      {"exercise", "Exercise", std::move(exercise)},
       {"expectation", "What to expect", std::string(explanation.expectation)},
       {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
-      {"published", "Published", std::string(experiment.reference)},
-      {"exercise", "Exercise", std::move(exercise)}};
+      {"published", "Published", std::string(experiment.reference)}};
   std::erase_if(texts, [](const Text& text) { return text.words.empty(); });
   return texts;
 }

@@ -47,8 +47,8 @@ struct Text {
   std::string_view key, heading;  ///< the key is that of `bench --list --json`
   std::string words;
 };
-/// The question, the other parts of the explanation, the published figure and the exercise with its
-/// command, without empty ones.
+/// The question, the other parts of the explanation, the exercise with its command and the
+/// published figure, without empty ones.
 std::vector<Text> texts_of(const Experiment& experiment);
 
 /// For `bench --list`: name, group, sentence and needs; as JSON with all texts.

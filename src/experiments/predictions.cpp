@@ -56,7 +56,11 @@ void expect_exercise(const Experiment& experiment) {
 /// Appends the numbers of "120,60" to `numbers`.
 void append_numbers(std::vector<double>& numbers, const Experiment& experiment,
                     std::string_view text) {
-  for (const std::string_view part : split(text, ',')) {
+  std::string separated(text);
+  std::ranges::replace_if(
+      separated, [](char c) { return c == ' ' || c == '\t'; }, ',');
+  for (const std::string_view part : split(separated, ',')) {
+    if (part.empty()) continue;
     double number = std::numeric_limits<double>::quiet_NaN();
     try {
       number = parse_number(part);
@@ -118,10 +122,11 @@ std::vector<double> predictions_of(const Experiment& experiment, std::string_vie
   return predictions;
 }
 
-std::vector<double> ask_for_predictions(const Experiment& experiment) {
+std::vector<double> ask_for_predictions(const Experiment& experiment, std::string_view basis) {
   expect_exercise(experiment);
   std::string before =
       fmt::format("{}\n{}\n", experiment.explanation.question, experiment.exercise.task);
+  if (!basis.empty()) before += fmt::format("Measured on {}.\n", printable(basis));
   std::vector<double> predictions;
   while (predictions.size() < values_of(experiment)) {
     const auto& row = experiment.exercise.rows.begin()[predictions.size()];
@@ -136,14 +141,12 @@ std::vector<double> ask_for_predictions(const Experiment& experiment) {
 std::string text_of(const report::ExperimentResult& result, const Experiment& experiment,
                     const std::vector<double>& predictions) {
   std::string text = report::to_text(result);
-  if (result.is_measured() && !predictions.empty()) {
-    text += '\n' + comparison_of(experiment, result, predictions);
-  }
-  return text;
+  if (predictions.empty()) return text;
+  if (result.is_measured()) return text + '\n' + comparison_of(experiment, result, predictions);
+  return text + "Add --from FILE.h5 to compare the predictions with the results of a file.\n";
 }
 
-report::ExperimentResult result_in(const std::filesystem::path& path,
-                                   const Experiment& experiment) {
+FileResult result_in(const std::filesystem::path& path, const Experiment& experiment) {
   const io::ResultReader file(path);
   if (!report::is_bench_file(file)) {
     throw UsageError(
@@ -158,14 +161,21 @@ report::ExperimentResult result_in(const std::filesystem::path& path,
     throw UsageError(fmt::format("--from: '{}' does not have the experiment {}: name another file",
                                  path.string(), experiment.name));
   }
-  if (!found->is_measured()) return std::move(*found);
+  if (!found->is_measured()) return {std::move(*found), {}};
   std::map<std::string, double> ceilings;
-  for (const result::Ceiling& each : result::read_ceilings(file))
+  std::string basis = bench.device;
+  if (std::isfinite(found->sm_clock)) basis += fmt::format(", {:.0f} MHz", found->sm_clock);
+  for (const result::Ceiling& each : result::read_ceilings(file)) {
     ceilings[each.name] = each.per_rank;
+    if (std::ranges::find(experiment.needs.ceilings, each.name) !=
+        experiment.needs.ceilings.end()) {
+      basis += fmt::format(", {} {:.4g} {}", each.name, each.per_rank, each.unit);
+    }
+  }
   Figure figure = experiment.figure;
   figure.y = found->y;
   found->table = with_expected(std::move(found->table), experiment, figure, ceilings);
-  return std::move(*found);
+  return {std::move(*found), std::move(basis)};
 }
 
 }  // namespace shardstream::experiments

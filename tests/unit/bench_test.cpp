@@ -205,8 +205,8 @@ TEST(Catalogue, HelpAndPageHaveEveryTextOfAnExperiment) {
   const Experiment& stride = named("stride");
   const std::string text = help(stride);
   for (const char* const heading :
-       {"\nQuestion\n", "\nWhat varies\n", "\nWhat to expect\n", "\nPitfalls\n", "\nPublished\n",
-        "\nRead on\n", "#strided-accesses\n"}) {
+       {"\nQuestion\n", "\nWhat varies\n", "\nExercise\n", "\nWhat to expect\n", "\nPitfalls\n",
+        "\nPublished\n", "\nRead on\n", "#strided-accesses\n"}) {
     EXPECT_NE(text.find(heading), text.npos) << heading << text;
   }
   Experiment without_pitfalls = stride;
@@ -215,8 +215,8 @@ TEST(Catalogue, HelpAndPageHaveEveryTextOfAnExperiment) {
   const auto lesson = lesson_of("stride");
   ASSERT_TRUE(lesson);
   EXPECT_EQ(lesson->question, stride.explanation.question);
-  ASSERT_EQ(lesson->texts.size(), 3U);
-  EXPECT_EQ(lesson->texts[1].words, stride.explanation.expectation);
+  ASSERT_EQ(lesson->texts.size(), 4U);
+  EXPECT_EQ(lesson->texts[2].words, stride.explanation.expectation);
   EXPECT_EQ(lesson->read_on.size(), 2U);
   EXPECT_EQ(lesson->code.size(), code_of(stride).size());
   EXPECT_FALSE(lesson_of("none"));
