@@ -9,12 +9,13 @@
 #include "core/units.hpp"
 #include "report/comparison/benches.hpp"
 #include "report/comparison/comparison.hpp"
+#include "report/comparison/measurements.hpp"
 
 namespace shardstream::cli {
 namespace {
 
 constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
-constexpr std::array<std::string_view, 2> settings_of_compare = {"threshold", "launch-noise"};
+constexpr std::array<std::string_view, 5> settings_of_compare = {"threshold", "launch-noise", "key", "value", "better"};
 
 /// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
 double fraction(const CommandLine& line, const std::string& name, double fallback) {
@@ -33,6 +34,30 @@ double fraction(const CommandLine& line, const std::string& name, double fallbac
   return value;
 }
 
+/// The value of a setting; empty without it.
+std::string text_of(const CommandLine& line, const std::string& name) {
+  const auto found = line.settings.find(name);
+  if (found == line.settings.end()) return {};
+  if (trim(found->second).empty()) {
+    throw UsageError(fmt::format("--{} is empty: name a column of the table", name));
+  }
+  return std::string(trim(found->second));
+}
+
+report::Columns columns_of(const CommandLine& line) {
+  report::Columns columns;
+  columns.value = text_of(line, "value");
+  columns.better = text_of(line, "better");
+  if (!columns.better.empty() && columns.better != "less" && columns.better != "more") {
+    throw UsageError(
+        fmt::format("--better {} is not possible: pass less or more", excerpt(columns.better)));
+  }
+  const std::string keys = text_of(line, "key");
+  if (keys.empty()) return columns;
+  for (const std::string_view key : split(keys, ',')) columns.keys.emplace_back(key);
+  return columns;
+}
+
 void print_in(Printing printing, const auto& comparison) {
   if (printing == Printing::none) return;
   print_output(printing == Printing::json ? to_json(comparison) : to_text(comparison));
@@ -42,7 +67,9 @@ int compare(const Arguments& arguments, const char* const*) {
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line =
       none.parse_command_line(arguments, switches_of_compare, settings_of_compare);
-  const Printing printing = printing_of(line);
+  CommandLine switches = line;
+  if (line.words.size() == 2) switches.words.clear();  // inputs may be JSON
+  const Printing printing = printing_of(switches);
   if (line.words.size() != 2) {
     throw UsageError(
         fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
@@ -51,9 +78,21 @@ int compare(const Arguments& arguments, const char* const*) {
   }
   const report::Judgement judgement{
       .threshold = fraction(line, "threshold", study::default_threshold),
-      .launch_noise = fraction(line, "launch-noise", study::default_launch_noise)};
+      .launch_noise = fraction(line, "launch-noise", study::default_launch_noise),
+      .is_noise_given = line.settings.contains("launch-noise")};
+  const report::Columns columns = columns_of(line);
+  if (report::holds_text(line.words[0]) || report::holds_text(line.words[1])) {
+    const auto cases =
+        report::compare_measurements(line.words[0], line.words[1], columns, judgement);
+    print_in(printing, cases);
+    return exit_code(cases);
+  }
+  if (columns.are_given()) {
+    throw UsageError("--key, --value and --better are for CSV tables: leave them out for results");
+  }
   if (report::holds_benches(line.words[0])) {
-    const auto benches = report::make_bench_comparison(line.words[0], line.words[1], judgement);
+    const auto benches = report::compare_cases(report::read_benches(line.words[0]),
+                                               report::read_benches(line.words[1]), judgement);
     print_in(printing, benches);
     return exit_code(benches);
   }
@@ -66,14 +105,22 @@ int compare(const Arguments& arguments, const char* const*) {
 std::string compare_help(const Arguments&) {
   return fmt::format(
       R"(shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%] [--json]
+shardstream compare OLD NEW [--key COLUMN,...] [--value COLUMN] [--better less|more]
 
   shardstream compare old-results/ new-results/
+  shardstream compare hyperfine-old.json hyperfine-new.json
+  shardstream compare old.csv new.csv --key size,mode --value seconds
 
-Compares result files of run, or files of bench. OLD is the reference; each side is a file
-or a folder of files. A point is the same work on the same number of ranks. For each point,
-it shows the ratio NEW/OLD of the times with its 95 % confidence interval and, for
-information, the rate and the time to the result. For points that differ, it also shows the
-phases and every other change between the sides.
+Compares result files of run, files of bench, or measurements of other programs. OLD is the
+reference. A side with results is a file or a folder of files. A point is the same work on
+the same number of ranks. For each point, it shows the ratio NEW/OLD of the times with its
+95 % confidence interval and, for information, the rate and the time to the result. For
+points that differ, it also shows the phases and every other change between the sides.
+
+Measurements of other programs are JSON of hyperfine (--export-json) or of google-benchmark
+(--benchmark_out), a CSV table with a header, or a text file with one number a line. The
+kind is recognized from the contents. A case is a command, a benchmark or a key. It has the
+role of a point, and each of its values counts as a launch.
 
 A point is slower if the interval lies above 1 + threshold, faster if it lies below
 1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
@@ -82,17 +129,24 @@ ratio in percent, or ~ without a significant difference.
 
 One launch on each side does not show how much launches scatter. Then the interval assumes
 --launch-noise: with {1:g}%, changes below about 17 % are unclear. Three launches per side
-measure their scatter and find smaller differences.
+measure their scatter and find smaller differences. Single values of other programs have a
+verdict only if --launch-noise is given.
 
   --threshold     the largest change to ignore, above 0% and below 100% (default: {0:g}%)
   --launch-noise  the standard deviation between launches of one program, relative to their
                   time, if each side has one launch; above 0% and below 100% (default: {1:g}%)
+  --value         the column of a CSV table that has the values
+  --key           the columns of a CSV table whose values name a case; without it, all rows
+                  are one case
+  --better        whether less (the default) or more is better, in a CSV table or numbers
   --json          writes one JSON object to standard output instead of text
   --quiet         writes nothing: only the exit code tells
 
 Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is
 unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear
-and none is slower; 5 a point is slower.
+and none is slower; 5 a point is slower. Cases of bench and of other programs are judged
+together: by Holm's method, equal cases give exit code 5 in at most 2.5 % of all
+comparisons, however many cases there are. A case that is slower only alone gives 4.
 )",
       100 * study::default_threshold, 100 * study::default_launch_noise);
 }

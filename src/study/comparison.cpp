@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/error.hpp"
 #include "study/sizes.hpp"
@@ -82,6 +84,15 @@ Change change_of(const std::optional<Interval>& ratio, double threshold) {
   return ratio->lo >= 1 - threshold && ratio->hi <= 1 + threshold ? Change::same : Change::unclear;
 }
 
+/// The probability of a ratio as large as that of a slower comparison if the true one is 1 +
+/// threshold. The lower end of its interval is at the 95 % quantile of t.
+double p_value_of_slower(const Comparison& comparison, double threshold) {
+  const double distance = std::log(comparison.ratio.value) - std::log1p(threshold);
+  const double half = std::log(comparison.ratio.value / comparison.ratio.interval->lo);
+  if (half == 0) return 0;  // all launches are equal
+  return students_t_p_value(students_t_95(comparison.df) * distance / half, comparison.df) / 2;
+}
+
 }  // namespace
 
 const char* word_of(Change change) {
@@ -108,14 +119,17 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
   comparison.before = study.sizes[0].seconds.value;
   comparison.after = study.sizes[1].seconds.value;
   comparison.ratio = inverse(study.sizes[1].speedup);
-  comparison.basis = comparison.ratio.interval ? Basis::launches : Basis::nothing;
+  if (comparison.ratio.interval) {
+    comparison.basis = Basis::launches;
+    comparison.df = noise_of(study, std::array{1.0, -1.0}).df;
+  }
   comparison.sampling_before = sampling_of(before);
   comparison.sampling_after = sampling_of(after);
   if (before.size() == 1 && after.size() == 1) {
     comparison.ratio.interval = interval_of_launches(before.front(), after.front(), launch_noise);
     if (comparison.ratio.interval) comparison.basis = Basis::repetitions;
   }
-  if (comparison.sampling_before.is_enough() && comparison.sampling_after.is_enough()) {
+  if (comparison.is_enough()) {
     comparison.change = change_of(comparison.ratio.interval, threshold);
   }
   return comparison;
@@ -144,6 +158,26 @@ Comparison compare(const Estimate& before, const Estimate& after, double thresho
   comparison.basis = Basis::repetitions;
   comparison.change = change_of(comparison.ratio.interval, threshold);
   return comparison;
+}
+
+std::vector<bool> slower_in_family(std::span<const Comparison> family, double threshold) {
+  constexpr double level = 0.025;                      // of one side of a 95 % interval
+  std::vector<std::pair<double, std::size_t>> slower;  // p value and place
+  std::size_t judged = 0;
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    judged += family[i].is_enough() ? 1 : 0;
+    if (family[i].change != Change::slower) continue;
+    slower.emplace_back(p_value_of_slower(family[i], threshold), i);
+  }
+  std::ranges::sort(slower);
+  std::vector<bool> found(family.size());
+  for (std::size_t i = 0; i < slower.size(); ++i) {
+    const auto [p_value, place] = slower[i];
+    // The first condition is about rounding: one comparison alone keeps its verdict.
+    if (judged > 1 && p_value > level / static_cast<double>(judged - i)) break;
+    found[place] = true;
+  }
+  return found;
 }
 
 Estimate inverse(const Estimate& estimate) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -55,7 +56,13 @@ struct Comparison {
   Estimate ratio;                ///< after / before
   Change change = Change::unclear;
   Basis basis = Basis::nothing;
+  /// The degrees of freedom of Student's t behind the interval; infinite if the noise between
+  /// launches is assumed.
+  double df = std::numeric_limits<double>::infinity();
   SideSamples sampling_before, sampling_after;
+
+  /// Whether both sides have enough samples for a verdict.
+  bool is_enough() const { return sampling_before.is_enough() && sampling_after.is_enough(); }
 };
 
 /// Compares two sets of launches, each with one or more launches of one or more repetitions.
@@ -89,6 +96,14 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
 /// unclear. Throws UsageError if a value is not positive and finite.
 Comparison compare(const Estimate& before, const Estimate& after, double threshold,
                    double launch_noise = default_launch_noise);
+
+/// Whether each of several comparisons is slower if they are judged together. Each verdict alone
+/// calls a ratio of at most 1 + `threshold` slower in 2.5 % of all cases, so that one of many does
+/// by chance. Holm's step-down method keeps the probability that any of the family does at 2.5 %
+/// (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+/// Statistics 6, 1979). Comparisons without enough samples do not count. One comparison alone is
+/// slower if its own verdict is.
+std::vector<bool> slower_in_family(std::span<const Comparison> family, double threshold);
 
 /// The reciprocal, with its interval and standard error: the rate of a time.
 Estimate inverse(const Estimate& estimate);

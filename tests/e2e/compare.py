@@ -417,5 +417,184 @@ def test_files_of_bench():
     expect_complaint(run("compare", runs()[1], BENCH), 2, [BENCH])
 
 
+# ---------------------------------------------------------------- measurements of other programs
+
+def written(name, contents):
+    """A new file with a text, or with an object as JSON."""
+    path = new_folder() / name
+    path.write_text(contents if isinstance(contents, str) else json.dumps(contents))
+    return path
+
+
+def hyperfine(times):
+    """A file of hyperfine: {command: times in seconds}."""
+    return written("hyperfine.json", {"results": [
+        {"command": command, "mean": 1, "times": seconds} for command, seconds in times.items()]})
+
+
+def google_benchmark(times, unit="ns"):
+    """A file of google-benchmark with repetitions, and an aggregate of each: {name: times}."""
+    found = []
+    for name, repetitions in times.items():
+        found += [{"name": f"{name}/repeats:3", "run_name": name, "run_type": "iteration",
+                   "repetition_index": index, "real_time": time, "cpu_time": 7, "time_unit": unit}
+                  for index, time in enumerate(repetitions)]
+        found.append({"name": f"{name}_mean", "run_name": name, "run_type": "aggregate",
+                      "aggregate_name": "mean", "real_time": 1e9, "time_unit": unit})
+    return written("google.json", {"context": {}, "benchmarks": found})
+
+
+def csv(rows, header="size,mode,time"):
+    return written("x.csv", "\n".join([header, *rows]) + "\n")
+
+
+def numbers(values):
+    return written("x.txt", "".join(f"{value}\n" for value in values))
+
+
+FAST, SLOW = [1.0, 1.001, 0.999], [1.1, 1.101, 1.099]
+COLUMNS = ("--key", "size,mode", "--value", "time")
+
+
+def verdicts(told):
+    return {case["case"]: case["verdict"] for case in told["cases"]}
+
+
+def test_measurements_of_other_programs():
+    """Each value is a launch, with the statistics of results; cases match by their names."""
+    def check(old, new, code, found, *options):
+        assert verdicts(compare(old, new, *options, code=code)) == found
+    each([(hyperfine({"a": FAST, "b": FAST}), hyperfine({"b": FAST, "a": SLOW}), SLOWER,
+           {"a": "slower", "b": "same"}),
+          (hyperfine({"./old -n 1": SLOW}), hyperfine({"./new -n 1": FAST}), SAME,
+           {"./old -n 1 -> ./new -n 1": "faster"}),
+          (google_benchmark({"BM_x/8": FAST, "y": FAST}), google_benchmark({"BM_x/8": SLOW,
+           "y": FAST}), SLOWER, {"BM_x/8": "slower", "y": "same"}),
+          (google_benchmark({"x": [1000 * time for time in FAST]}),
+           google_benchmark({"x": FAST}, "us"), SAME, {"x": "same"}),
+          (csv([f"1,a,{time}" for time in FAST] + [f'2,"a, b",{time}' for time in FAST]),
+           csv([f'2,"a, b",{time}' for time in SLOW] + ["", *[f"1,a,{time}" for time in FAST]]),
+           SLOWER, {"size 1, mode a": "same", "size 2, mode a, b": "slower"}, *COLUMNS),
+          (csv(map(str, FAST), "GB/s"), csv(map(str, SLOW), "GB/s"), SAME,
+           {"all rows": "faster"}, "--value", "GB/s", "--better", "more"),
+          (numbers(FAST), numbers(SLOW), SLOWER, {"all lines": "slower"}),
+          (numbers(FAST), numbers(SLOW), SAME, {"all lines": "faster"}, "--better", "more"),
+          (numbers(FAST), numbers(SLOW[:2]), UNCLEAR, {"all lines": "unclear"}),
+          (numbers([1]), numbers([1.5]), UNCLEAR, {"all lines": "unclear"}),
+          (numbers([1]), numbers([1.5]), SLOWER, {"all lines": "slower"}, "--launch-noise", "5%"),
+          (numbers([1]), numbers([1.001]), SAME, {"all lines": "same"}, "--launch-noise", "0.1%")],
+         check)
+
+
+def test_numbers_have_the_statistics_of_results():
+    """The same ratio and interval as results with these times, and the ratio of a rate."""
+    point, = compare(side("old", *three(1)), side("new", *three(1.1)), code=SLOWER)["points"]
+    old, new = ([times for (times,) in three(seconds)] for seconds in (1, 1.1))
+    case, = compare(numbers(old), numbers(new), code=SLOWER)["cases"]
+    for key in ("old", "new", "ratio", "ratio_lo", "ratio_hi"):
+        assert abs(case[key] - point["time"][key]) < 1e-9, (key, case, point)
+    assert (case["old_launches"], case["new_launches"]) == (3, 3), case
+    rate, = compare(numbers(old), numbers(new), "--better", "more", code=SAME)["cases"]
+    assert abs(rate["ratio"] - 1.1) < 1e-3 and rate["ratio_lo"] < 1.1 < rate["ratio_hi"], rate
+    google, = compare(google_benchmark({"x": old}), google_benchmark({"x": new}),
+                      code=SLOWER)["cases"]
+    assert abs(google["old"] - 1e-9) < 1e-12 and google["unit"] == "s", google
+
+
+def test_many_cases_are_judged_together():
+    """A case that is barely slower alone is no reason for exit code 5 among many cases. A case that
+    is clearly slower is one, and the exit code of equal cases is not affected."""
+    noisy, barely = [0.95, 1.0, 1.05], [time * 1.21 for time in (0.95, 1.0, 1.05)]
+    alone = compare(hyperfine({"x": noisy}), hyperfine({"x": barely}), code=SLOWER)
+    assert alone["cases"][0]["slower_in_family"], alone
+    others = {str(number): FAST for number in range(30)}
+    old, new = hyperfine({"x": noisy, **others}), hyperfine({"x": barely, **others})
+    told = compare(old, new, code=UNCLEAR)
+    assert told["cases"][0]["verdict"] == "slower" and told["verdict"] == "unclear", told
+    assert not told["cases"][0]["slower_in_family"], told
+    text = run("compare", old, new, env=NO_MPI).out
+    expect_words(text, ["1 slower", "Holm", "31 cases"])
+    compare(old, hyperfine({"x": [10 * time for time in noisy], **others}), code=SLOWER)
+    compare(hyperfine(others), hyperfine(others), code=SAME)
+
+
+def test_benchmarks_that_failed_are_named():
+    failed = {"benchmarks": [
+        {"name": "bad", "run_name": "bad", "run_type": "iteration", "error_occurred": True},
+        *[{"name": "x", "run_type": "iteration", "real_time": time, "time_unit": "s"}
+          for time in FAST]]}
+    old, new = google_benchmark({"x": FAST, "bad": FAST}, "s"), written("failed.json", failed)
+    told = compare(old, new, code=SAME)
+    assert told["only_old"] == ["bad"] and "bad" in told["not_measured"][0], told
+
+
+def test_measurements_that_cannot_be_compared():
+    """One sentence each, with the file."""
+    good = {"hyperfine": hyperfine({"a": FAST}), "google": google_benchmark({"a": FAST}),
+            "csv": csv([f"1,a,{time}" for time in FAST]), "numbers": numbers(FAST)}
+
+    def check(kind, contents, *named, options=()):
+        bad = contents if isinstance(contents, pathlib.Path) else written("bad", contents)
+        for sides in ((good[kind], bad), (bad, good[kind])):
+            expect_complaint(run("compare", *sides, *options, env=NO_MPI), 2, [bad, *named])
+    result = {"command": "a", "times": FAST}
+    measured = {"name": "a", "run_type": "iteration", "repetition_index": 0, "real_time": 1,
+                "time_unit": "s"}
+    bad_json = [({"results": []}, "results"), ({"results": [3]}, "command"),
+                ({"results": [{"times": FAST}]}, "command"),
+                ({"results": [{"command": 3, "times": FAST}]}, "command"),
+                ({"results": [{"command": "a"}]}, "times"),
+                ({"results": [{"command": "a", "times": []}]}, "times"),
+                ({"results": [result, result]}, "twice"),
+                *[({"results": [{"command": "a", "times": [1, value]}]}, value)
+                  for value in (0, -1, "x")],
+                ('{"results": [{"command": "a", "times": [1, NaN]}]}', "byte"),
+                ('{"results": [{"command": "a", "times": [1e999]}]}', "number"),
+                ('{"results": [', "byte"), ("[" * 100000, "byte"), ("[1]", "JSON"),
+                ({"x": 1}, "JSON")]
+    bad_google = [({"benchmarks": []}, "benchmarks"), ({"benchmarks": [1]}, "name"),
+                  ({"benchmarks": [measured, measured]}, "twice"),
+                  ({"benchmarks": [{**measured, "time_unit": "h"}]}, "h"),
+                  ({"benchmarks": [{**measured, "real_time": 0}]}, 0),
+                  ({"benchmarks": [{"name": "a", "time_unit": "s"}]}, "real_time"),
+                  ({"benchmarks": [{**measured, "run_type": "aggregate"}]},
+                   "--benchmark_report_aggregates_only")]
+    for contents, *named in bad_json:
+        check("hyperfine", contents, *named)
+    for contents, *named in bad_google:
+        check("google", contents, *named)
+    for contents, *named in (("", "empty"), (" \n\n", "empty"), ("1\nx\n", "line 2", "x"),
+                             ("1\nnan\n", "line 2", "nan"), ("1\n\n0\n", "line 3"),
+                             ("hello\n", "hello"), ("1\n1e999\n", "line 2"),
+                             (good["hyperfine"], "hyperfine"), (BENCH, good["numbers"]),
+                             (BENCH.parent, good["numbers"])):
+        check("numbers", contents, *named)
+    header = "size,mode,time\n"
+    for contents, *named in (("size,time\n1,1\n", "mode"), (header, "row"),
+                             (header + "1,a\n", "line 2"), (header + "1,a,\n", "line 2"),
+                             (header + "1,a,x\n", "line 2", "x"),
+                             ("size,mode,time,time\n", "time")):
+        check("csv", contents, *named, options=COLUMNS)
+
+
+def test_options_of_measurements():
+    table, json_file, text = csv(["1,a,1"]), hyperfine({"a": FAST}), numbers(FAST)
+
+    def check(words, *named):
+        expect_complaint(run("compare", *words, env=NO_MPI), 2, named)
+    each([([table, csv(["1,a,1"])], table, "--value", "time"),
+          ([table, csv(["2,a,1"]), *COLUMNS], table, "common"),
+          ([table, csv(["1,a,1"]), "--value", "tim"], table, "tim", "size, mode, time"),
+          ([table, csv(["1,a,1"]), "--value", "time", "--key", "siz"], table, "siz"),
+          ([json_file, hyperfine({"a": SLOW}), "--value", "time"], json_file, "--value"),
+          ([json_file, hyperfine({"a": SLOW}), "--better", "less"], json_file, "--better"),
+          ([text, numbers(SLOW), "--key", "time"], text, "--key"),
+          ([text, numbers(SLOW), "--better", "most"], "--better", "most"),
+          ([text, numbers(SLOW), "--value", " "], "--value"),
+          ([text, text], text), ([text, "missing.txt"], "missing.txt"),
+          (["missing.txt", text], "missing.txt"),
+          ([BENCH, BENCH.with_name("bench-four.h5"), "--value", "x"], "--value")], check)
+
+
 if __name__ == "__main__":
     main()

@@ -1,6 +1,7 @@
 // The proof of the stated verdicts: simulated pairs with a known difference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -90,6 +91,25 @@ TEST(ComparisonCoverage, AChangeAtTheThresholdIsNotCalledSlower) {
     // The interval lies above the truth in 2.5 % of all cases, here with the noise of 2000 draws.
     EXPECT_LE(simulate(number, 1 + threshold, random).share(Change::slower), 0.035) << number;
   }
+}
+
+TEST(ComparisonCoverage, AFamilyAtTheThresholdIsRarelyCalledSlower) {
+  std::mt19937_64 random(20261130);
+  int alone = 0, together = 0;
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<Comparison> family;
+    for (int i = 0; i < 20; ++i) {
+      family.push_back(
+          compare(launches(5, 1, 1, random), launches(5, 1 + threshold, 1, random), threshold));
+    }
+    const auto is_slower = [](const Comparison& each) { return each.change == Change::slower; };
+    alone += std::ranges::any_of(family, is_slower) ? 1 : 0;
+    together += std::ranges::count(slower_in_family(family, threshold), true) > 0 ? 1 : 0;
+  }
+  std::printf("20 cases: one is slower alone in %.1f %%, in the family in %.1f %%\n",
+              100. * alone / draws, 100. * together / draws);
+  EXPECT_GE(alone, 0.2 * draws);  // the simulation can find the error that Holm's method avoids
+  EXPECT_LE(together, 0.035 * draws);
 }
 
 struct Sides {

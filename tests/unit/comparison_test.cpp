@@ -209,5 +209,44 @@ TEST(Comparison, RejectsImpossibleValues) {
   EXPECT_THROW(compare(Launches{{1}}, Launches{{1}}, 1), ContractError);
 }
 
+/// A comparison whose ratio is `t` errors above 1 + 2 %; t has 4 degrees of freedom.
+Comparison above_threshold(double t) {
+  const double d = 0.01;
+  return compare(around(1, d), around(1.02 * std::exp(t * d * std::sqrt(2.0 / 3)), d), 0.02);
+}
+
+TEST(SlowerInFamily, StepsDownByHand) {
+  // One-sided p values of t(4): 0.01 at 3.747, 0.0114 at 3.6, 0.02 at 3.0, 0.025 at 2.776.
+  using Flags = std::vector<bool>;
+  const auto judged = [](const std::vector<Comparison>& family) {
+    return slower_in_family(family, 0.02);
+  };
+  const Comparison clear = above_threshold(3.6), alone = above_threshold(3);
+  const Comparison no = above_threshold(0);
+  EXPECT_EQ(judged({}), Flags());
+  EXPECT_EQ(judged({alone}), Flags({true}));
+  EXPECT_EQ(judged({no}), Flags({false}));
+  EXPECT_EQ(judged({alone, no}), Flags({false, false}));   // 0.02 > 0.025 / 2
+  EXPECT_EQ(judged({no, clear}), Flags({false, true}));    // 0.0114 < 0.025 / 2
+  EXPECT_EQ(judged({alone, clear}), Flags({true, true}));  // then 0.02 < 0.025 / 1
+  EXPECT_EQ(judged({no, clear, no}), Flags({false, false, false}));
+  const Comparison few = compare(Launches{{1}, {1}}, Launches{{2}, {2}}, 0.02);
+  EXPECT_EQ(judged({few, alone}), Flags({false, true}));  // it does not count
+}
+
+TEST(SlowerInFamily, KeepsTheVerdictsOfSingleValues) {
+  const Estimate one{.value = 1, .interval = Interval{1, 1}};
+  // The lower end of the interval is 1.02 at n = 1.96 sqrt(2) 1 % = 0.0277.
+  for (const double ratio : {1.04, 1.06}) {
+    const Estimate other{.value = ratio, .interval = Interval{ratio, ratio}};
+    const Comparison found = compare(one, other, 0.02, 0.01);
+    EXPECT_EQ(found.change, ratio > 1.05 ? Change::slower : Change::unclear);
+    EXPECT_EQ(slower_in_family({&found, 1}, 0.02).front(), ratio > 1.05);
+  }
+  const Comparison equal = compare(Launches(3, {1}), Launches(3, {2}), 0.02);
+  const std::vector<Comparison> family(50, equal);
+  EXPECT_EQ(slower_in_family(family, 0.02), std::vector<bool>(50, true));
+}
+
 }  // namespace
 }  // namespace shardstream::study

@@ -53,6 +53,7 @@ struct SetupChange {
 struct Judgement {
   double threshold = study::default_threshold;
   double launch_noise = study::default_launch_noise;
+  bool is_noise_given = false;  ///< whether the user knows `launch_noise`
 };
 
 /// Movable but not copyable, since its points refer to its sides.
