@@ -14,7 +14,7 @@
 namespace shardstream::cli {
 namespace {
 
-constexpr std::array<std::string_view, 2> switches_of_compare = {"json", "quiet"};
+constexpr std::array<std::string_view, 3> switches_of_compare = {"json", "quiet", "markdown"};
 constexpr std::array<std::string_view, 5> settings_of_compare = {"threshold", "launch-noise", "key", "value", "better"};
 
 /// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
@@ -58,18 +58,36 @@ report::Columns columns_of(const CommandLine& line) {
   return columns;
 }
 
-void print_in(Printing printing, const auto& comparison) {
-  if (printing == Printing::none) return;
-  print_output(printing == Printing::json ? to_json(comparison) : to_text(comparison));
+struct Output {
+  Printing printing;
+  bool as_markdown;  ///< instead of text
+};
+
+Output output_of(const CommandLine& line) {
+  CommandLine switches = line;
+  if (line.words.size() == 2) switches.words.clear();  // inputs may be JSON
+  const Output output{printing_of(switches), line.switches.contains("markdown")};
+  if (output.as_markdown && output.printing != Printing::text) {
+    throw UsageError("--markdown, --json and --quiet exclude each other: give one");
+  }
+  return output;
+}
+
+/// Prints the comparison and returns its exit code.
+int print(const Output& output, const auto& comparison) {
+  if (output.printing == Printing::json) {
+    print_output(to_json(comparison));
+  } else if (output.printing == Printing::text) {
+    print_output(output.as_markdown ? to_markdown(comparison) : to_text(comparison));
+  }
+  return exit_code(comparison);
 }
 
 int compare(const Arguments& arguments, const char* const*) {
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line =
       none.parse_command_line(arguments, switches_of_compare, settings_of_compare);
-  CommandLine switches = line;
-  if (line.words.size() == 2) switches.words.clear();  // inputs may be JSON
-  const Printing printing = printing_of(switches);
+  const Output output = output_of(line);
   if (line.words.size() != 2) {
     throw UsageError(
         fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
@@ -82,29 +100,23 @@ int compare(const Arguments& arguments, const char* const*) {
       .is_noise_given = line.settings.contains("launch-noise")};
   const report::Columns columns = columns_of(line);
   if (report::holds_text(line.words[0]) || report::holds_text(line.words[1])) {
-    const auto cases =
-        report::compare_measurements(line.words[0], line.words[1], columns, judgement);
-    print_in(printing, cases);
-    return exit_code(cases);
+    return print(output,
+                 report::compare_measurements(line.words[0], line.words[1], columns, judgement));
   }
   if (columns.are_given()) {
     throw UsageError("--key, --value and --better are for CSV tables: leave them out for results");
   }
   if (report::holds_benches(line.words[0])) {
-    const auto benches = report::compare_cases(report::read_benches(line.words[0]),
-                                               report::read_benches(line.words[1]), judgement);
-    print_in(printing, benches);
-    return exit_code(benches);
+    return print(output, report::compare_cases(report::read_benches(line.words[0]),
+                                               report::read_benches(line.words[1]), judgement));
   }
-  const report::ComparisonReport report =
-      report::make_comparison(line.words[0], line.words[1], judgement);
-  print_in(printing, report);
-  return exit_code(report);
+  return print(output, report::make_comparison(line.words[0], line.words[1], judgement));
 }
 
 std::string compare_help(const Arguments&) {
   return fmt::format(
-      R"(shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%] [--json]
+      R"(shardstream compare OLD NEW [--threshold {0:g}%] [--launch-noise {1:g}%]
+                            [--json|--markdown]
 shardstream compare OLD NEW [--key COLUMN,...] [--value COLUMN] [--better less|more]
 
   shardstream compare old-results/ new-results/
@@ -140,6 +152,7 @@ verdict only if --launch-noise is given.
                   are one case
   --better        whether less (the default) or more is better, in a CSV table or numbers
   --json          writes one JSON object to standard output instead of text
+  --markdown      writes the verdict, sentences and folded tables, for a pull request
   --quiet         writes nothing: only the exit code tells
 
 Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file is

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/table.hpp"
 #include "report/studies.hpp"
 
 namespace shardstream::report {
@@ -15,6 +16,12 @@ enum class Detail {
   full,
   brief  ///< the most important columns, the law, its prediction, and warnings
 };
+
+/// `text` on one line, in which no character begins markup.
+std::string for_markdown(const std::string& text);
+
+/// The table in Markdown: a header without units, and one line per row.
+std::string to_markdown(const Table& table);
 
 /// Text for a terminal: a table for each study, the fitted laws, and conclusions in sentences. Side
 /// by side, a brief text has only the tables of all studies and the warnings of each one.

@@ -93,7 +93,7 @@ void put_configured(Json& object, const StudyReport& study) {
   object["serial_expected"] = law ? number(law->expected_share) : Json(nullptr);
 }
 
-Json of_study(const StudyReport& study) {
+Json json_of_study(const StudyReport& study) {
   Json object = {{"name", study.name},
                  {"workload", study.workload},
                  {"mode", study.is_strong() ? "strong" : "weak"},
@@ -195,7 +195,7 @@ std::string to_json(const BenchFile& bench) {
 
 std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
-  for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
+  for (const StudyReport& study : report.studies) object["studies"].push_back(json_of_study(study));
   if (report.together) object["together"] = of_together(*report.together);
   object["benches"] = Json::array();
   for (const BenchFile& bench : report.benches) object["benches"].push_back(of_bench(bench));

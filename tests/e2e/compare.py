@@ -5,6 +5,7 @@ times, so that every verdict is known despite the noise of this machine."""
 import functools
 import json
 import pathlib
+import re
 import shutil
 import uuid
 
@@ -110,6 +111,29 @@ def test_different_work_has_nothing_in_common():
     run("run", "reduce", "--input.count", 1000, "-o", folder / "reduce.h5").expect(0)
     finished = run("compare", folder / "old.h5", folder / "reduce.h5")
     expect_complaint(finished, 2, ["model", "reduce"])
+
+
+def expect_markdown(old, new, code, verdict, row):
+    """The verdict in the first line, and a folded table with these cells."""
+    finished = run("compare", old, new, "--markdown", env=NO_MPI).expect(code)
+    first, *_ = finished.out.splitlines()
+    assert first.startswith(f"**Verdict: {verdict}**"), finished
+    before, table = finished.out.split("<details>")
+    assert "|" not in before and table.endswith("</details>\n"), finished
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    cells = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
+    assert cells.count(cells[0]) >= 3 and set(rows[1]) == set("| -"), finished
+    assert any(all(cell in line for cell in row) for line in rows), finished
+
+
+def test_markdown():
+    expect_markdown(side("old", *three(1)), side("new", *three(2)), SLOWER, "slower",
+                    ["time", "1 s", "2 s", "slower"])
+    name = "a|b <c> *d*"
+    expect_markdown(hyperfine({name: FAST}), hyperfine({name: FAST}), SAME, "same",
+                    [r"a\|b \<c\> \*d\*", "1 s"])
+    expect_complaint(run("compare", "old", "new", "--markdown", "--json"), 2,
+                     ["--markdown", "--json"])
 
 
 def test_json_takes_no_value():

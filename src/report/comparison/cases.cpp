@@ -107,6 +107,25 @@ std::string words_on_samples(const CasesComparison& comparison) {
   return text;
 }
 
+/// One line each: the numbers of verdicts, the samples, and cases that are not compared.
+std::string sentences_of(const CasesComparison& comparison) {
+  std::string text =
+      fmt::format("{}: OLD '{}', NEW '{}': {} slower, {} faster, {} the same, {} unclear.\n",
+                  counted(comparison.cases.size(), "case"), printable(comparison.before),
+                  printable(comparison.after), comparison.count(Change::slower),
+                  comparison.count(Change::faster), comparison.count(Change::same),
+                  comparison.count(Change::unclear));
+  text += words_on_samples(comparison);
+  for (const auto& [names, side] :
+       {std::pair{&comparison.only_before, "OLD"}, std::pair{&comparison.only_after, "NEW"}}) {
+    constexpr std::size_t max = 3;
+    if (names->empty()) continue;
+    text += fmt::format("Only in {}: {}.\n", side, printable(join_first(*names, max, "; ")));
+  }
+  for (const std::string& sentence : comparison.not_measured) text += printable(sentence) + ".\n";
+  return text;
+}
+
 }  // namespace
 
 Case& CaseSide::at(const Case& like) {
@@ -170,21 +189,20 @@ CasesComparison compare_cases(const CaseSide& before, const CaseSide& after,
 
 std::string to_text(const CasesComparison& comparison) {
   const Table table = table_of(comparison);
-  std::string text = table.rows().empty() ? "" : shardstream::to_text(table) + '\n';
-  text += fmt::format("{}: OLD '{}', NEW '{}': {} slower, {} faster, {} the same, {} unclear.\n",
-                      counted(comparison.cases.size(), "case"), printable(comparison.before),
-                      printable(comparison.after), comparison.count(Change::slower),
-                      comparison.count(Change::faster), comparison.count(Change::same),
-                      comparison.count(Change::unclear));
-  text += words_on_samples(comparison);
-  for (const auto& [names, side] :
-       {std::pair{&comparison.only_before, "OLD"}, std::pair{&comparison.only_after, "NEW"}}) {
-    constexpr std::size_t max = 3;
-    if (names->empty()) continue;
-    text += fmt::format("Only in {}: {}.\n", side, printable(join_first(*names, max, "; ")));
+  const std::string text = table.rows().empty() ? "" : shardstream::to_text(table) + '\n';
+  return text + sentences_of(comparison) +
+         fmt::format("verdict: {}\n", study::word_of(comparison.verdict()));
+}
+
+std::string to_markdown(const CasesComparison& comparison) {
+  std::string text = fmt::format("**Verdict: {}**\n", study::word_of(comparison.verdict()));
+  const std::string sentences = sentences_of(comparison);
+  for (const std::string_view each : split(sentences, '\n')) {
+    if (!each.empty()) text += fmt::format("\n{}\n", for_markdown(std::string(each)));
   }
-  for (const std::string& sentence : comparison.not_measured) text += printable(sentence) + ".\n";
-  return text + fmt::format("verdict: {}\n", study::word_of(comparison.verdict()));
+  const Table table = table_of(comparison);
+  if (table.rows().empty()) return text;
+  return text + folded(counted(table.rows().size(), "case"), {table});
 }
 
 std::string to_json(const CasesComparison& comparison) {

@@ -70,6 +70,8 @@ CasesComparison compare_cases(const CaseSide& before, const CaseSide& after,
 /// Text for a terminal: a table of the cases, or of the changed ones if there are many, the number
 /// of each verdict, and sentences.
 std::string to_text(const CasesComparison& comparison);
+/// The same in Markdown: the verdict first, and the table folded.
+std::string to_markdown(const CasesComparison& comparison);
 /// One JSON object with a final line break, see README.md.
 std::string to_json(const CasesComparison& comparison);
 /// 5 if the verdict is slower, 4 if it is unclear, else 0.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/table.hpp"
 #include "report/comparison/sides.hpp"
 #include "study/comparison.hpp"
 
@@ -77,8 +78,14 @@ struct ComparisonReport {
 ComparisonReport make_comparison(const std::string& before, const std::string& after,
                                  const Judgement& judgement);
 
+/// Tables that a reader of Markdown opens by clicking on `summary`.
+std::string folded(const std::string& summary, const std::vector<Table>& tables);
+
 /// Text for a terminal: tables of the points and the phases, and the other differences.
 std::string to_text(const ComparisonReport& report);
+
+/// The same in Markdown: the verdict first, and the tables folded.
+std::string to_markdown(const ComparisonReport& report);
 
 /// One JSON object with a final line break, see README.md.
 std::string to_json(const ComparisonReport& report);

@@ -166,6 +166,20 @@ std::string of_files(const Side& side) {
   return text;
 }
 
+/// One line each: the phases that changed, warnings, and what is not compared.
+std::string sentences_of(const ComparisonReport& report, const Names& names) {
+  std::string text = of_differences(report, names);
+  for (const PointComparison& point : report.points) {
+    for (const std::string& warning : point.warnings) {
+      text += fmt::format("{}: {}.\n", printable(names.of(point)), printable(warning));
+    }
+  }
+  for (const auto& [side, point, reason] : report.unmatched) {
+    text += fmt::format("Not compared ({}): {}: {}.\n", side, printable(point), printable(reason));
+  }
+  return text + of_files(report.before) + of_files(report.after);
+}
+
 std::string text_of_side(const Side& side) {
   return fmt::format("{}: {}, {}\n", side.name, printable(side.path),
                      counted(side.launches(), "launch"));
@@ -181,21 +195,38 @@ std::string to_text(const ComparisonReport& report) {
   if (const Table phases = phases_table(report, names); !phases.rows().empty()) {
     text += shardstream::to_text(phases) + '\n';
   }
-  text += of_differences(report, names);
-  for (const PointComparison& point : report.points) {
-    for (const std::string& warning : point.warnings) {
-      text += fmt::format("{}: {}.\n", printable(names.of(point)), printable(warning));
-    }
-  }
-  for (const auto& [side, point, reason] : report.unmatched) {
-    text += fmt::format("Not compared ({}): {}: {}.\n", side, printable(point), printable(reason));
-  }
-  text += of_files(report.before) + of_files(report.after);
+  text += sentences_of(report, names);
   text += report.changes.empty()
               ? "Nothing else changed: same options, versions, machine and plan.\n"
               : '\n' + shardstream::to_text(changes_table(report)) + '\n';
   return text + fmt::format("Verdict: {} (ratios NEW/OLD with 95 % intervals, threshold {:g} %).\n",
                             study::word_of(report.verdict()), 100 * report.judgement.threshold);
+}
+
+std::string folded(const std::string& summary, const std::vector<Table>& tables) {
+  std::string text = fmt::format("\n<details><summary>{}</summary>\n\n", for_markdown(summary));
+  for (const Table& table : tables) {
+    if (!table.rows().empty()) text += to_markdown(table) + '\n';
+  }
+  return text + "</details>\n";
+}
+
+std::string to_markdown(const ComparisonReport& report) {
+  const Names names(report.points);
+  std::string text = fmt::format(
+      "**Verdict: {}** (ratios NEW/OLD with 95 % intervals, threshold {:g} %)\n\n{}: OLD {}, {}; "
+      "NEW {}, {}\n",
+      study::word_of(report.verdict()), 100 * report.judgement.threshold,
+      for_markdown(names.of_all()), for_markdown(report.before.path),
+      counted(report.before.launches(), "launch"), for_markdown(report.after.path),
+      counted(report.after.launches(), "launch"));
+  const std::string sentences = sentences_of(report, names);
+  for (const std::string_view each : split(sentences, '\n')) {
+    if (!each.empty()) text += fmt::format("\n{}\n", for_markdown(std::string(each)));
+  }
+  return text +
+         folded(counted(report.points.size(), "point"),
+                {metrics_table(report, names), phases_table(report, names), changes_table(report)});
 }
 
 }  // namespace shardstream::report
