@@ -15,7 +15,8 @@ namespace shardstream::cli {
 namespace {
 
 constexpr std::array<std::string_view, 3> switches_of_compare = {"json", "quiet", "markdown"};
-constexpr std::array<std::string_view, 5> settings_of_compare = {"threshold", "launch-noise", "key", "value", "better"};
+constexpr std::array<std::string_view, 5> settings_of_compare = {"threshold", "launch-noise", "key",
+                                                                 "value", "better"};
 
 /// The fraction of a setting such as "2%" or "0.5 %"; `fallback` without the setting.
 double fraction(const CommandLine& line, const std::string& name, double fallback) {

@@ -77,15 +77,6 @@ std::string for_latex(const std::string& text) {
 
 }  // namespace
 
-std::string for_markdown(const std::string& text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    if (std::string_view("\\`*_{}[]<>#|").find(c) != std::string_view::npos) result += '\\';
-    result += c;
-  }
-  return result;
-}
-
 std::string to_markdown(const Report& report) {
   std::string text;
   for (const StudyReport& study : report.studies) {

@@ -30,9 +30,6 @@ std::string to_text(const Report& report, Detail detail = Detail::full);
 /// One JSON object with a final line break, as described in README.md of this folder.
 std::string to_json(const Report& report);
 
-/// The text without line breaks, and with a backslash before characters that begin markup.
-std::string for_markdown(const std::string& text);
-
 /// For each study, its sizes with node-hours and GPU-hours as a table of Markdown, or as a table
 /// environment of LaTeX without packages.
 std::string to_markdown(const Report& report);
