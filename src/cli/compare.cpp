@@ -130,10 +130,10 @@ the same number of ranks. For each point, it shows the ratio NEW/OLD of the time
 95 % confidence interval and, for information, the rate and the time to the result. For
 points that differ, it also shows the phases and every other change between the sides.
 
-Measurements of other programs are JSON of hyperfine (--export-json) or of google-benchmark
-(--benchmark_out), a CSV table with a header, or a text file with one number a line. The
-kind is recognized from the contents. A case is a command, a benchmark or a key. It has the
-role of a point, and each of its values counts as a launch.
+Measurements of other programs are JSON of hyperfine or of google-benchmark, a CSV table
+with a header, or a text file with one number a line. The kind is recognized from the
+contents. A case is a command, a benchmark or a key. It has the role of a point, and each of
+its values counts as a launch.
 
 A point is slower if the interval lies above 1 + threshold, faster if it lies below
 1 - threshold, the same if it lies between these, and unclear otherwise. A verdict needs
