@@ -2,6 +2,7 @@
 """`scale -- COMMAND`: studies of programs that are not this one."""
 
 import functools
+import html
 import os
 import pathlib
 import re
@@ -79,9 +80,22 @@ def test_a_program_with_a_known_law():
     said = outputs(folder)["p2-r2-a1"]
     assert f"arguments: {words} r2 of 2" in said, said
     assert not list((folder / "logs").glob("*.ranks")), "records stay"
+
+
+def test_the_page_has_commands_that_work():
+    """The commands of "One launch at each size" make these launches, in another folder."""
+    folder, _, _ = known()
     page = folder.parent / "page.html"
     run("report", folder, "-o", page).expect(0)
-    assert "law" in page.read_text()
+    listed = html.unescape(re.search(r"One launch at each size.*?<pre>(.*?)</pre>",
+                                     page.read_text(), re.DOTALL)[1])
+    assert listed.count("--only") == 3, listed
+    path = f"{pathlib.Path(PROGRAM).parent}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-e", "-c", listed], capture_output=True, text=True, check=False,
+                          env=environment(launcher_folder(), ranks=2) | {"PATH": path})
+    assert done.returncode == 0, (listed, done)
+    points = only_study(f"{folder}-again")["points"]
+    assert [(point["ranks"], point["launches"]) for point in points] == [(1, 1), (2, 1)], points
 
 
 def test_results_have_the_facts_of_the_processes():
