@@ -3,6 +3,7 @@
 
 import functools
 import html
+import json
 import os
 import pathlib
 import re
@@ -142,6 +143,25 @@ def test_a_study_continues():
             file["timing/reps"][...] = [(*row[:1], 2 * row[1], *row[2:])
                                         for row in file["timing/reps"][()].tolist()]
     run("compare", folder, slow).expect(5)
+
+
+def test_points_with_different_metrics_are_not_compared():
+    folder, _, _ = known()
+    other = shutil.copytree(folder, new_folder() / "wall")
+    for path in other.glob("*.h5"):
+        with h5py.File(path, "r+") as file:
+            file.attrs["run_uuid"] = path.name
+            if not path.name.startswith("p1"):
+                file["config"].attrs["scale.metric"] = "wall"
+                file["config"].attrs["study.name"] = "wall"
+    compared = json.loads(run("compare", "--json", folder, other).expect(4).out)  # few launches
+    assert [point["ranks"] for point in compared["points"]] == [1], compared
+    old, new = compared["unmatched"]
+    assert (old["side"], new["side"]) == ("OLD", "NEW"), compared
+    expect_words(new["reason"], ["scale.metric", "Total time"])
+    for path in other.glob("p1-*.h5"):
+        path.unlink()
+    expect_complaint(run("compare", folder, other), 2, ["scale.metric", "'wall'"])
 
 
 def test_a_program_that_has_changed():
