@@ -63,7 +63,8 @@ def known():
                "LAW_TAG='r{replicate} of {ranks}'"]
     command = ["--", program(folder), *WORDS]
     finished = run("scale", *options, "--scale.replicates", 2, "-o", folder / "study", *command)
-    expect_words(finished.expect(0).out, ["strong scaling of law", "Amdahl"], finished)
+    words = ["strong scaling of law", "time: total, printed by the program", "Amdahl"]
+    expect_words(finished.expect(0).out, words, finished)
     return folder / "study", options, command
 
 
@@ -88,6 +89,7 @@ def test_the_page_has_commands_that_work():
     folder, _, _ = known()
     page = folder.parent / "page.html"
     run("report", folder, "-o", page).expect(0)
+    expect_words(page.read_text(), ["time: total, printed by the program"])
     listed = html.unescape(re.search(r"One launch at each size.*?<pre>(.*?)</pre>",
                                      page.read_text(), re.DOTALL)[1])
     assert listed.count("--only") == 3, listed
@@ -192,7 +194,10 @@ def test_the_wall_time_of_a_weak_study_without_a_launcher():
     assert found["mode"] == "weak" and (one["work"], two["work"]) == (1, 2), found
     assert 0.3 <= one["time"] < 1 and 0.3 <= two["time"] < 1, found
     assert 0.5 < two["efficiency"] < 2, found
-    expect_words(finished.out, ["only in part or not at all"], finished)  # without scale.expect
+    wall = "time: wall time of the program"
+    expect_words(finished.out, [wall, "only in part or not at all"], finished)  # no scale.expect
+    page = run("report", folder / "study", "-o", folder / "page.html").expect(0)
+    expect_words((folder / "page.html").read_text(), [wall], page)
     for name, text in outputs(folder / "study").items():
         count, ignored, ranks = text.splitlines()
         assert count == "0" and int(ignored.split()[1], 16) == 0, (name, text)

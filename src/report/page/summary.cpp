@@ -130,12 +130,14 @@ std::string studied(const StudyReport& study) {
                                 : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
   const bool one_gpu_each = std::ranges::all_of(
       study.runs, [](const RunFile& each) { return each.size.gpus == each.size.ranks; });
-  return fmt::format("{}{}, {}, on {} of {}{}; {}.",
+  const std::string time = words_on_time(study);
+  return fmt::format("{}{}, {}, on {} of {}{}; {}{}.",
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
                                          : "Weak scaling of ",
                      what, work, sizes, study.device, one_gpu_each ? ", one GPU each" : "",
-                     counted(study.runs.size(), "launch"));
+                     counted(study.runs.size(), "launch"),
+                     time.empty() ? "" : fmt::format("; time: {}", time));
 }
 
 std::string tiles(const StudyReport& study) {
