@@ -84,14 +84,18 @@ def test_a_program_with_a_known_law():
     assert not list((folder / "logs").glob("*.ranks")), "records stay"
 
 
-def test_the_page_has_commands_that_work():
-    """The commands of "One launch at each size" make these launches, in another folder."""
+def test_the_page():
+    """It has no parts for GPUs and workloads. The commands of "One launch at each size" make these
+    launches, in another folder."""
     folder, _, _ = known()
     page = folder.parent / "page.html"
     run("report", folder, "-o", page).expect(0)
-    expect_words(page.read_text(), ["time: total, printed by the program"])
+    text = page.read_text()
+    expect_words(text, ["time: total, printed by the program"])
+    for section in ("oofline", "nergy", "newer versions", "GPU-hours", "measured limit"):
+        assert section not in text.split('id="terms"')[0], section
     listed = html.unescape(re.search(r"One launch at each size.*?<pre>(.*?)</pre>",
-                                     page.read_text(), re.DOTALL)[1])
+                                     text, re.DOTALL)[1])
     assert listed.count("--only") == 3, listed
     path = f"{pathlib.Path(PROGRAM).parent}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-e", "-c", listed], capture_output=True, text=True, check=False,

@@ -223,7 +223,7 @@ std::string size_table(const StudyReport& study) {
          estimate_text(size.efficiency), size.karp_flatt ? estimate_text(*size.karp_flatt) : "-",
          facts.bound_by.empty() ? "-" : facts.bound_by, number_text(facts.bound_share, 2),
          number_text(facts.to_result, 3), number_text(facts.cost.node_hours, 3),
-         number_text(facts.cost.gpu_hours, 3),
+         facts.gpus > 0 ? number_text(facts.cost.gpu_hours, 3) : "-",
          std::isfinite(facts.host_memory) && facts.host_memory >= 0
              ? format_size(static_cast<std::uint64_t>(facts.host_memory))
              : "-"});

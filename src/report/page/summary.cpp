@@ -47,6 +47,7 @@ std::string baseline(const StudyReport& study) {
   const std::string start =
       fmt::format("{} s on {}", estimate_text(study.table.sizes.front().seconds, 4),
                   counted(study.table.anchor, "rank"));
+  if (study.runs.front().is_of_program()) return start + '.';
   if (bound.empty()) return start + "; the files have no measured limit to compare it with.";
   if (facts.bound_share >= good_baseline) return fmt::format("{}, at {}.", start, bound);
   return fmt::format("{}, at {} only. Such a poor baseline makes every speed-up look better.",
@@ -56,6 +57,7 @@ std::string baseline(const StudyReport& study) {
 std::string what_bounds(const StudyReport& study) {
   const std::string bound = bound_at(study.facts.back());
   const int ranks = study.table.sizes.back().ranks;
+  if (study.runs.front().is_of_program()) return {};
   if (bound.empty()) return "The files have no measured limit of the runs.";
   std::string text = fmt::format("The slowest measured limit of the run: {} reach {}",
                                  counted(ranks, "rank"), bound);
