@@ -299,9 +299,11 @@ std::string of_intervals(const StudyReport& study) {
 }
 
 std::string start_of(const StudyReport& study, Detail detail) {
-  return fmt::format("{}: {} scaling of {}, {} on {}\n\n{}\n", printable(study.name),
+  const std::string time = words_on_time(study);
+  return fmt::format("{}: {} scaling of {}, {} on {}{}\n\n{}\n", printable(study.name),
                      study.is_strong() ? "strong" : "weak", printable(study.workload),
                      counted(study.runs.size(), "launch"), printable(study.device),
+                     time.empty() ? "" : fmt::format("; time: {}", printable(time)),
                      shardstream::to_text(without_empty_columns(size_table(study, detail))));
 }
 

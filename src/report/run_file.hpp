@@ -108,6 +108,8 @@ struct RunFile {
   std::vector<result::Step> startup;
   LauncherTime launcher;
 
+  /// Whether the run is a launch of a program of the user.
+  bool is_of_program() const { return !provenance.program.empty(); }
   /// The metric's value; empty if there is no such metric.
   std::string text(const std::string& metric) const;
   /// The metric's number; NaN if there is no such number.

@@ -92,6 +92,14 @@ const char* words_on_zero(const study::Estimate& share) {
 
 }  // namespace
 
+std::string words_on_time(const StudyReport& study) {
+  const RunFile& run = study.runs.front();
+  if (!run.is_of_program()) return {};
+  const std::string metric = run.options.text("scale.metric");
+  if (metric == "wall") return "wall time of the program";
+  return metric.substr(0, metric.find('=')) + ", printed by the program";
+}
+
 std::string words_on_law(const StudyReport& study) {
   const std::string name = study.is_strong() ? "Amdahl's law" : "Gustafson's law";
   std::string test, share;

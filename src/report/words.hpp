@@ -9,6 +9,11 @@
 
 namespace shardstream::report {
 
+/// The end of a phrase that begins with "time:", on which time of a program of the user counts:
+/// "wall time of the program" or "loop, printed by the program". Empty for a workload. The name of
+/// the time comes from a file and may contain control characters.
+std::string words_on_time(const StudyReport& study);
+
 /// Sentences on the fitted law of a study: its serial share and whether it fits, or that it is
 /// rejected, or why there is none.
 std::string words_on_law(const StudyReport& study);

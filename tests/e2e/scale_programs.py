@@ -2,6 +2,8 @@
 """`scale -- COMMAND`: studies of programs that are not this one."""
 
 import functools
+import html
+import json
 import os
 import pathlib
 import re
@@ -61,7 +63,8 @@ def known():
                "LAW_TAG='r{replicate} of {ranks}'"]
     command = ["--", program(folder), *WORDS]
     finished = run("scale", *options, "--scale.replicates", 2, "-o", folder / "study", *command)
-    expect_words(finished.expect(0).out, ["strong scaling of law", "Amdahl"], finished)
+    words = ["strong scaling of law", "time: total, printed by the program", "Amdahl"]
+    expect_words(finished.expect(0).out, words, finished)
     return folder / "study", options, command
 
 
@@ -79,9 +82,27 @@ def test_a_program_with_a_known_law():
     said = outputs(folder)["p2-r2-a1"]
     assert f"arguments: {words} r2 of 2" in said, said
     assert not list((folder / "logs").glob("*.ranks")), "records stay"
+
+
+def test_the_page():
+    """It has no parts for GPUs and workloads. The commands of "One launch at each size" make these
+    launches, in another folder."""
+    folder, _, _ = known()
     page = folder.parent / "page.html"
     run("report", folder, "-o", page).expect(0)
-    assert "law" in page.read_text()
+    text = page.read_text()
+    expect_words(text, ["time: total, printed by the program"])
+    for section in ("oofline", "nergy", "newer versions", "GPU-hours", "measured limit"):
+        assert section not in text.split('id="terms"')[0], section
+    listed = html.unescape(re.search(r"One launch at each size.*?<pre>(.*?)</pre>",
+                                     text, re.DOTALL)[1])
+    assert listed.count("--only") == 3, listed
+    path = f"{pathlib.Path(PROGRAM).parent}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-e", "-c", listed], capture_output=True, text=True, check=False,
+                          env=environment(launcher_folder(), ranks=2) | {"PATH": path})
+    assert done.returncode == 0, (listed, done)
+    points = only_study(f"{folder}-again")["points"]
+    assert [(point["ranks"], point["launches"]) for point in points] == [(1, 1), (2, 1)], points
 
 
 def test_results_have_the_facts_of_the_processes():
@@ -130,6 +151,25 @@ def test_a_study_continues():
     run("compare", folder, slow).expect(5)
 
 
+def test_points_with_different_metrics_are_not_compared():
+    folder, _, _ = known()
+    other = shutil.copytree(folder, new_folder() / "wall")
+    for path in other.glob("*.h5"):
+        with h5py.File(path, "r+") as file:
+            file.attrs["run_uuid"] = path.name
+            if not path.name.startswith("p1"):
+                file["config"].attrs["scale.metric"] = "wall"
+                file["config"].attrs["study.name"] = "wall"
+    compared = json.loads(run("compare", "--json", folder, other).expect(4).out)  # few launches
+    assert [point["ranks"] for point in compared["points"]] == [1], compared
+    old, new = compared["unmatched"]
+    assert (old["side"], new["side"]) == ("OLD", "NEW"), compared
+    expect_words(new["reason"], ["scale.metric", "Total time"])
+    for path in other.glob("p1-*.h5"):
+        path.unlink()
+    expect_complaint(run("compare", folder, other), 2, ["scale.metric", "'wall'"])
+
+
 def test_a_program_that_has_changed():
     folder, options, command = copied_study()
     law, before = command[1], command[1].stat()
@@ -158,7 +198,10 @@ def test_the_wall_time_of_a_weak_study_without_a_launcher():
     assert found["mode"] == "weak" and (one["work"], two["work"]) == (1, 2), found
     assert 0.3 <= one["time"] < 1 and 0.3 <= two["time"] < 1, found
     assert 0.5 < two["efficiency"] < 2, found
-    expect_words(finished.out, ["only in part or not at all"], finished)  # without scale.expect
+    wall = "time: wall time of the program"
+    expect_words(finished.out, [wall, "only in part or not at all"], finished)  # no scale.expect
+    page = run("report", folder / "study", "-o", folder / "page.html").expect(0)
+    expect_words((folder / "page.html").read_text(), [wall], page)
     for name, text in outputs(folder / "study").items():
         count, ignored, ranks = text.splitlines()
         assert count == "0" and int(ignored.split()[1], 16) == 0, (name, text)

@@ -37,6 +37,7 @@ std::vector<Trait> traits_of(const RunFile& run, const Setup& setup) {
           {"type", value_of(setup.plan, "input.type")},
           {"precision", run.text("precision")},
           {"backend", run.text("backend")},
+          {"scale.metric", run.options.text("scale.metric")},  // which time counts
           {"ranks", std::to_string(run.size.ranks)}};
 }
 

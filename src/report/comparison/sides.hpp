@@ -31,7 +31,7 @@ struct ComparedRun {
 
 /// The launches of one side with the same traits.
 struct ComparedPoint {
-  std::vector<Trait> traits;  ///< workload, work, shape, type, precision, backend, ranks
+  std::vector<Trait> traits;  ///< workload, work, shape, type, precision, backend, metric, ranks
   std::vector<ComparedRun> runs;
   std::set<std::string> studies;  ///< the studies of the launches
 

@@ -28,19 +28,23 @@ struct Group {
   std::vector<Figure> figures;
 };
 
+/// A program of the user has no phases, spans, limits and energy: their figures are left out.
 std::vector<Group> groups_of(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
-  std::vector<Figure> parts = {page::to_result_figure(study), page::host_causes_figure(detailed),
-                               page::device_causes_figure(detailed),
-                               page::overlap_figure(detailed)};
-  for (Figure& figure : page::timeline_figures(detailed)) parts.push_back(std::move(figure));
-  return {
-      {"How it scales",
-       {page::time_figure(study), page::speedup_figure(study), page::efficiency_figure(study),
-        page::karp_flatt_figure(study), page::law_figure(study)}},
-      {"Where the time goes", std::move(parts)},
-      {"Limits and costs",
-       {page::roofline_figure(detailed), page::energy_figure(study), page::cost_figure(study)}}};
+  std::vector<Figure> parts = {page::to_result_figure(study)}, limits;
+  if (!study.runs.front().is_of_program()) {
+    parts.push_back(page::host_causes_figure(detailed));
+    parts.push_back(page::device_causes_figure(detailed));
+    parts.push_back(page::overlap_figure(detailed));
+    for (Figure& figure : page::timeline_figures(detailed)) parts.push_back(std::move(figure));
+    limits = {page::roofline_figure(detailed), page::energy_figure(study)};
+  }
+  limits.push_back(page::cost_figure(study));
+  return {{"How it scales",
+           {page::time_figure(study), page::speedup_figure(study), page::efficiency_figure(study),
+            page::karp_flatt_figure(study), page::law_figure(study)}},
+          {"Where the time goes", std::move(parts)},
+          {"Limits and costs", std::move(limits)}};
 }
 
 std::string id_of(std::size_t study) {

@@ -137,6 +137,38 @@ std::string folder_of(const StudyReport& study) {
   return parent.empty() ? "." : parent.string();
 }
 
+/// Commands that run a workload once on each size, into the folder `again`.
+std::string launches_of_run(const StudyReport& study, const std::string& again) {
+  std::string list = shell_line({"mkdir", "-p", again}) + '\n';
+  for (const int ranks : ranks_of(study)) {
+    const RunFile& run = *study.runs_on(ranks).front();
+    const std::string launcher =
+        ranks > 1 ? fmt::format("mpirun -np {} --bind-to none ", ranks) : "";
+    // The last -o counts.
+    list +=
+        fmt::format("# on {}\n{}{} {}\n", counted(ranks, "rank"), launcher, run.provenance.command,
+                    shell_line({"-o", again + "/" + run.path.filename().string()}));
+  }
+  return list;
+}
+
+/// Commands that launch the program of the study `ini` once on each size, into the folder `again`,
+/// after the calibration run, which all launches need.
+std::string launches_of_program(const StudyReport& study, const std::string& ini,
+                                const std::string& again) {
+  const auto launch = [&](std::string_view name) {
+    return shell_line({"shardstream", "scale", ini, "--only", std::string(name), "-o", again});
+  };
+  std::string list =
+      fmt::format("# the calibration run\n{}\n", launch(study_folder::calibration_label));
+  for (const int ranks : ranks_of(study)) {
+    const RunFile& run = *study.runs_on(ranks).front();
+    list += fmt::format("# on {}\n{}\n", counted(ranks, "rank"),
+                        launch(study_folder::launch_name(run.size.ranks, run.study.replicate)));
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string findings(const StudyReport& study) {
@@ -191,7 +223,7 @@ std::string size_table(const StudyReport& study) {
          estimate_text(size.efficiency), size.karp_flatt ? estimate_text(*size.karp_flatt) : "-",
          facts.bound_by.empty() ? "-" : facts.bound_by, number_text(facts.bound_share, 2),
          number_text(facts.to_result, 3), number_text(facts.cost.node_hours, 3),
-         number_text(facts.cost.gpu_hours, 3),
+         facts.gpus > 0 ? number_text(facts.cost.gpu_hours, 3) : "-",
          std::isfinite(facts.host_memory) && facts.host_memory >= 0
              ? format_size(static_cast<std::uint64_t>(facts.host_memory))
              : "-"});
@@ -260,8 +292,10 @@ std::string commands(const StudyReport& study) {
   const std::string folder = folder_of(study), again = folder + "-again";
   const std::string ini = fmt::format("{}/{}", folder, study_folder::ini_name);
   std::error_code ignored;
+  const bool has_ini =
+      !study.runs.front().study.name.empty() && std::filesystem::exists(ini, ignored);
   std::string html;
-  if (!study.runs.front().study.name.empty() && std::filesystem::exists(ini, ignored)) {
+  if (has_ini) {
     html +=
         "<p>The study once more, with its options in study.ini, and whether it became slower:"
         "</p>\n";
@@ -269,17 +303,12 @@ std::string commands(const StudyReport& study) {
         command_block(fmt::format("{}\n{}", shell_line({"shardstream", "scale", ini, "-o", again}),
                                   shell_line({"shardstream", "compare", folder, again})));
   }
-  std::string list = shell_line({"mkdir", "-p", again}) + '\n';
-  for (const int ranks : ranks_of(study)) {
-    const RunFile& run = *study.runs_on(ranks).front();
-    const std::string launcher =
-        ranks > 1 ? fmt::format("mpirun -np {} --bind-to none ", ranks) : "";
-    // The last -o counts.
-    list +=
-        fmt::format("# on {}\n{}{} {}\n", counted(ranks, "rank"), launcher, run.provenance.command,
-                    shell_line({"-o", again + "/" + run.path.filename().string()}));
+  if (!study.runs.front().is_of_program()) {
+    return html + folded("One launch at each size", command_block(launches_of_run(study, again)));
   }
-  return html + folded("One launch at each size", command_block(list));
+  if (!has_ini) return html + "<p>The folder has no study.ini, which has the options.</p>\n";
+  return html +
+         folded("One launch at each size", command_block(launches_of_program(study, ini, again)));
 }
 
 std::string page_command(const Report& report) {

@@ -47,6 +47,7 @@ std::string baseline(const StudyReport& study) {
   const std::string start =
       fmt::format("{} s on {}", estimate_text(study.table.sizes.front().seconds, 4),
                   counted(study.table.anchor, "rank"));
+  if (study.runs.front().is_of_program()) return start + '.';
   if (bound.empty()) return start + "; the files have no measured limit to compare it with.";
   if (facts.bound_share >= good_baseline) return fmt::format("{}, at {}.", start, bound);
   return fmt::format("{}, at {} only. Such a poor baseline makes every speed-up look better.",
@@ -56,6 +57,7 @@ std::string baseline(const StudyReport& study) {
 std::string what_bounds(const StudyReport& study) {
   const std::string bound = bound_at(study.facts.back());
   const int ranks = study.table.sizes.back().ranks;
+  if (study.runs.front().is_of_program()) return {};
   if (bound.empty()) return "The files have no measured limit of the runs.";
   std::string text = fmt::format("The slowest measured limit of the run: {} reach {}",
                                  counted(ranks, "rank"), bound);
@@ -130,12 +132,14 @@ std::string studied(const StudyReport& study) {
                                 : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
   const bool one_gpu_each = std::ranges::all_of(
       study.runs, [](const RunFile& each) { return each.size.gpus == each.size.ranks; });
-  return fmt::format("{}{}, {}, on {} of {}{}; {}.",
+  const std::string time = words_on_time(study);
+  return fmt::format("{}{}, {}, on {} of {}{}; {}{}.",
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
                                          : "Weak scaling of ",
                      what, work, sizes, study.device, one_gpu_each ? ", one GPU each" : "",
-                     counted(study.runs.size(), "launch"));
+                     counted(study.runs.size(), "launch"),
+                     time.empty() ? "" : fmt::format("; time: {}", time));
 }
 
 std::string tiles(const StudyReport& study) {
