@@ -195,6 +195,30 @@ def test_launches_that_do_not_count():
     assert len(tried) == 1, tried  # another attempt would fail, too
 
 
+def test_the_message_of_a_program_under_a_launcher():
+    """It is quoted instead of the launcher's paragraph on the exit code, but with that on a
+    signal."""
+    dashes = "echo; echo " + 40 * "-"
+
+    def abort(text, words, hidden):
+        folder = new_folder()
+        launcher = bash_script(folder, f"({text}) >&2; exit 3")
+        finished = run("scale", "--scale.ranks", 1, "--scale.launcher", f"{launcher}", "-o",
+                       folder / "study", "--", "true").expect(1)
+        expect_words(finished.err, words, finished)
+        assert hidden not in finished.err, finished
+    each([(f"echo bad mesh; echo warning: x; echo '[a:12] x'; {dashes}; echo all aborted; {dashes}",
+           ["exit code 3: bad mesh"], "aborted"),
+          (f"echo '[a:12] x'; {dashes}; echo all aborted; {dashes}; echo end",
+           ["exit code 3: all aborted"], "end"),
+          (f"echo '[a:1 2] x'; {dashes}; echo signal 9; {dashes}",
+           ["exit code 3: [a:1 2] x; signal 9"], "---")], abort)
+    folder = new_folder()
+    finished = run("scale", "--scale.ranks", 2, "--scale.oversubscribe", "-o", folder / "study",
+                   "--", bash(folder, "echo bad mesh >&2; sleep 0.2; exit 3")).expect(1)
+    expect_words(finished.err, ["exit code 3: bad mesh"], finished)
+
+
 def test_launchers_that_start_other_processes():
     folder = new_folder()
     law = program(folder)
