@@ -258,7 +258,9 @@ def test_bad_input():
         ([*study, "--"], 2, ["--"]),
         ([*study, "--", law, "{foo}"], 2, ["scale.command", "{foo}", "{replicate}", "{folder}"]),
         ([*study, "--", "no-such-program"], 2, ["scale.command", "no-such-program"]),
-        ([*study, "--", folder / "plain"], 2, ["scale.command", folder / "plain"]),
+        ([*study, "--", folder / "plain"], 2, ["scale.command", "chmod +x", folder / "plain"]),
+        ([*study, "--", folder], 2, ["scale.command", "folder", folder]),
+        ([*study, "--", f"{law} 3"], 2, ["scale.command", "quotes", law]),
         ([*study, "--scale.command", "'a"], 2, ["scale.command", "'a"]),
         ([*study, "model", "--", law], 2, ["model", law]),
         ([*study, "--model.work", "1s", "--", law], 2, ["--model.work"]),
@@ -277,6 +279,8 @@ def test_bad_input():
         (["exec", "--", "no-such-program"], 2, ["no-such-program", os.uname().nodename]),
     ], ranks=(1,))
     assert not (folder / "none").exists()
+    # Programs of the current folder
+    expect_complaint(run(*study, "--", "law", cwd=folder), 2, ["scale.command", "./law", "PATH"])
     # Options after -- are those of the program.
     helped = subprocess.run([PROGRAM, "exec", "--set", "LAW_TAG=1", "--", law, "--help", "--list"],
                             capture_output=True, text=True, check=True, env=environment())
