@@ -261,6 +261,9 @@ def test_bad_input():
         ([*study, "--", folder / "plain"], 2, ["scale.command", "chmod +x", folder / "plain"]),
         ([*study, "--", folder], 2, ["scale.command", "folder", folder]),
         ([*study, "--", f"{law} 3"], 2, ["scale.command", "quotes", law]),
+        *(([*study[:3], *words], 2, ["-- ", law]) for words in (
+            [law], [law, 256], [law, "--n", 256], ["--scale.oversubscribe", "true", law])),
+        ([*study, folder / "x.ini"], 2, [folder / "x.ini", "INI"]),
         ([*study, "--scale.command", "'a"], 2, ["scale.command", "'a"]),
         ([*study, "model", "--", law], 2, ["model", law]),
         ([*study, "--model.work", "1s", "--", law], 2, ["--model.work"]),
@@ -281,6 +284,10 @@ def test_bad_input():
     assert not (folder / "none").exists()
     # Programs of the current folder
     expect_complaint(run(*study, "--", "law", cwd=folder), 2, ["scale.command", "./law", "PATH"])
+    expect_complaint(run(*study, "law", cwd=folder), 2, ["'law'", "-- ./law"])
+    # Words that are likely to be programs, but are values
+    run("scale", "--scale.oversubscribe", "true", "model", "-o", "./true", *study[1:3], "--list",
+        cwd=folder).expect(0)
     # Options after -- are those of the program.
     helped = subprocess.run([PROGRAM, "exec", "--set", "LAW_TAG=1", "--", law, "--help", "--list"],
                             capture_output=True, text=True, check=True, env=environment())
