@@ -71,6 +71,18 @@ void reject_program_without_dashes(const OptionTable& table, const Arguments& ar
                   excerpt(word), shell_line({program})));
 }
 
+/// Warns of options of `scale` among the words after --.
+void warn_of_options_after_dashes(const Arguments& arguments, Log& log) {
+  for (auto word = std::ranges::find(arguments, "--"); word != arguments.end(); ++word) {
+    const std::string option = word->substr(0, word->find('='));
+    for (const OptionRow& row : scale::scale_options()) {
+      if (option != fmt::format("--{}", row.key)) continue;
+      return log.warn(fmt::format(
+          "{} after -- is passed to the program: write options of scale before --", option));
+    }
+  }
+}
+
 /// The command line. The words after -- become scale.command.
 CommandLine parse_scale(const OptionTable& table, const Arguments& arguments) {
   const auto dashes = std::ranges::find(arguments, "--");
@@ -205,6 +217,7 @@ int scale(const Arguments& arguments, const char* const* environment) {
   const Options options = resolve_study(table, std::move(line), environment);
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
+  warn_of_options_after_dashes(arguments, log);
   const scale::Order order{options, run_table, environment, scale::folder_of(options), only, rates};
   if (printing == Printing::none) log.omit_information();
   if (lists) {

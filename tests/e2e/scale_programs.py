@@ -12,8 +12,9 @@ import time
 
 import h5py
 
-from harness import (PROGRAM, check_complaints, each, environment, expect_complaint, expect_words,
-                     finish, launcher_folder, main, new_folder, run, start, wait_until)
+from harness import (PROGRAM, check_complaints, each, environment, expect_complaint, expect_warning,
+                     expect_words, finish, launcher_folder, main, new_folder, run, start,
+                     wait_until)
 from studies import attempts, bash_script, only_study
 
 # 0.1 s are serial, 0.2 s are shared by the ranks. Rank 0 reports its arguments.
@@ -292,6 +293,8 @@ def test_bad_input():
     helped = subprocess.run([PROGRAM, "exec", "--set", "LAW_TAG=1", "--", law, "--help", "--list"],
                             capture_output=True, text=True, check=True, env=environment())
     assert "['--help', '--list'] 1" in helped.stdout, helped
+    listed = run(*study, "--list", "--", law, "--scale.seed=2", "--scale.replicates", 2)
+    expect_warning(listed.expect(0), ["--scale.seed ", "--"])
 
 
 if __name__ == "__main__":
