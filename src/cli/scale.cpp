@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "report/formats.hpp"
 #include "scale/launch/launcher.hpp"
 #include "scale/launch/words.hpp"
+#include "scale/program/program_file.hpp"
 #include "scale/scale_options.hpp"
 #include "scale/study.hpp"
 #include "study/laws/prediction.hpp"
@@ -35,9 +37,56 @@ namespace {
 constexpr std::array<std::string_view, 3> switches_of_scale = {"list", "json", "quiet"};
 constexpr std::array<std::string_view, 3> settings_of_scale = {"predict", "only", "rates"};
 
+/// The first word of the arguments that is neither an option nor its value; empty if there is none.
+std::string first_word(const OptionTable& table, const Arguments& arguments) {
+  const auto takes = [&](std::string_view word, const std::string& next) {
+    if (word == "-o") return true;
+    if (!word.starts_with("--") || word.find('=') != word.npos) return false;
+    word.remove_prefix(2);
+    const auto row = std::ranges::find(table.rows(), word, &OptionRow::key);
+    if (row != table.rows().end()) {
+      return row->kind != OptionKind::flag || next == "true" || next == "false";
+    }
+    return std::ranges::find(settings_of_scale, word) != settings_of_scale.end();
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (i + 1 < arguments.size() && takes(arguments[i], arguments[i + 1])) {
+      ++i;
+    } else if (!arguments[i].starts_with('-')) {
+      return arguments[i];
+    }
+  }
+  return {};
+}
+
+/// Throws UsageError if the first word of arguments without -- is likely to be a program.
+void reject_program_without_dashes(const OptionTable& table, const Arguments& arguments) {
+  const std::string word = first_word(table, arguments);
+  if (word.empty() || word.ends_with(".ini") || names_data(word) || workloads::find(word)) return;
+  const std::string program = scale::program::likely_program(word);
+  if (program.empty()) return;
+  throw UsageError(
+      fmt::format("scale: {} is neither a workload nor a configuration file (NAME.ini): to study a "
+                  "program, write -- before it, as in shardstream scale --scale.ranks 1,2 -- {}",
+                  excerpt(word), shell_line({program})));
+}
+
+/// Warns of options of `scale` among the words after --.
+void warn_of_options_after_dashes(const Arguments& arguments, Log& log) {
+  for (auto word = std::ranges::find(arguments, "--"); word != arguments.end(); ++word) {
+    const std::string option = word->substr(0, word->find('='));
+    for (const OptionRow& row : scale::scale_options()) {
+      if (option != fmt::format("--{}", row.key)) continue;
+      return log.warn(fmt::format(
+          "{} after -- is passed to the program: write options of scale before --", option));
+    }
+  }
+}
+
 /// The command line. The words after -- become scale.command.
 CommandLine parse_scale(const OptionTable& table, const Arguments& arguments) {
   const auto dashes = std::ranges::find(arguments, "--");
+  if (dashes == arguments.end()) reject_program_without_dashes(table, arguments);
   CommandLine line =
       table.parse_command_line({arguments.begin(), dashes}, switches_of_scale, settings_of_scale);
   if (dashes == arguments.end()) return line;
@@ -168,6 +217,7 @@ int scale(const Arguments& arguments, const char* const* environment) {
   const Options options = resolve_study(table, std::move(line), environment);
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
+  warn_of_options_after_dashes(arguments, log);
   const scale::Order order{options, run_table, environment, scale::folder_of(options), only, rates};
   if (printing == Printing::none) log.omit_information();
   if (lists) {

@@ -19,14 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether a word names a data set or looks like a file with some.
-bool names_data(const std::string& word) {
-  constexpr std::array<std::string_view, 6> extensions = {".h5", ".hdf5", ".he5",
-                                                          ".nc", ".nc4",  ".mat"};
-  return word.find(":/") != word.npos ||
-         std::ranges::find(extensions, fs::path(word).extension().string()) != extensions.end();
-}
-
 /// Throws UsageError, which names the argument and not the option run.workload that it stands for.
 void expect_workload(std::string_view command, const std::string& name) {
   const std::vector<std::string_view> names = workloads::names();
@@ -59,6 +51,13 @@ std::string remedy_for_extra(const CommandLine& line) {
 }
 
 }  // namespace
+
+bool names_data(const std::string& word) {
+  constexpr std::array<std::string_view, 6> extensions = {".h5", ".hdf5", ".he5",
+                                                          ".nc", ".nc4",  ".mat"};
+  return word.find(":/") != word.npos ||
+         std::ranges::find(extensions, fs::path(word).extension().string()) != extensions.end();
+}
 
 Options resolve_workload(std::string_view command, const OptionTable& table, CommandLine line,
                          const char* const* environment, fs::path& ini) {

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "core/options.hpp"
 
 namespace shardstream::cli {
+
+/// Whether a word names a data set or looks like a file with data sets.
+bool names_data(const std::string& word);
 
 /// The effective options of `command`. `table` has parsed its command line into `line`. `ini` is
 /// set to the configuration file if the command line names one. Throws UsageError unless exactly

@@ -4,43 +4,58 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <iterator>
 
 #include "core/statistics.hpp"
 
 namespace shardstream::scale {
 
-void Forecast::calibrate(double launch, double repetition, double predicted) {
+void Forecast::calibrate(std::uint64_t ranks, double launch, double repetition, double predicted) {
   startup_ = std::max(0.0, launch - static_cast<double>(calls_of_single_) * repetition);
   if (predicted > 0) correction_ = repetition / predicted;
   is_minimum_ = false;
+  ratio_[ranks] = 1;
 }
 
-void Forecast::add(std::uint64_t ranks, double launch, double predicted) {
-  done_[ranks].push_back(launch);
-  took_ += launch;
-  untried_ += untried(predicted);
+void Forecast::add(std::uint64_t ranks, double launch, double repetition, double predicted) {
+  Done& done = done_[ranks];
+  ++done.launches;
+  done.launch += launch;
+  done.repetition += repetition;
+  const double expected = untried(predicted);
+  if (expected > 0) ratio_[ranks] = this->launch(ranks, predicted) / expected;
 }
 
 double Forecast::untried(double predicted) const {
   const auto calls = sampling_.warmup + sampling_.repetitions.value_or(min_samples_of_interval);
-  return start_and(calls, predicted);
+  return startup_ + static_cast<double>(calls) * predicted * correction_;
 }
 
-double Forecast::start_and(std::uint64_t repetitions, double predicted) const {
-  return startup_ + static_cast<double>(repetitions) * repetition(predicted);
+double Forecast::ratio(std::uint64_t ranks) const {
+  if (ratio_.empty()) return 1;
+  const auto above = ratio_.lower_bound(ranks);
+  if (above == ratio_.begin()) return above->second;
+  const auto below = std::prev(above);
+  if (above == ratio_.end()) return below->second;
+  const auto log = [](std::uint64_t count) { return std::log(static_cast<double>(count)); };
+  const double weight = (log(ranks) - log(below->first)) / (log(above->first) - log(below->first));
+  return std::pow(below->second, 1 - weight) * std::pow(above->second, weight);
 }
 
-double Forecast::single(double predicted) const {
-  return start_and(calls_of_single_, predicted);
+double Forecast::repetition(std::uint64_t ranks, double predicted) const {
+  const auto found = done_.find(ranks);
+  if (found == done_.end()) return predicted * correction_;
+  return found->second.repetition / static_cast<double>(found->second.launches);
+}
+
+double Forecast::single(std::uint64_t ranks, double predicted) const {
+  return startup_ + static_cast<double>(calls_of_single_) * repetition(ranks, predicted);
 }
 
 double Forecast::launch(std::uint64_t ranks, double predicted) const {
-  if (const auto found = done_.find(ranks); found != done_.end()) {
-    const std::vector<double>& times = found->second;
-    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  }
-  return untried(predicted) * (untried_ > 0 ? took_ / untried_ : 1);
+  const auto found = done_.find(ranks);
+  if (found == done_.end()) return untried(predicted) * ratio(ranks);
+  return found->second.launch / static_cast<double>(found->second.launches);
 }
 
 std::string suggested_limit(double seconds) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "measure/sample.hpp"
 
@@ -21,19 +20,22 @@ class Forecast {
 
   /// Sets the time of a start in seconds, as long as there is no calibration run.
   void assume_startup(double seconds) { startup_ = seconds; }
-  /// Adds the calibration run: its total time, and the time of its only timed repetition.
-  void calibrate(double launch, double repetition, double predicted);
-  /// Adds the total time of a launch that has succeeded.
-  void add(std::uint64_t ranks, double launch, double predicted);
+  /// Adds the calibration run on `ranks` ranks: its total time, and the time of its only timed
+  /// repetition.
+  void calibrate(std::uint64_t ranks, double launch, double repetition, double predicted);
+  /// Adds a launch that has succeeded: its total time, and that of its median repetition.
+  void add(std::uint64_t ranks, double launch, double repetition, double predicted);
 
   /// The total time of a launch on `ranks` ranks: the mean of finished launches on as many ranks;
-  /// else start-up plus repetitions, corrected by the ratio of measured to predicted times at other
-  /// sizes. Without calibrate(), the start-up is the assumed one.
+  /// else start-up plus repetitions, corrected by the ratio of measured to predicted times, which
+  /// is interpolated between the nearest measured sizes. Without calibrate(), the start-up is the
+  /// assumed one.
   double launch(std::uint64_t ranks, double predicted) const;
-  /// The total time of a launch with as many calls as the calibration run.
-  double single(double predicted) const;
-  /// The time of a repetition, corrected by the calibration run.
-  double repetition(double predicted) const { return predicted * correction_; }
+  /// The total time of a launch on `ranks` ranks with as many calls as the calibration run.
+  double single(std::uint64_t ranks, double predicted) const;
+  /// The time of a repetition on `ranks` ranks: the mean of finished launches on as many ranks;
+  /// else the predicted time, corrected by the calibration run.
+  double repetition(std::uint64_t ranks, double predicted) const;
   /// Whether repetitions may take longer than predicted. The calibration run corrects that.
   bool is_minimum() const { return is_minimum_; }
   /// The time by which a launch may exceed its prediction because it repeats until its median is
@@ -41,15 +43,21 @@ class Forecast {
   double max_excess() const { return sampling_.repetitions ? 0 : sampling_.max_time; }
 
  private:
+  /// The finished launches on a number of ranks, and the sums of their times.
+  struct Done {
+    std::uint64_t launches = 0;
+    double launch = 0, repetition = 0;
+  };
+
   double untried(double predicted) const;
-  double start_and(std::uint64_t repetitions, double predicted) const;
+  double ratio(std::uint64_t ranks) const;
 
   measure::Sampling sampling_;
   bool is_minimum_;
   std::uint64_t calls_of_single_;
-  double startup_ = 0, correction_ = 1;  ///< from the calibration run
-  double took_ = 0, untried_ = 0;        ///< sums over finished launches: measured, and untried()
-  std::map<std::uint64_t, std::vector<double>> done_;  ///< launches by ranks
+  double startup_ = 0, correction_ = 1;    ///< from the calibration run
+  std::map<std::uint64_t, Done> done_;     ///< by ranks
+  std::map<std::uint64_t, double> ratio_;  ///< measured time of a launch over untried(), by ranks
 };
 
 /// A time limit for a job whose launches take up to `seconds`, as sbatch reads it: ten minutes plus

@@ -30,7 +30,7 @@ ListedLaunch listed(const Progress& progress, const PlannedLaunch& launch) {
           .ranks = size.ranks,
           .nodes = size.predicted.hosts,
           .seconds = seconds,
-          .repetition = forecast.repetition(size.predicted.seconds),
+          .repetition = forecast.repetition(size.ranks, size.predicted.seconds),
           .limit = 2 * seconds + excess,
           .may_take_longer = excess > 0 || forecast.is_minimum(),
           .work = size.work,

@@ -9,8 +9,8 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
-#include "process/child.hpp"
 #include "scale/launch/words.hpp"
+#include "scale/program/program_file.hpp"
 #include "scale/program/program_result.hpp"
 #include "study_folder/process_record.hpp"
 
@@ -67,13 +67,7 @@ ProgramPlan::ProgramPlan(const Order& order) : StudyPlan(order) {
         excerpt(order.options.text("run.workload")), excerpt(order.options.text("scale.command"))));
   }
   execution_of(calibration(), {});  // checks the keys
-  const std::string& name = request().program.command.front();
-  const auto found = process::find_program(name);
-  if (!found) {
-    throw UsageError(fmt::format(
-        "scale.command: there is no program {}: name its path, or load its module", excerpt(name)));
-  }
-  path_ = fs::absolute(*found).lexically_normal();
+  path_ = program::expect_program(request().program.command.front());
   predict(0, largest().ranks);
 }
 

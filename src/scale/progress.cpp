@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/error.hpp"
 #include "scale/study_options.hpp"
+#include "study_folder/attempts.hpp"
 
 namespace shardstream::scale {
 
@@ -35,14 +37,29 @@ std::vector<PlannedLaunch> Progress::missing() const {
 double Progress::expected(const PlannedLaunch& launch) const {
   const double predicted = launch.size->predicted.seconds;
   return launch.measures() ? forecast_.launch(launch.size->ranks, predicted)
-                           : forecast_.single(predicted);
+                           : forecast_.single(launch.size->ranks, predicted);
 }
 
 void Progress::take_conditions() {
   const report::RunFile run = calibration();
   plan_->take_conditions(run);
-  forecast_.calibrate(run.step("store"), plan_->repetition_of(run),
+  forecast_.calibrate(run.size.ranks, run.step("store"), plan_->repetition_of(run),
                       plan_->largest().predicted.seconds);
+  std::map<std::string, double> seconds;  // of the last attempt that has succeeded, by name
+  for (const study_folder::LaunchAttempt& each : study_folder::read_attempts(folder_.path())) {
+    if (each.problem.empty()) seconds[each.name()] = each.utc_end - each.utc_start;
+  }
+  for (const PlannedLaunch& launch : plan_->launches()) {
+    const auto found = seconds.find(name_of(launch));
+    if (found != seconds.end() && results_.exists(launch)) add(launch, found->second);
+  }
+}
+
+void Progress::add(const PlannedLaunch& launch, double seconds) {
+  if (!launch.measures()) return;
+  forecast_.add(launch.size->ranks, seconds,
+                report::read_run_file(plan_->result_of(launch)).timing.median,
+                launch.size->predicted.seconds);
 }
 
 void Progress::expect_same_study() {

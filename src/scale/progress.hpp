@@ -40,7 +40,11 @@ class Progress {
     return report::read_run_file(plan_->result_of(plan_->calibration()));
   }
   /// Gives all launches and predictions the conditions of the calibration run, which must exist.
+  /// Launches that have finished before correct the predictions. Throws UsageError if the attempts
+  /// in the folder cannot be read.
   void take_conditions();
+  /// Corrects the predictions by a launch that has a result and took `seconds`.
+  void add(const PlannedLaunch& launch, double seconds);
   /// Takes over the name of the study in the folder. Throws UsageError with the first difference if
   /// its options differ from those of the order, unless the order extends it.
   void expect_same_study();

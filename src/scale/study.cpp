@@ -191,9 +191,7 @@ LaunchAttempt Study::attempt(const PlannedLaunch& launch, std::uint64_t number, 
   if (!change.empty()) problem = fmt::format("the input has changed: {}", change);
   const LaunchAttempt attempt = record_of(launch, number, ended, log, problem);
   attempts_->add(attempt);
-  if (problem.empty() && launch.measures()) {
-    progress_.forecast().add(launch.size->ranks, ended.seconds, launch.size->predicted.seconds);
-  }
+  if (problem.empty()) progress_.add(launch, ended.seconds);
   if (change.empty()) return attempt;
   results_.remove(launch);
   throw Error(fmt::format(

@@ -2,12 +2,13 @@
 """`scale --list` and `--predict`: the commands, predicted times and hosts of launches, without
 making them."""
 
+import json
 import re
 
 import h5py
 
 from harness import expect_complaint, expect_words, main, new_folder, run
-from studies import QUICK, expect_total, study
+from studies import QUICK, bash_script, expect_total, study
 
 
 def test_predictions_need_no_launch():
@@ -56,6 +57,38 @@ def test_times_that_are_minima():
     *launches, total = listed()
     assert len(launches) == 2, launches
     assert not any("at least" in line or "or more" in line for line in [*launches, total]), launches
+
+
+def test_finished_launches_correct_a_list():
+    """The list predicts the mean of the launches and of their repetitions on as many ranks."""
+    folder = new_folder()
+    slow = bash_script(folder, 'test "$1" = 1 || sleep 1')
+    program = ["--scale.ranks", "1,2", "--scale.launcher", "none", "--", slow, "{ranks}"]
+    model = [*QUICK, "--model.work", "300ms", "--scale.ranks", "1,2"]
+
+    def times(*options):
+        out = run("scale", *options).expect(0).out
+        found = re.findall(r"^# (\S+): .*?([0-9.]+) (m?s) per launch, ([0-9.]+) (m?s) per", out,
+                           re.MULTILINE)
+        unit = {"s": 1, "ms": 1e-3}
+        return {name: (float(launch) * unit[a], float(repetition) * unit[b])
+                for name, launch, a, repetition, b in found}
+    options = ["-o", folder / "program", "--scale.replicates", 2, *program]
+    run("scale", "--only", "calibration", *options).expect(0)
+    assert times("--list", *options)["p1-r2"][0] > 2  # twice as long as two ranks
+    run("scale", "--only", "p1-r1", *options).expect(0)
+    listed = times("--list", *options)
+    assert listed["p1-r2"][1] <= listed["p1-r2"][0] < 1 < listed["p2-r2"][0], listed
+    options = ["model", *model, "-o", folder / "model"]
+    run("scale", *options, "--scale.replicates", 1).expect(0)
+    path = folder / "model/attempts.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["result"] == "p1-r1.h5":
+            line["utc_end"] = line["utc_start"] + 50
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    listed = times("--list", *options, "--scale.replicates", 2)
+    assert listed["p1-r2"][0] == 50 > listed["p2-r2"][0], listed
 
 
 def test_hosts_of_a_list():

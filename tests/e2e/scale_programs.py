@@ -14,8 +14,9 @@ import time
 
 import h5py
 
-from harness import (PROGRAM, check_complaints, each, environment, expect_complaint, expect_words,
-                     finish, launcher_folder, main, new_folder, run, start, wait_until)
+from harness import (PROGRAM, check_complaints, each, environment, expect_complaint, expect_warning,
+                     expect_words, finish, launcher_folder, main, new_folder, run, start,
+                     wait_until)
 from studies import attempts, bash_script, only_study
 
 # 0.1 s are serial, 0.2 s are shared by the ranks. Rank 0 reports its arguments.
@@ -238,6 +239,30 @@ def test_launches_that_do_not_count():
     assert len(tried) == 1, tried  # another attempt would fail, too
 
 
+def test_the_message_of_a_program_under_a_launcher():
+    """It is quoted instead of the launcher's paragraph on the exit code, but with that on a
+    signal."""
+    dashes = "echo; echo " + 40 * "-"
+
+    def abort(text, words, hidden):
+        folder = new_folder()
+        launcher = bash_script(folder, f"({text}) >&2; exit 3")
+        finished = run("scale", "--scale.ranks", 1, "--scale.launcher", f"{launcher}", "-o",
+                       folder / "study", "--", "true").expect(1)
+        expect_words(finished.err, words, finished)
+        assert hidden not in finished.err, finished
+    each([(f"echo bad mesh; echo warning: x; echo '[a:12] x'; {dashes}; echo all aborted; {dashes}",
+           ["exit code 3: bad mesh"], "aborted"),
+          (f"echo '[a:12] x'; {dashes}; echo all aborted; {dashes}; echo end",
+           ["exit code 3: all aborted"], "end"),
+          (f"echo '[a:1 2] x'; {dashes}; echo signal 9; {dashes}",
+           ["exit code 3: [a:1 2] x; signal 9"], "---")], abort)
+    folder = new_folder()
+    finished = run("scale", "--scale.ranks", 2, "--scale.oversubscribe", "-o", folder / "study",
+                   "--", bash(folder, "echo bad mesh >&2; sleep 0.2; exit 3")).expect(1)
+    expect_words(finished.err, ["exit code 3: bad mesh"], finished)
+
+
 def test_launchers_that_start_other_processes():
     folder = new_folder()
     law = program(folder)
@@ -277,7 +302,12 @@ def test_bad_input():
         ([*study, "--"], 2, ["--"]),
         ([*study, "--", law, "{foo}"], 2, ["scale.command", "{foo}", "{replicate}", "{folder}"]),
         ([*study, "--", "no-such-program"], 2, ["scale.command", "no-such-program"]),
-        ([*study, "--", folder / "plain"], 2, ["scale.command", folder / "plain"]),
+        ([*study, "--", folder / "plain"], 2, ["scale.command", "chmod +x", folder / "plain"]),
+        ([*study, "--", folder], 2, ["scale.command", "folder", folder]),
+        ([*study, "--", f"{law} 3"], 2, ["scale.command", "quotes", law]),
+        *(([*study[:3], *words], 2, ["-- ", law]) for words in (
+            [law], [law, 256], [law, "--n", 256], ["--scale.oversubscribe", "true", law])),
+        ([*study, folder / "x.ini"], 2, [folder / "x.ini", "INI"]),
         ([*study, "--scale.command", "'a"], 2, ["scale.command", "'a"]),
         ([*study, "model", "--", law], 2, ["model", law]),
         ([*study, "--model.work", "1s", "--", law], 2, ["--model.work"]),
@@ -296,10 +326,18 @@ def test_bad_input():
         (["exec", "--", "no-such-program"], 2, ["no-such-program", os.uname().nodename]),
     ], ranks=(1,))
     assert not (folder / "none").exists()
+    # Programs of the current folder
+    expect_complaint(run(*study, "--", "law", cwd=folder), 2, ["scale.command", "./law", "PATH"])
+    expect_complaint(run(*study, "law", cwd=folder), 2, ["'law'", "-- ./law"])
+    # Words that are likely to be programs, but are values
+    run("scale", "--scale.oversubscribe", "true", "model", "-o", "./true", *study[1:3], "--list",
+        cwd=folder).expect(0)
     # Options after -- are those of the program.
     helped = subprocess.run([PROGRAM, "exec", "--set", "LAW_TAG=1", "--", law, "--help", "--list"],
                             capture_output=True, text=True, check=True, env=environment())
     assert "['--help', '--list'] 1" in helped.stdout, helped
+    listed = run(*study, "--list", "--", law, "--scale.seed=2", "--scale.replicates", 2)
+    expect_warning(listed.expect(0), ["--scale.seed ", "--"])
 
 
 if __name__ == "__main__":

@@ -19,24 +19,45 @@ bool is_rule(std::string_view line) {
   return line.size() >= 20 && line.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// Collects the first paragraph after the first line of dashes.
+/// Whether a line has content that is neither a warning nor a line of Open MPI, "[host:pid] ...".
+bool is_of_program(std::string_view line) {
+  if (line.find_first_not_of("-= ") == line.npos || line.find("warning: ") != line.npos) {
+    return false;
+  }
+  const std::string_view bracket = line.substr(0, line.find(']'));
+  const auto colon = bracket.rfind(':');
+  return line[0] != '[' || bracket.size() == line.size() || colon == bracket.npos ||
+         colon + 1 == bracket.size() ||
+         bracket.find_first_not_of("0123456789", colon + 1) != bracket.npos;
+}
+
+/// Collects the last line of the program before the first line of dashes, and the first paragraph
+/// after it.
 class FirstParagraph {
  public:
   void add(std::string_view line) {
     if (is_rule(line)) {
+      has_rule_ = true;
       is_open_ = text_.empty() && !is_open_;
     } else if (is_open_ && line.empty()) {
       is_open_ = text_.empty();
     } else if (is_open_) {
       if (!text_.empty()) text_ += ' ';
       text_ += line;
+    } else if (!has_rule_ && is_of_program(line)) {
+      before_ = line;
     }
   }
-  const std::string& text() const { return text_; }
+  /// The line, since the paragraph of an exit code has no cause. The paragraph of a signal follows
+  /// the line, which may be any. Empty without a paragraph.
+  std::string text() const {
+    if (before_.empty() || text_.empty()) return text_;
+    return text_.find("signal") == text_.npos ? before_ : fmt::format("{}; {}", before_, text_);
+  }
 
  private:
-  bool is_open_ = false;
-  std::string text_;
+  bool has_rule_ = false, is_open_ = false;
+  std::string before_, text_;
 };
 
 /// Whether a line of the log contains one of the sentences.

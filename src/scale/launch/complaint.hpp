@@ -8,8 +8,9 @@
 namespace shardstream::scale {
 
 /// The cause, quoted from the log, as one line of at most 600 printable characters: the last
-/// "error: ..." of shardstream; else the first paragraph that mpirun prints between lines of
-/// dashes; else the last line. Empty if the log is empty.
+/// "error: ..." of shardstream; else the last line of the program before the first line of dashes
+/// of mpirun, also with the paragraph after it if this is about a signal; else this paragraph; else
+/// the last line. Empty if the log is empty.
 std::string complaint_of(const std::filesystem::path& log);
 
 /// The remedy if the launcher has started nothing, since it has too few slots or CPUs for the
