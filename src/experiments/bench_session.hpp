@@ -24,7 +24,8 @@ struct BenchRequest {
   bool quick = false;  ///< fewer and smaller cases, measured for a shorter time
   std::string command_line;
   Printing printing = Printing::text;
-  /// Of a learner, for the exercise of the only experiment; empty: there are none.
+  /// Numbers that a learner predicts for the exercise, if there is one experiment. Empty without
+  /// --predict.
   std::vector<double> predictions = {};
 };
 

@@ -185,13 +185,12 @@ std::vector<Text> texts_of(const Experiment& experiment) {
     exercise =
         fmt::format("{} Then compare: shardstream bench {} --predict", task, experiment.name);
   }
-  std::vector<Text> texts = {
-      {"question", "Question", std::string(explanation.question)},
-      {"varies", "What varies", std::string(explanation.varies)},
-      {"exercise", "Exercise", std::move(exercise)},
-      {"expectation", "What to expect", std::string(explanation.expectation)},
-      {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
-      {"published", "Published", std::string(experiment.reference)}};
+  std::vector<Text> texts = {{"question", "Question", std::string(explanation.question)},
+                             {"varies", "Cases and columns", std::string(explanation.varies)},
+                             {"exercise", "Exercise", std::move(exercise)},
+                             {"expectation", "Expectation", std::string(explanation.expectation)},
+                             {"pitfalls", "Pitfalls", std::string(explanation.pitfalls)},
+                             {"published", "Published", std::string(experiment.reference)}};
   std::erase_if(texts, [](const Text& text) { return text.words.empty(); });
   return texts;
 }

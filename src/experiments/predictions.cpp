@@ -37,7 +37,7 @@ std::string label_of(const RowOfExercise& row) {
   return label;
 }
 
-/// What to give, for the end of a message.
+/// The exercise and its rows, for the end of a message.
 std::string advice_for(const Experiment& experiment) {
   std::string labels;
   for (const RowOfExercise& row : experiment.exercise.rows) {

@@ -205,7 +205,7 @@ TEST(Catalogue, HelpAndPageHaveEveryTextOfAnExperiment) {
   const Experiment& stride = named("stride");
   const std::string text = help(stride);
   for (const char* const heading :
-       {"\nQuestion\n", "\nWhat varies\n", "\nExercise\n", "\nWhat to expect\n", "\nPitfalls\n",
+       {"\nQuestion\n", "\nCases and columns\n", "\nExercise\n", "\nExpectation\n", "\nPitfalls\n",
         "\nPublished\n", "\nRead on\n", "#strided-accesses\n"}) {
     EXPECT_NE(text.find(heading), text.npos) << heading << text;
   }

@@ -40,7 +40,7 @@ Table precision(Bench& bench);
 
 namespace {
 
-/// Of products in memory: bytes of an element of both arrays and of the product.
+/// The bytes that a product of arrays in memory moves for each element.
 double bytes_in_memory(std::string_view type) {
   if (type == "fp64") return 3 * 8;
   if (type == "fp32") return 3 * 4;

@@ -43,8 +43,8 @@ Table roofline(Bench& bench);
 
 namespace {
 
-/// Of one warp on each multiprocessor: the time of an operation is a latency, which the kernel with
-/// one fma shows, and the fma that one of four schedulers starts.
+/// The rate of kernels with one warp on each multiprocessor. An element takes the latency, which
+/// the kernel with one fma shows, and the time in which one of four schedulers starts its fma.
 double expected_rate_of_one_warp(const MeasuredRow& row, double peak) {
   constexpr auto smallest = "1 fma for each element, one warp on each multiprocessor";
   constexpr double schedulers = 4;
@@ -56,8 +56,8 @@ double expected_rate_of_one_warp(const MeasuredRow& row, double peak) {
   return row["intensity"] / (time_of_byte + more * schedulers / peak);
 }
 
-/// Of kernels: the lower one of the two roofs. Of transfers: two thirds of the bytes are uploaded,
-/// then come the operations, and then a third is downloaded.
+/// A kernel reaches the lower one of its two roofs. A transfer uploads two thirds of the bytes,
+/// then computes, and then downloads one third.
 double expected_rate(const MeasuredRow& row) {
   const std::string part = row.text("part"), name = row.text("name");
   const double intensity = row["intensity"];

@@ -32,8 +32,8 @@ Table async_copy(Bench& bench);
 
 namespace {
 
-/// Of a copy alone: on the line through the smallest and the largest piece, which has a latency and
-/// a time for each byte.
+/// The clocks of a copy alone lie on the line through the smallest and the largest piece: a
+/// latency, and a time for each byte.
 double expected_clocks_of_copy(const MeasuredRow& row) {
   constexpr double smallest = 4096, largest = 49152;
   const double piece = row["piece"];

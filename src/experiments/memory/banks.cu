@@ -21,7 +21,7 @@ Table banks(Bench& bench);
 
 namespace {
 
-/// Of reads: the rate of stride 1 over the ways of the conflict. A transpose moves 8 bytes of an
+/// Reads have the rate of stride 1 over the ways of the conflict. A transpose moves 8 bytes of an
 /// element through memory, and through the tile a word without conflicts and one with them.
 double expected_rate(const MeasuredRow& row) {
   const std::string name = row.text("case");

@@ -81,7 +81,7 @@ std::string to_html(const Lesson& lesson) {
   }
   content += fmt::format("<p><b>Read on:</b></p>\n<ul>\n{}</ul>\n", list);
   return fmt::format("<p class=\"read\"><b>Question:</b> {}</p>\n", with_code(lesson.question)) +
-         folded("What varies and what to expect", content);
+         folded("Cases, columns and expectation", content);
 }
 
 std::string with_unit(const Table& table, const std::string& name) {
