@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "experiments/axes.hpp"
 #include "experiments/bench_session.hpp"
 #include "experiments/catalogue.hpp"
 #include "experiments/code.hpp"
@@ -41,7 +42,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> switches_of_bench = {"list", "code", "quick", "json",
                                                                "quiet"};
-constexpr std::array<std::string_view, 3> settings_of_bench = {"from", "predict", "search"};
+constexpr std::array<std::string_view, 4> settings_of_bench = {"axis", "from", "predict", "search"};
 /// The options that `bench` accepts in addition to the options of its experiments.
 constexpr std::array<std::string_view, 11> common_options_of_bench = {
     "measure.warmup",   "measure.repeat",    "measure.precision",
@@ -135,6 +136,34 @@ Arguments with_question_asked(const Arguments& arguments) {
   return result;
 }
 
+/// The arguments with one --axis, which has the values of all, separated by semicolons.
+Arguments with_one_axis(const Arguments& arguments) {
+  constexpr std::string_view name = "--axis";
+  Arguments result;
+  std::optional<std::string> values;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool has_next = arguments[i] == name && i + 1 < arguments.size();
+    if (has_next || arguments[i].starts_with(std::string(name) + '=')) {
+      values = (values ? *values + ';' : "") +
+               (has_next ? arguments[++i] : arguments[i].substr(name.size() + 1));
+    } else {
+      result.push_back(arguments[i]);
+    }
+  }
+  if (values) result.push_back(fmt::format("{}={}", name, *values));
+  return result;
+}
+
+/// The value of --axis, checked against the selected experiments; empty without it.
+std::string axes_of(const CommandLine& line,
+                    std::span<const experiments::Experiment* const> selected,
+                    const Options& options) {
+  const auto given = line.settings.find("axis");
+  if (given == line.settings.end()) return {};
+  experiments::check_choices(experiments::axis_choices(given->second), selected, options);
+  return given->second;
+}
+
 /// The predictions of --predict; empty without it. Asks on standard error and reads standard
 /// input, unless the command line has the numbers. `basis` says what the results come from.
 std::vector<double> predictions_of(const CommandLine& line,
@@ -180,8 +209,8 @@ std::string text_of_file(const CommandLine& line) {
 int bench(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = bench_table();
   const auto parsed_line = [&] {
-    return table.parse_command_line(with_question_asked(arguments), switches_of_bench,
-                                    settings_of_bench);
+    return table.parse_command_line(with_question_asked(with_one_axis(arguments)),
+                                    switches_of_bench, settings_of_bench);
   };
   if (reads_texts(arguments)) {
     print_output(text_of_catalogue(parsed_line()));
@@ -210,6 +239,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
         reject_options_of_run(options, "bench", options_of_bench(), {}, {});
         experiments::reject_options_of_others(options, selected);
         experiments::reject_missing_files(options, line.words);
+        request.axes = axes_of(line, selected, options);
         return options;
       },
       [&](const ranks::Session& session, const Options& options, Log& log) {
@@ -247,6 +277,9 @@ rank is slower than the others, its number is shown.
   --predict   takes your predictions for the exercise of the experiment, or asks for them, and
               shows them beside the expected and the measured values
   --from      takes the results of a file of bench, and measures nothing; needs no GPU
+  --axis A=V,...
+              measures only these values of an axis, which help NAME lists, as in --axis stride=2,8
+              or --axis bytes=4KiB..1MiB*4; repeat it for other axes, or write EXPERIMENT.AXIS
   --quick     measures fewer and smaller cases for a shorter time
   -o          writes all tables to one file, for shardstream report; the file is updated
               after each experiment

@@ -17,6 +17,7 @@
 #include "core/table.hpp"
 #include "device/device.hpp"
 #include "device/nvml.hpp"
+#include "experiments/axes.hpp"
 #include "experiments/experiment.hpp"
 #include "measure/sample.hpp"
 #include "ranks/heartbeat.hpp"
@@ -127,6 +128,7 @@ class Bench {
     std::uint64_t memory;  ///< bytes of device memory that this rank may use
     const std::map<std::string, double>& ceilings;  ///< of this rank, by name
     ranks::Heartbeat& heartbeat;
+    Axes axes = {};
     /// Ordinals of the GPUs with which this rank measures its own one (gpu_pairs.hpp).
     std::vector<int> partners = {};
     std::optional<Together> together = {};  ///< in Scope::all_ranks
@@ -145,6 +147,18 @@ class Bench {
   /// Number of this rank among them, from 0.
   int rank() const { return setting_.rank; }
   std::uint64_t memory() const { return setting_.memory; }
+  /// The points that this run measures, in the order of the rows: those of Experiment::axes that
+  /// --axis has not left out. An experiment may skip those that it has no case for. `largest`
+  /// replaces the values of the options Axis::most, for example by what fits in memory. Throws
+  /// UsageError if a chosen number is larger.
+  std::vector<Point> points(const Largest& largest = {}) const {
+    return setting_.axes.points(setting_.options, largest);
+  }
+  /// The columns of Experiment::axes, followed by `others`.
+  std::vector<Column> columns(std::vector<Column> others = {}) const {
+    return setting_.axes.columns(std::move(others));
+  }
+
   /// Ordinals of the GPUs with which this rank measures its own GPU, so that all ranks together
   /// measure each pair once. Empty unless Needs::gpus is at least 2.
   const std::vector<int>& partners() const { return setting_.partners; }

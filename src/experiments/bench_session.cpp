@@ -98,6 +98,14 @@ io::Destination destination_of(const ranks::Session& session, const Options& opt
   return destination;
 }
 
+/// Throws UsageError if an experiment has no case for the values that the user has chosen.
+Table with_rows(Table table, const Axes& axes, bool may_be_empty) {
+  if (table.rows().empty() && axes.are_chosen() && !may_be_empty) {
+    throw UsageError("--axis: no case has these values together: choose more values");
+  }
+  return table;
+}
+
 /// One run of `bench`.
 class Run {
  public:
@@ -165,6 +173,8 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
   std::optional<Together> together;
   if (experiment.scope == Scope::all_ranks) together.emplace(session_, *runtime_.communicator);
+  const Axes axes(experiment, request_.axes.empty() ? AxisChoices{} : axis_choices(request_.axes),
+                  request_.quick);
   Bench bench({.options = options_,
                .device = *runtime_.device,
                .facts = facts_,
@@ -176,13 +186,16 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
                .memory = runtime_.resources.device_memory,
                .ceilings = ceilings_.own,
                .heartbeat = session_.heartbeat(),
+               .axes = axes,
                .partners = partners_,
                .together = together});
   RankResult result;
   const auto measure = [&] {
-    result.table = on_gpu ? with_expected(experiment.run(bench), experiment,
-                                          bench.figure().value_or(experiment.figure), ceilings_.own)
-                          : experiment.run_host(bench);
+    result.table =
+        on_gpu
+            ? with_expected(with_rows(experiment.run(bench), axes, together.has_value()),
+                            experiment, bench.figure().value_or(experiment.figure), ceilings_.own)
+            : experiment.run_host(bench);
   };
   result.ending = experiment.scope == Scope::all_ranks
                       ? agreed_ending_of(measure)
@@ -281,6 +294,7 @@ void Run::warn_of_slow_ranks(const Finished& finished) {
 void Run::store(io::ResultFile& file) const {
   file.attribute("/", "argv", request_.command_line);
   for (const auto& [key, value] : options_.all()) file.attribute("/config", key, value.text);
+  if (!request_.axes.empty()) file.attribute("/config", "axis", request_.axes);
   file.attribute("/config", "ranks", std::int64_t{session_.size()});
   for (const auto& [name, value] :
        runtime::provenance(runtime_.device.get(), runtime_.nvml, runtime_.communicator.get())) {

@@ -9,6 +9,7 @@
 #include "core/log.hpp"
 #include "core/metric.hpp"
 #include "core/options.hpp"
+#include "experiments/axes.hpp"
 #include "experiments/experiment.hpp"
 #include "ranks/session.hpp"
 
@@ -27,6 +28,7 @@ struct BenchRequest {
   /// Numbers that a learner predicts for the exercise, if there is one experiment. Empty without
   /// --predict.
   std::vector<double> predictions = {};
+  std::string axes = {};  ///< checked values of --axis, for axis_choices(); empty without --axis
 };
 
 /// Runs the experiments in turn, each on all ranks. After each experiment, prints its table (as

@@ -11,6 +11,7 @@
 #include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "experiments/axes.hpp"
 #include "experiments/code.hpp"
 #include "kernels/kernel.hpp"
 
@@ -129,8 +130,9 @@ std::string needs_of(const Experiment& experiment) {
 
 std::string list_as_json() {
   std::vector<Column> columns;
-  for (const char* const name : {"name", "group", "summary", "needs", "question", "varies",
-                                 "exercise", "expectation", "pitfalls", "published", "read_on"}) {
+  for (const char* const name :
+       {"name", "group", "summary", "needs", "question", "varies", "exercise", "expectation",
+        "pitfalls", "published", "read_on", "axes"}) {
     columns.push_back({name, ColumnType::text});
   }
   Table rows("experiments", columns);
@@ -140,11 +142,14 @@ std::string list_as_json() {
     const std::string sections = join(each->read_on, "; ", [](const Section& section) {
       return fmt::format("{} <{}>", title_of(section), link_of(section));
     });
+    const std::string axes = join(each->axes, "; ", [](const Axis& axis) {
+      return fmt::format("{}: {}", axis.name, words_of(axis));
+    });
     std::vector<Cell> cells;
     for (const std::string_view text :
          {each->name, each->group, each->summary, std::string_view(needs), explanation.question,
           explanation.varies, each->exercise.task, explanation.expectation, explanation.pitfalls,
-          each->reference, std::string_view(sections)}) {
+          each->reference, std::string_view(sections), std::string_view(axes)}) {
       cells.emplace_back(std::string(text));
     }
     rows.add(std::move(cells));
@@ -289,7 +294,7 @@ std::string help(const Experiment& experiment) {
     text += fmt::format("  {}\n", title);
     if (link != title) text += fmt::format("    {}\n", link);
   }
-  text += fmt::format("\n{}\n", needs_of(experiment));
+  text += fmt::format("\n{}\n", needs_of(experiment)) + help(experiment.axes);
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();
   }

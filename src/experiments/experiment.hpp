@@ -63,6 +63,23 @@ struct Exercise {
   UpTo<UpTo<Condition, 3>, 4> rows = {};
 };
 
+/// A quantity that the rows of an experiment vary, and the column of the table that has it. A user
+/// chooses some of its values with --axis (axes.hpp).
+struct Axis {
+  std::string_view name;  ///< of the column
+  std::string_view unit;  ///< of the column; "B": the values are sizes
+  /// Words, "up|down", or whole numbers, a list of "4" and of ranges: "0..32" has each number,
+  /// "0..32+4" every fourth one, and in "4KiB..1MiB*16" each one is 16 times the one before it. A
+  /// range has both ends. Without the second one, as "1..*2", it ends with the value of `most`.
+  std::string_view values;
+  std::string_view quick = {};  ///< the values with --quick; empty: the same
+  /// "1..1024": the least and the largest number that a user can choose; empty: one of `values`.
+  std::string_view range = {};
+  /// The key of the option, a size if the values are sizes, that limits the numbers; empty: none.
+  std::string_view most = {};
+  std::string_view sentence;  ///< one sentence for `bench help`
+};
+
 /// How a report draws the table of an experiment.
 enum class Look {
   bars,    ///< one bar per row
@@ -128,6 +145,7 @@ struct Experiment {
   /// if that column is empty.
   std::string_view share = {};
   std::span<const OptionRow> options = {};  ///< their section is the name of the experiment
+  std::span<const Axis> axes = {};  ///< in the order of the columns, which are the first ones
   /// The expected value of a row of `run`, in the unit of the measured one; NaN if there is none.
   /// Null if the table has no expected values (expected.hpp).
   double (*expected)(const MeasuredRow&) = nullptr;

@@ -41,6 +41,9 @@ std::vector<Searched> searched_of(const Experiment& experiment) {
   for (const OptionRow& row : experiment.options) {
     all.push_back({"options", fmt::format("--{}: {}", row.key, row.sentence)});
   }
+  for (const Axis& axis : experiment.axes) {
+    all.push_back({"axes", fmt::format("{}: {}", axis.name, axis.sentence)});
+  }
   for (const Section& section : experiment.read_on) all.push_back({"read_on", title_of(section)});
   return all;
 }

@@ -169,6 +169,12 @@ def test_bad_input():
                       (["bench", "stride", "--stride.mst", 4], 2, ["stride.mst", "stride.most"]),
                       (["bench", "stride", "--stride.most", 0], 2, ["stride.most", "1..1024"]),
                       (["bench", "banks", "--stride.most", 4], 2, ["stride.most", "stride"]),
+                      (["bench", "stride", "--axis", "strid=2"], 2, ["stride", "did you mean"]),
+                      (["bench", "stride", "--axis", "stride=64"], 2, ["stride.most", "1..1024"]),
+                      (["bench", "stride", "offset", "--axis=offset=40", "--axis", "stride=2"], 2,
+                       ["offset", "40", "0..32"]),
+                      (["bench", "stride", "--axis="], 2, ["--axis needs a value"]),
+                      (["bench", "occupancy", "--axis", "n=2"], 2, ["'n'", "they have none"]),
                       (["bench", "gather", "--gather.size", "1MiB"], 2, ["gather.size", "64MiB"]),
                       (["bench", "plain-reads"], 2, ["--plain-reads.file"]),
                       (["bench", "bandwidth", "file-feed"], 2, ["--file-feed.file"]),
@@ -231,6 +237,21 @@ def test_what_is_not_available():
     count = f"{len(index)} experiments: {measured} measured, {missing} not available."
     assert out.splitlines()[-2] == count, (count, out)
     expect_words(out, ["--bandwidth.clock", "--plain-reads.file", "--file-feed.file", "reduction"])
+
+
+def test_chosen_values():
+    """The file has the values of --axis. Words of a kind of memory may have commas."""
+    for choices in (["stride=2,8", "offset.offset=0..8+4"], ["memory=registered, huge pages"],
+                    ["items=1..512*8", "method=packed|one batch", "way=down"], []):
+        axes = [word for choice in choices for word in ("--axis", choice)]
+        _, _, _, path = bench("stride", "offset", "transfer", "batching", *axes, *QUICK)
+        with h5py.File(path) as file:
+            assert file["config"].attrs.get("axis", "") == ";".join(choices), choices
+    found = json.loads(run("bench", "--list", "--json", env=NO_MPI).expect(0).out)["experiments"]
+    axes = {row["name"]: row["axes"] for row in found}
+    assert axes["offset"] == "offset: 0..32 (with --quick 0..32+4)" and axes["hiding"] == "", axes
+    text = run("bench", "help", "offset", env=NO_MPI).expect(0).out
+    expect_words(text, ["--axis", "offset [words]", "0..32+4"])
 
 
 def test_existing_file():

@@ -25,6 +25,17 @@ constexpr OptionRow options[] = {
      "Size of the region in device memory, rounded down to a power of two; at least four times "
      "the L2 cache. The indices and the results take as much each."},
 };
+constexpr Axis axes[] = {
+    {.name = "access",
+     .unit = "",
+     .values = "gather from L2 cache|gather from memory|scatter to L2 cache|scatter to memory",
+     .sentence = "The access and the place of the region."},
+    {.name = "lanes",
+     .unit = "",
+     .values = "in order|reversed|permuted|odd lanes idle|lanes 16-31 idle|same word|random lines|"
+               "random sectors|random words",
+     .sentence = "The words that the lanes of a warp use."},
+};
 
 Table gather(Bench& bench);
 
@@ -83,6 +94,7 @@ extern const Experiment about_gather = {
                 {Guide::programming, "Device Memory Accesses"}},
     .share = "of the rate of a copy in device memory",
     .options = options,
+    .axes = axes,
     .expected = rate_by_moved_bytes,
     .exercise = {.task = "Predict the rate in GB/s of a gather from memory in order, permuted, "
                          "with odd lanes idle, and of random words, from your GPU's rate of a "
@@ -299,6 +311,7 @@ Traffic traffic_of(const std::vector<unsigned>& indices, IndexedAccess way, Leve
 /// than its moved bytes explain, the sectors of the region are the reason.
 std::string remark(double rate, const Traffic& traffic, double rate_in_order,
                    const Traffic& in_order) {
+  if (std::isnan(rate_in_order)) return "no pattern in order to compare with";
   const double relative = rate / rate_in_order;
   const double expected = traffic.used() / traffic.moved() / (in_order.used() / in_order.moved());
   const char* const verdict = relative > 1.2 * expected   ? "better than"
@@ -319,32 +332,27 @@ class Cases {
   Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t count)
       : bench_(bench), gpu_(gpu), rows_(rows), region_(count), indices_(count), other_(count) {}
 
-  /// Adds all patterns in a region of `words` words.
-  void add(IndexedAccess way, std::uint64_t words, Level level) {
-    const std::string access =
-        formatted("{} {}", std::string(way == IndexedAccess::gather ? "gather from" : "scatter to"),
-                  std::string(level == Level::l2 ? "L2 cache" : "memory"));
-    double rate_in_order = 0;
-    Traffic in_order;
-    for (const Pattern& pattern : patterns) {
-      const Traffic traffic = prepare(pattern, words, way, level, access);
-      verify(way, words, formatted("{}, {}", access, std::string(pattern.name)));
-      const double warps = static_cast<double>(indices_.size()) / warp;
-      const Timing timing = gpu_.time([&] { launch(way); });
-      const Measured rate = timing.rate(traffic.used() * warps);
-      if (pattern.lanes == Lanes::in_order) {
-        rate_in_order = rate.value;
-        in_order = traffic;
-      }
-      const double bytes = sizeof(unsigned) * (warp + traffic.lanes + traffic.different_words);
-      rows_.add({access, pattern.name, traffic.sectors, traffic.efficiency(),
-                 timing.rate(traffic.moved() * warps).value},
-                rate, rate.value / bench_.ceiling("device_copy"),
-                pattern.lanes == Lanes::in_order
-                    ? "each sector is used completely"
-                    : remark(rate.value, traffic, rate_in_order, in_order),
-                {.operations = 0, .bytes = bytes * warps}, timing.seconds.value);
+  /// Adds a pattern in a region of `words` words. In order, it is that of the following ones.
+  void add(const Point& point, IndexedAccess way, std::uint64_t words, Level level) {
+    const std::string access = to_text(point.cell("access"));
+    const Pattern& pattern = patterns[point["lanes"]];
+    const Traffic traffic = prepare(pattern, words, way, level, access);
+    verify(way, words, formatted("{}, {}", access, std::string(pattern.name)));
+    const double warps = static_cast<double>(indices_.size()) / warp;
+    const Timing timing = gpu_.time([&] { launch(way); });
+    const Measured rate = timing.rate(traffic.used() * warps);
+    if (pattern.lanes == Lanes::in_order) {
+      rate_in_order_ = rate.value;
+      in_order_ = traffic;
     }
+    const double bytes = sizeof(unsigned) * (warp + traffic.lanes + traffic.different_words);
+    rows_.add(point.cells({traffic.sectors, traffic.efficiency(),
+                           timing.rate(traffic.moved() * warps).value}),
+              rate, rate.value / bench_.ceiling("device_copy"),
+              pattern.lanes == Lanes::in_order
+                  ? "each sector is used completely"
+                  : remark(rate.value, traffic, rate_in_order_, in_order_),
+              {.operations = 0, .bytes = bytes * warps}, timing.seconds.value);
   }
 
  private:
@@ -397,6 +405,8 @@ class Cases {
   Gpu& gpu_;
   Measurements& rows_;
   DeviceArray<unsigned> region_, indices_, other_;  ///< other_: results of a gather, or sources
+  double rate_in_order_ = std::nan("");             ///< NaN: not measured
+  Traffic in_order_;
 };
 
 }  // namespace
@@ -411,16 +421,15 @@ Table gather(Bench& bench) {
   }
   // A quarter of the cache leaves room for the indices and results that pass through it.
   const std::uint64_t cached = std::bit_floor(cache / 4);
-  Measurements rows({{"access", ColumnType::text},
-                     {"lanes", ColumnType::text},
-                     {"sectors", ColumnType::real, "per warp"},
-                     {"efficiency", ColumnType::real},
-                     {"moved", ColumnType::real, "GB/s"}},
+  Measurements rows(bench.columns({{"sectors", ColumnType::real, "per warp"},
+                                   {"efficiency", ColumnType::real},
+                                   {"moved", ColumnType::real, "GB/s"}}),
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Cases cases(bench, gpu, rows, bytes / sizeof(unsigned));
-  for (const IndexedAccess way : {IndexedAccess::gather, IndexedAccess::scatter}) {
-    cases.add(way, cached / sizeof(unsigned), Level::l2);
-    cases.add(way, bytes / sizeof(unsigned), Level::memory);
+  for (const Point& point : bench.points()) {
+    const auto way = point["access"] < 2 ? IndexedAccess::gather : IndexedAccess::scatter;
+    const auto level = point["access"] % 2 == 0 ? Level::l2 : Level::memory;
+    cases.add(point, way, (level == Level::l2 ? cached : bytes) / sizeof(unsigned), level);
   }
   bench.note(formatted("The region in the L2 cache has {}, the one in memory {}.",
                        format_size(cached), format_size(bytes)));

@@ -2,6 +2,7 @@
 // to pack many items into one buffer, copy that, and let the receiver put the items in their
 // places.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,18 @@ namespace shardstream::experiments::link {
 
 constexpr OptionRow options[] = {
     {"batching.item", OptionKind::size, "1KiB", "4..64KiB", "Size of an item."},
+};
+constexpr Axis axes[] = {
+    {.name = "way", .unit = "", .values = "up|down", .sentence = "The direction of the copies."},
+    {.name = "items",
+     .unit = "",
+     .values = "1..4096*8",
+     .range = "1..4096",
+     .sentence = "The number of items."},
+    {.name = "method",
+     .unit = "",
+     .values = "a copy each|one batch|one copy with a pitch|packed|packed and unpacked",
+     .sentence = "The method that copies the items."},
 };
 
 Table batching(Bench& bench);
@@ -95,6 +108,7 @@ extern const Experiment about_batching = {
                 {Guide::runtime_api, "Memory Management", "group__CUDART__MEMORY.html"}},
     .share = "of the rate of large copies in the same direction",
     .options = options,
+    .axes = axes,
     .expected = expected_time,
     .exercise = {.task = "Predict the time in us/item of uploads of 64 and 4096 items of 1 KiB, "
                          "with a copy each and with one copy with a pitch, if the first copy takes "
@@ -132,24 +146,9 @@ __global__ void gather(const float* from, unsigned words, const unsigned* places
   for (unsigned i = threadIdx.x; i < words; i += threads) item[i] = from[places[blockIdx.x] + i];
 }
 
+// The enumerators are in the order of the words of the axes.
 enum class CopyDirection { up, down };
 enum class Method { each, batch, with_pitch, packed, unpacked };
-
-const char* word_of(Method method) {
-  switch (method) {
-    case Method::each:
-      return "a copy each";
-    case Method::batch:
-      return "one batch";
-    case Method::with_pitch:
-      return "one copy with a pitch";
-    case Method::packed:
-      return "packed";
-    case Method::unpacked:
-      return "packed and unpacked";
-  }
-  return "";
-}
 
 /// Copies of the same stream that one call enqueues (cudaMemcpyBatchAsync, CUDA 12.8). They may be
 /// done in any order. Returns cudaErrorNotSupported if CUDA has no batches.
@@ -367,28 +366,6 @@ class Items {
   Batch up_, down_;
 };
 
-/// Adds a row for each of `methods`.
-void add(Bench& bench, Gpu& gpu, Items& items, const std::vector<Method>& methods,
-         CopyDirection way, unsigned count, Measurements& rows) {
-  double each = 0;  // seconds of the first method
-  for (const Method method : methods) {
-    const auto copy = [&] { items.copy(way, method, count); };
-    items.prepare(way, count);
-    copy();
-    bench.verify(items.are_right(way, method, count), word_of(method));
-    const Measured seconds = gpu.time_call(copy).seconds;
-    if (method == Method::each) each = seconds.value;
-    const double rate = static_cast<double>(items.bytes(count)) / seconds.value / 1e9;
-    const double gain = each / seconds.value;
-    rows.add({way == CopyDirection::up ? "up" : "down", word_of(method), std::int64_t{count}},
-             seconds.times(1e6 / count),
-             rate / bench.ceiling(way == CopyDirection::up ? "link_up" : "link_down"),
-             gain > 1.1   ? "faster than a copy for each item"
-             : gain < 0.9 ? "slower than a copy for each item"
-                          : "");
-  }
-}
-
 }  // namespace
 
 Table batching(Bench& bench) {
@@ -396,20 +373,33 @@ Table batching(Bench& bench) {
   constexpr unsigned max_items = 4096;
   const auto words = static_cast<unsigned>(bench.options().bytes("batching.item") / sizeof(float));
   Items items(max_items, words, gpu);
-  std::vector<Method> methods = {Method::each, Method::batch, Method::with_pitch, Method::packed,
-                                 Method::unpacked};
   if (!items.has_batches()) {
-    std::erase(methods, Method::batch);
     bench.note(
         "Copies in batches are not available: they need CUDA 12.8 and a driver of that version.");
   }
   Measurements rows(
       {{"way", ColumnType::text}, {"method", ColumnType::text}, {"items", ColumnType::integer}},
       {"time", ColumnType::real, "us/item"});
-  for (const CopyDirection way : {CopyDirection::up, CopyDirection::down}) {
-    for (const std::uint64_t count : sizes_up_to(1, max_items, 8)) {
-      add(bench, gpu, items, methods, way, static_cast<unsigned>(count), rows);
-    }
+  double each = std::nan("");  // seconds of the first method, if it is measured
+  for (const Point& point : bench.points()) {
+    const auto way = static_cast<CopyDirection>(point["way"]);
+    const auto method = static_cast<Method>(point["method"]);
+    const auto count = static_cast<unsigned>(point["items"]);
+    if (method == Method::batch && !items.has_batches()) continue;
+    const auto copy = [&] { items.copy(way, method, count); };
+    items.prepare(way, count);
+    copy();
+    bench.verify(items.are_right(way, method, count), to_text(point.cell("method")));
+    const Measured seconds = gpu.time_call(copy).seconds;
+    if (method == Method::each) each = seconds.value;
+    const double rate = static_cast<double>(items.bytes(count)) / seconds.value / 1e9;
+    const double gain = each / seconds.value;
+    rows.add({point.cell("way"), point.cell("method"), point.cell("items")},
+             seconds.times(1e6 / count),
+             rate / bench.ceiling(way == CopyDirection::up ? "link_up" : "link_down"),
+             gain > 1.1   ? "faster than a copy for each item"
+             : gain < 0.9 ? "slower than a copy for each item"
+                          : "");
   }
   bench.note(formatted("An item has {} (batching.item).", format_size(items.bytes(1))));
   return std::move(rows).table();

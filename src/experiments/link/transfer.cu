@@ -2,6 +2,7 @@
 // reads pinned memory directly; the processor must first copy pageable memory into a pinned buffer.
 #include <array>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "experiments/expected.hpp"
@@ -16,8 +17,23 @@ namespace shardstream::experiments::link {
 constexpr OptionRow options[] = {
     {"transfer.most", OptionKind::size, "1GiB", "4KiB..",
      "The largest copy. With --quick the default is 64 MiB."},
-    {"transfer.factor", OptionKind::count, "16", "2..1024",
-     "The ratio of a size to the previous one."},
+};
+constexpr Axis axes[] = {
+    {.name = "memory",
+     .unit = "",
+     .values = "pageable|pinned|write-combined|registered|registered, huge pages",
+     .sentence = "The kind of host memory."},
+    {.name = "way",
+     .unit = "",
+     .values = "up|down|both",
+     .sentence = "The direction of the copies."},
+    {.name = "bytes",
+     .unit = "B",
+     .values = "4KiB..*16",
+     .range = "4..",
+     .most = "transfer.most",
+     .sentence =
+         "The size of a copy; only pageable and pinned memory has copies below the largest."},
 };
 
 Table transfer(Bench& bench);
@@ -84,6 +100,7 @@ extern const Experiment about_transfer = {
     .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
     .share = "of the rate of the link in the same direction",
     .options = options,
+    .axes = axes,
     .expected = expected_rate,
     .exercise = {.task = "Predict the rate in GB/s of uploads of 64 KiB, 1 MiB and 16 MiB from "
                          "pinned memory, and of 16 MiB for both ways, if a copy of 4 KiB takes 3 "
@@ -113,9 +130,6 @@ constexpr std::array kinds = {HostKind::pageable, HostKind::pinned, HostKind::wr
                               HostKind::registered, HostKind::registered_huge};
 constexpr std::array ways = {LinkDirection::up, LinkDirection::down, LinkDirection::both};
 
-const char* word_of(LinkDirection way) {
-  return way == LinkDirection::up ? "up" : way == LinkDirection::down ? "down" : "both";
-}
 const char* ceiling_of(LinkDirection way) {
   return way == LinkDirection::up     ? "link_up"
          : way == LinkDirection::down ? "link_down"
@@ -136,6 +150,7 @@ class Copies {
         down_(bytes),
         side_(1) {}
 
+  HostKind kind() const { return kind_; }
   /// Whether copies are only enqueued. The driver makes copies of pageable memory before it
   /// returns, so the host's clock must time them.
   bool is_enqueued() const { return kind_ != HostKind::pageable; }
@@ -191,23 +206,25 @@ Table transfer(Bench& bench) {
                      {"at_once", ColumnType::integer, "ranks"},
                      {"bytes", ColumnType::integer, "B"}},
                     {"rate", ColumnType::real, "GB/s"});
-  const std::uint64_t factor = bench.options().count("transfer.factor");
-  for (const HostKind kind : kinds) {
-    const Copies copies(kind, max_bytes, gpu);
+  std::unique_ptr<Copies> copies;  // of one kind of memory after the other
+  for (const Point& point : bench.points({{"bytes", max_bytes}})) {
+    const HostKind kind = kinds.at(point["memory"]);
+    const LinkDirection way = ways.at(point["way"]);
+    const std::uint64_t bytes = point["bytes"];
     const bool has_all_sizes = kind == HostKind::pageable || kind == HostKind::pinned;
-    bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
-    for (const LinkDirection way : ways) {
-      for (const std::uint64_t bytes :
-           sizes_up_to(has_all_sizes ? 4096 : max_bytes, max_bytes, factor)) {
-        const auto copy = [&] { copies.copy(way, bytes); };
-        const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
-        const Measured rate = time.rate(static_cast<double>(bytes));
-        rows.add({word_of(kind), word_of(way), std::int64_t{bench.at_once()},
-                  static_cast<std::int64_t>(bytes)},
-                 rate, rate.value / bench.ceiling(ceiling_of(way)),
-                 share_of_link(bench, rate.value));
-      }
+    if (!has_all_sizes && bytes < max_bytes) continue;
+    if (!copies || copies->kind() != kind) {
+      copies.reset();  // before the next ones take memory
+      copies = std::make_unique<Copies>(kind, max_bytes, gpu);
+      bench.verify(copies->are_right(),
+                   formatted("copies of {} memory", std::string(word_of(kind))));
     }
+    const auto copy = [&] { copies->copy(way, bytes); };
+    const Timing time = copies->is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
+    const Measured rate = time.rate(static_cast<double>(bytes));
+    rows.add({point.cell("memory"), point.cell("way"), std::int64_t{bench.at_once()},
+              point.cell("bytes")},
+             rate, rate.value / bench.ceiling(ceiling_of(way)), share_of_link(bench, rate.value));
   }
   bench.note(
       "For both ways, the rate is that of one direction while the other one is equally busy. The "

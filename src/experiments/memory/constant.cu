@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/expected.hpp"
@@ -15,6 +18,17 @@
 #include "experiments/gpu.hpp"
 
 namespace shardstream::experiments::memory {
+
+constexpr Axis axes[] = {
+    {.name = "memory",
+     .unit = "",
+     .values = "register|constant as operand|parameter as operand|constant|global",
+     .sentence = "The place of the words."},
+    {.name = "addresses",
+     .unit = "",
+     .values = "1..32*2",
+     .sentence = "Different addresses of a read by a warp; operands have one."},
+};
 
 Table constant(Bench& bench);
 
@@ -64,6 +78,7 @@ extern const Experiment about_constant = {
         },
     .read_on = {{Guide::best_practices, "Constant Memory"}},
     .share = "of the speed of reading a register",
+    .axes = axes,
     .expected = expected_time,
     .exercise =
         {.task = "Predict the time in ns of a read at 8 and 32 addresses of constant memory and of "
@@ -187,10 +202,12 @@ bool is_right(const std::vector<float>& sums, const Case& each, unsigned distinc
   return true;
 }
 
-/// `ratio` is the time over that of a register, `growth` over that of half as many addresses.
+/// `ratio` is the time over that of a register, `growth` over that of half as many addresses; NaN
+/// if these are not measured.
 std::string remark(unsigned distinct, double ratio, double growth) {
-  const std::string times = ratio_text(ratio) + " times as long as a register";
-  if (distinct == 1) return times;
+  const std::string times = std::isnan(ratio) ? std::string("no register to compare with")
+                                              : ratio_text(ratio) + " times as long as a register";
+  if (std::isnan(growth)) return times;
   return times + formatted(", {:.2f} times as long as {} address{}", growth, distinct / 2,
                            std::string(distinct == 2 ? "" : "es"));
 }
@@ -215,31 +232,34 @@ Table constant(Bench& bench) {
   const DeviceArray<float> factors{std::span<const float>(&factor, 1)};
   work.factor = factors.data();
   work.sums = sums.data();
-  Measurements rows({{"memory", ColumnType::text}, {"addresses", ColumnType::integer}},
-                    {"time", ColumnType::real, "ns"}, Rows::of_kernels);
-  double of_register = 0;
-  for (const Case& each : cases) {
-    double of_half = 0;
-    for (unsigned distinct = 1; distinct <= each.max_addresses; distinct *= 2) {
-      work.distinct = distinct;
-      const auto read = [&] {
-        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(work);
-        check_launch(each.name);
-      };
-      sums.clear(gpu.stream());
-      read();
-      bench.verify(is_right(sums.read(), each, distinct),
-                   formatted("{}, {} addresses", std::string(each.name), distinct));
-      constexpr double warps = static_cast<double>(threads) / warp;
-      const Measured time = gpu.time(read).seconds.times(1e9 / reads / warps);
-      if (of_register == 0) of_register = time.value;
-      const auto all_threads = static_cast<double>(sums.size());
-      rows.add({each.name, std::int64_t{distinct}}, time, of_register / time.value,
-               remark(distinct, time.value / of_register, time.value / of_half),
-               {2.0 * reads * all_threads, 4.0 * each.loads * all_threads},
-               time.value * 1e-9 * reads * warps);
-      of_half = time.value;
-    }
+  Measurements rows(bench.columns(), {"time", ColumnType::real, "ns"}, Rows::of_kernels);
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  double of_register = unknown;
+  std::map<std::pair<std::uint64_t, unsigned>, double> times;  // by memory and addresses
+  for (const Point& point : bench.points()) {
+    const Case& each = cases[point["memory"]];
+    const auto distinct = static_cast<unsigned>(point["addresses"]);
+    if (distinct > each.max_addresses) continue;
+    work.distinct = distinct;
+    const auto read = [&] {
+      each.kernel<<<blocks, threads, 0, gpu.stream()>>>(work);
+      check_launch(each.name);
+    };
+    sums.clear(gpu.stream());
+    read();
+    bench.verify(is_right(sums.read(), each, distinct),
+                 formatted("{}, {} addresses", std::string(each.name), distinct));
+    constexpr double warps = static_cast<double>(threads) / warp;
+    const Measured time = gpu.time(read).seconds.times(1e9 / reads / warps);
+    times[{point["memory"], distinct}] = time.value;
+    if (point["memory"] == 0) of_register = time.value;
+    const auto of_half = times.find({point["memory"], distinct / 2});
+    const auto all_threads = static_cast<double>(sums.size());
+    rows.add(point.cells(), time, of_register / time.value,
+             remark(distinct, time.value / of_register,
+                    of_half == times.end() ? unknown : time.value / of_half->second),
+             {2.0 * reads * all_threads, 4.0 * each.loads * all_threads},
+             time.value * 1e-9 * reads * warps);
   }
   bench.note(formatted("A time is that of one read by a warp; each multiprocessor runs {} warps.",
                        threads / warp));

@@ -1,6 +1,7 @@
 // The cost of an offset. If the words of a warp begin inside a sector of memory, the warp touches
 // one more sector than necessary. The next warp reads the rest of that sector, so a cache serves
 // most of it.
+#include <cmath>
 #include <string>
 
 #include "experiments/count_wrong.cuh"
@@ -15,6 +16,11 @@ namespace shardstream::experiments::memory {
 constexpr OptionRow options[] = {
     {"offset.size", OptionKind::size, "1GiB", "1MiB..", "Size of each array."},
 };
+constexpr Axis axes[] = {{.name = "offset",
+                          .unit = "words",
+                          .values = "0..32",
+                          .quick = "0..32+4",
+                          .sentence = "The words before the first one that is copied."}};
 
 Table offset(Bench& bench);
 
@@ -52,6 +58,7 @@ extern const Experiment about_offset = {
         "otherwise.",
     .share = "of the rate of a copy in device memory, which moves wider words",
     .options = options,
+    .axes = axes,
     .expected =
         [](const MeasuredRow& row) {
           return row["offset"] == 0 ? row.ceiling("device_copy") : row.measured({{"offset", "0"}});
@@ -90,12 +97,13 @@ struct IsWrong {
   }
 };
 
-/// `relative` is the rate over the rate with offset 0.
+/// `relative` is the rate over the rate with offset 0, NaN if that is not measured.
 std::string remark(double relative, unsigned offset) {
   if (offset == 0) return "aligned";
   const std::string begin = offset % words_of_line == 0     ? "begins with a line: "
                             : offset % words_of_sector == 0 ? "begins with a sector: "
                                                             : "begins inside a sector: ";
+  if (std::isnan(relative)) return begin + "nothing to compare with";
   if (relative > 1.005) return begin + formatted("{:.1f} % faster", 100 * (relative - 1));
   if (relative > 0.995) return begin + "no loss";
   const std::string loss = begin + formatted("{:.1f} % slower", 100 * (1 - relative));
@@ -111,14 +119,14 @@ Table offset(Bench& bench) {
   const std::uint64_t count = words - max;
   DeviceArray<float> from(words), to(words);
   fill(from, gpu.stream());
-  Measurements rows({{"offset", ColumnType::integer, "words"},
-                     {"asked", ColumnType::integer, "B/warp"},
-                     {"moved", ColumnType::integer, "B/warp"},
-                     {"efficiency", ColumnType::real}},
+  Measurements rows(bench.columns({{"asked", ColumnType::integer, "B/warp"},
+                                   {"moved", ColumnType::integer, "B/warp"},
+                                   {"efficiency", ColumnType::real}}),
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   const Work work = streaming(2.0 * sizeof(float) * static_cast<double>(count));
-  double aligned = 0;
-  for (unsigned words_off = 0; words_off <= max; words_off += bench.is_quick() ? 4 : 1) {
+  double aligned = std::nan("");
+  for (const Point& point : bench.points()) {
+    const auto words_off = static_cast<unsigned>(point["offset"]);
     const auto copy = [&] {
       copy_shifted<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, words_off);
@@ -133,8 +141,8 @@ Table offset(Bench& bench) {
     const Timing timing = gpu.time(copy);
     const Measured rate = timing.rate(work.bytes);
     if (words_off == 0) aligned = rate.value;
-    rows.add({std::int64_t{words_off}, static_cast<std::int64_t>(access.asked),
-              static_cast<std::int64_t>(access.moved()), access.efficiency()},
+    rows.add(point.cells({static_cast<std::int64_t>(access.asked),
+                          static_cast<std::int64_t>(access.moved()), access.efficiency()}),
              rate, rate.value / bench.ceiling("device_copy"),
              remark(rate.value / aligned, words_off), work, timing.seconds.value);
   }

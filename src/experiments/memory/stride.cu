@@ -20,6 +20,13 @@ constexpr OptionRow options[] = {
      "Size of each array. All strides copy as many words as the largest stride can."},
     {"stride.most", OptionKind::count, "32", "1..1024", "The largest stride, in words."},
 };
+constexpr Axis axes[] = {{.name = "stride",
+                          .unit = "words",
+                          .values = "1..32,1..*2",
+                          .quick = "1..*2",
+                          .range = "1..1024",
+                          .most = "stride.most",
+                          .sentence = "The distance between the words of neighbouring threads."}};
 
 Table stride(Bench& bench);
 
@@ -58,6 +65,7 @@ extern const Experiment about_stride = {
         "Tesla V100: a stride of 2 halves the rate, and it falls on towards large strides.",
     .share = "of the rate of a copy in device memory, which moves wider words",
     .options = options,
+    .axes = axes,
     .expected =
         [](const MeasuredRow& row) {
           constexpr double words = static_cast<double>(sector) / sizeof(float);
@@ -107,6 +115,7 @@ struct Yardsticks {
 std::string remark(double rate, const Yardsticks& of, std::uint64_t stride, double efficiency) {
   if (stride == 1) return "each sector is used completely";
   if (stride > words_of_sector) {
+    if (std::isnan(of.sector)) return "one word per sector, spread over more lines";
     return formatted("{:.2f} of the rate of stride {}: one word per sector, spread over more lines",
                      rate / of.sector, words_of_sector);
   }
@@ -118,17 +127,6 @@ std::string remark(double rate, const Yardsticks& of, std::uint64_t stride, doub
                    relative, std::string(verdict), expected);
 }
 
-/// All strides up to 32, then powers of two and `max`. With `quick`, only powers of two and `max`.
-std::vector<std::uint64_t> strides(std::uint64_t max, bool quick) {
-  constexpr std::uint64_t max_of_all = 32;
-  std::vector<std::uint64_t> all = sizes_up_to(1, max, 2);
-  for (std::uint64_t s = 3; s < std::min(max, max_of_all) && !quick; ++s) all.push_back(s);
-  std::ranges::sort(all);
-  const auto rest = std::ranges::unique(all);
-  all.erase(rest.begin(), rest.end());
-  return all;
-}
-
 }  // namespace
 
 Table stride(Bench& bench) {
@@ -138,13 +136,13 @@ Table stride(Bench& bench) {
   const std::uint64_t count = words / max;  // words to copy, the same with every stride
   DeviceArray<float> from(words), to(words);
   fill(from, gpu.stream());
-  Measurements rows({{"stride", ColumnType::integer, "words"},
-                     {"asked", ColumnType::integer, "B/warp"},
-                     {"moved", ColumnType::integer, "B/warp"},
-                     {"efficiency", ColumnType::real}},
+  Measurements rows(bench.columns({{"asked", ColumnType::integer, "B/warp"},
+                                   {"moved", ColumnType::integer, "B/warp"},
+                                   {"efficiency", ColumnType::real}}),
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
   Yardsticks yardsticks{.copy = bench.ceiling("device_copy")};
-  for (const std::uint64_t s : strides(max, bench.is_quick())) {
+  for (const Point& point : bench.points()) {
+    const std::uint64_t s = point["stride"];
     const auto copy = [&] {
       copy_strided<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, s);
@@ -161,8 +159,8 @@ Table stride(Bench& bench) {
     const Timing timing = gpu.time(copy);
     const Measured rate = timing.rate(work.bytes);
     if (s == words_of_sector) yardsticks.sector = rate.value;
-    rows.add({static_cast<std::int64_t>(s), static_cast<std::int64_t>(access.asked),
-              static_cast<std::int64_t>(access.moved()), access.efficiency()},
+    rows.add(point.cells({static_cast<std::int64_t>(access.asked),
+                          static_cast<std::int64_t>(access.moved()), access.efficiency()}),
              rate, rate.value / bench.ceiling("device_copy"),
              remark(rate.value, yardsticks, s, access.efficiency()), work, timing.seconds.value);
   }
