@@ -101,7 +101,8 @@ io::Destination destination_of(const ranks::Session& session, const Options& opt
 /// Throws UsageError if an experiment has no case for the values that the user has chosen.
 Table with_rows(Table table, const Axes& axes, bool may_be_empty) {
   if (table.rows().empty() && axes.are_chosen() && !may_be_empty) {
-    throw UsageError("--axis: no case has these values together: choose more values");
+    throw UsageError(
+        "--axis: this machine can measure no case with these values: choose more of them");
   }
   return table;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -30,6 +31,18 @@ constexpr OptionRow options[] = {
     {"sharing.size", OptionKind::size, "1GiB", "1MiB..",
      "Size of the array that each process reads."},
     {"sharing.processes", OptionKind::count, "4", "1..16", "The largest number of processes."},
+};
+constexpr Axis axes[] = {
+    {.name = "sharing",
+     .unit = "",
+     .values = "own contexts|MPS",
+     .sentence = "The way in which processes share the GPU."},
+    {.name = "processes",
+     .unit = "",
+     .values = "1..",
+     .range = "1..16",
+     .most = "sharing.processes",
+     .sentence = "The number of processes at the same time."},
 };
 
 Table sharing(Bench& bench);
@@ -67,6 +80,7 @@ extern const Experiment about_sharing = {
     .read_on = {{Guide::mps}, {Guide::best_practices, "Multiple contexts"}},
     .share = "of the rate of a kernel that only reads",
     .options = options,
+    .axes = axes,
     .expected =
         [](const MeasuredRow& row) {
           return row["processes"] == 1 ? row.ceiling("device_read")
@@ -362,32 +376,15 @@ TurnTaking turns_of(const std::vector<std::vector<Span>>& processes) {
   return {largest_overlap(all), lengths.empty() ? std::nan("") : median(lengths)};
 }
 
+/// `relative` is the rate over that of one process, NaN if that is not measured.
 std::string remark(const TurnTaking& turns, std::size_t count, double relative) {
   if (count == 1) return "one process has the GPU for itself";
-  const std::string rate = formatted("{:.2f} of the rate of one process", relative);
+  const std::string rate = std::isnan(relative)
+                               ? std::string("no single process to compare with")
+                               : formatted("{:.2f} of the rate of one process", relative);
   if (turns.at_once == 1) return rate + ": the processes take turns";
   if (turns.at_once == count) return rate + ": the kernels of all processes run at the same time";
   return rate + formatted(": the kernels of {} processes run at the same time", turns.at_once);
-}
-
-void measure(Bench& bench, SharingWay way, std::size_t max_count, std::uint64_t bytes,
-             Measurements& rows) {
-  Processes processes(bench, way, max_count, bytes);
-  const Work work = {.operations = static_cast<double>(bytes / sizeof(unsigned)),
-                     .bytes = static_cast<double>(bytes)};
-  double alone = 0;
-  for (std::size_t count = 1; count <= max_count; ++count) {
-    std::vector<double> slowest;
-    const Measured rate = bench.repeat([&] { return processes.read(count, slowest); });
-    if (count == 1) alone = rate.value;
-    const double call = processes.call(count);
-    const TurnTaking turns = turns_of(processes.watch(count));
-    rows.add(
-        {way == SharingWay::with_mps ? "MPS" : "own contexts", static_cast<std::int64_t>(count),
-         call, std::int64_t{turns.at_once}, turns.length / 1e6, median(slowest)},
-        rate, rate.value / bench.ceiling("device_read"), remark(turns, count, rate.value / alone),
-        work, std::numeric_limits<double>::quiet_NaN());
-  }
 }
 
 }  // namespace
@@ -403,14 +400,37 @@ Table sharing(Bench& bench) {
   const std::uint64_t bytes =
       bench.bytes("sharing.size", {.of_device = room}) / sizeof(uint4) * sizeof(uint4);
   const SharingFacts facts = facts_of_this_machine();
-  Measurements rows({{"sharing", ColumnType::text},
-                     {"processes", ColumnType::integer},
-                     {"call", ColumnType::real, "us"},
-                     {"at_once", ColumnType::integer, "processes"},
-                     {"turn", ColumnType::real, "ms"},
-                     {"slowest", ColumnType::real, "GB/s"}},
+  Measurements rows(bench.columns({{"call", ColumnType::real, "us"},
+                                   {"at_once", ColumnType::integer, "processes"},
+                                   {"turn", ColumnType::real, "ms"},
+                                   {"slowest", ColumnType::real, "GB/s"}}),
                     {"rate", ColumnType::real, "GB/s"}, Rows::of_kernels);
-  for (const SharingWay way : ways_to_share(facts)) measure(bench, way, max_count, bytes, rows);
+  const std::vector<SharingWay> possible = ways_to_share(facts);
+  const Work work = {.operations = static_cast<double>(bytes / sizeof(unsigned)),
+                     .bytes = static_cast<double>(bytes)};
+  double alone = std::nan("");           // the rate of one process of that way
+  std::unique_ptr<Processes> processes;  // of one way after the other
+  std::optional<SharingWay> started;
+  for (const Point& point : bench.points()) {
+    const auto way = point["sharing"] == 0 ? SharingWay::without_mps : SharingWay::with_mps;
+    const std::size_t count = point["processes"];
+    if (std::ranges::find(possible, way) == possible.end()) continue;
+    if (started != way) {
+      processes.reset();
+      processes = std::make_unique<Processes>(bench, way, max_count, bytes);
+      started = way;
+      alone = std::nan("");
+    }
+    std::vector<double> slowest;
+    const Measured rate = bench.repeat([&] { return processes->read(count, slowest); });
+    if (count == 1) alone = rate.value;
+    const double call = processes->call(count);
+    const TurnTaking turns = turns_of(processes->watch(count));
+    rows.add(point.cells({call, std::int64_t{turns.at_once}, turns.length / 1e6, median(slowest)}),
+             rate, rate.value / bench.ceiling("device_read"),
+             remark(turns, count, rate.value / alone), work,
+             std::numeric_limits<double>::quiet_NaN());
+  }
   if (!facts.has_mps) {
     bench.note(
         "MPS is not in use here, so only processes with their own contexts were measured. The "
