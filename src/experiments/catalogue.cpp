@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "experiments/code.hpp"
+#include "experiments/ladders/own_kernel.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
@@ -290,6 +291,7 @@ std::string help(const Experiment& experiment) {
     if (link != title) text += fmt::format("    {}\n", link);
   }
   text += fmt::format("\n{}\n", needs_of(experiment));
+  text += ladders::own_kernel_help(experiment.name);
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();
   }
