@@ -16,6 +16,8 @@
 #include "experiments/endings.hpp"
 #include "experiments/expected.hpp"
 #include "experiments/gpu_pairs.hpp"
+#include "experiments/incomplete.hpp"
+#include "experiments/ladders/own_kernel.hpp"
 #include "experiments/predictions.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "experiments/storage/data_file.hpp"
@@ -44,6 +46,13 @@ struct Finished {
   Figure figure;
   State state = State::measured;
   report::ExperimentResult result = {};
+  ExitCode own_kernel = ExitCode::done;  ///< the worst of all ranks
+};
+
+/// How the user's own kernel has ended on one rank.
+struct OwnKernelEnd {
+  ExitCode code = ExitCode::done;
+  std::string message = {};
 };
 
 /// The results of an experiment on one rank.
@@ -53,7 +62,19 @@ struct RankResult {
   Figure figure = {};
   std::vector<std::string> notes = {};
   int unconverged = 0;
+  OwnKernelEnd own_kernel = {};
 };
+
+/// The rows that `run` returns. If the user's own kernel fails, `own_kernel` says so, and the other
+/// rows stay.
+Table rows_or_incomplete(Table (*run)(Bench&), Bench& bench, OwnKernelEnd& own_kernel) {
+  try {
+    return run(bench);
+  } catch (const Incomplete& end) {
+    own_kernel = {end.code(), end.what()};
+    return end.rows();
+  }
+}
 
 measure::Sampling sampling_of(const Options& options, bool quick) {
   measure::Sampling sampling = measure::sampling(options);
@@ -120,6 +141,7 @@ class Run {
     return session_.rank() == 0 && request_.printing == printing;
   }
   Finished run_one(const Experiment& experiment);
+  Ending check_own_kernel_of(const Experiment& experiment);
   RankResult run_on_this_rank(const Experiment& experiment, int at_once);
   RankResult take_turns(const Experiment& experiment);
   void observe_gpu(report::ExperimentResult& result);
@@ -192,11 +214,12 @@ RankResult Run::run_on_this_rank(const Experiment& experiment, int at_once) {
                .together = together});
   RankResult result;
   const auto measure = [&] {
+    Table rows =
+        rows_or_incomplete(on_gpu ? experiment.run : experiment.run_host, bench, result.own_kernel);
     result.table =
-        on_gpu
-            ? with_expected(with_rows(experiment.run(bench), axes, together.has_value()),
-                            experiment, bench.figure().value_or(experiment.figure), ceilings_.own)
-            : experiment.run_host(bench);
+        on_gpu ? with_expected(with_rows(std::move(rows), axes, together.has_value()), experiment,
+                               bench.figure().value_or(experiment.figure), ceilings_.own)
+               : std::move(rows);
   };
   result.ending = experiment.scope == Scope::all_ranks
                       ? agreed_ending_of(measure)
@@ -246,6 +269,19 @@ void Run::observe_gpu(report::ExperimentResult& result) {
   result.throttled = all_known == 0 ? -1 : static_cast<std::int64_t>(all_throttled);
 }
 
+/// Without a GPU, checks the user's own kernel. The message of an end as `measured` is a sentence
+/// on it, or empty. Collective.
+Ending Run::check_own_kernel_of(const Experiment& experiment) {
+  if (runtime_.device->info().backend == "cuda") return {};
+  std::string sentence;
+  const Ending mine =
+      ending_of([&] { sentence = ladders::check_own_kernel(experiment.name, options_); },
+                session_.memory_remedy());
+  const auto worst = static_cast<State>(session_.max(static_cast<double>(mine.state)));
+  if (worst == State::measured) return {worst, sentence};
+  return {worst, first_message(session_, mine.state == worst ? mine.message : std::string())};
+}
+
 Finished Run::run_one(const Experiment& experiment) {
   Finished finished{&experiment, experiment.figure, State::measured, described(experiment)};
   report::ExperimentResult& result = finished.result;
@@ -259,8 +295,14 @@ Finished Run::run_one(const Experiment& experiment) {
   if (context_lost_) {
     return end(State::not_run, "an earlier experiment lost the CUDA context");
   }
+  const Ending checked = check_own_kernel_of(experiment);
+  if (checked.state != State::measured) return end(checked.state, checked.message);
   const std::string obstacle_of_all = first_message(session_, obstacle(experiment, runtime_));
-  if (!obstacle_of_all.empty()) return end(State::not_available, obstacle_of_all);
+  if (!obstacle_of_all.empty()) {
+    return end(State::not_available, checked.message.empty()
+                                         ? obstacle_of_all
+                                         : obstacle_of_all + "; " + checked.message);
+  }
   session_.heartbeat().enter(experiment.name);
   session_.barrier();
   runtime_.telemetry->start();
@@ -268,12 +310,18 @@ Finished Run::run_one(const Experiment& experiment) {
   runtime_.telemetry->stop();
   const Ending& ending = mine.ending;
   const bool may_be_lost =
-      ending.state != State::measured && runtime_.device->info().backend == "cuda";
+      (ending.state != State::measured || mine.own_kernel.code != ExitCode::done) &&
+      runtime_.device->info().backend == "cuda";
   context_lost_ = session_.sum(may_be_lost && context_is_lost() ? 1 : 0) > 0;
   const auto worst = static_cast<State>(session_.max(static_cast<double>(ending.state)));
   result.unconverged =
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));
   result.notes = mine.notes;
+  finished.own_kernel =
+      static_cast<ExitCode>(static_cast<int>(session_.max(static_cast<int>(mine.own_kernel.code))));
+  const std::string failure = first_message(session_, mine.own_kernel.message);
+  if (!failure.empty()) result.notes.push_back(failure);
+  if (!checked.message.empty()) result.notes.push_back(checked.message);
   finished.figure = mine.figure;
   add_figure(result, mine.figure);
   observe_gpu(result);
@@ -350,8 +398,13 @@ ExitCode Run::run_all() {
     if (finished_.size() > 1) print_output(report::count_of_states(results()) + ".\n");
     if (!path.empty()) print_output(fmt::format("file={}\n", printable(path)));
   });
-  if (any(State::wrong)) return ExitCode::unverified;
-  if (any(State::failed) || any(State::not_run)) return ExitCode::failed;
+  const auto own_kernel = [&](ExitCode code) {
+    return std::ranges::find(finished_, code, &Finished::own_kernel) != finished_.end();
+  };
+  if (any(State::wrong) || own_kernel(ExitCode::unverified)) return ExitCode::unverified;
+  if (any(State::failed) || any(State::not_run) || own_kernel(ExitCode::failed)) {
+    return ExitCode::failed;
+  }
   return any(State::rejected) ? ExitCode::usage : ExitCode::done;
 }
 

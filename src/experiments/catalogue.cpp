@@ -13,6 +13,7 @@
 #include "core/units.hpp"
 #include "experiments/axes.hpp"
 #include "experiments/code.hpp"
+#include "experiments/ladders/own_kernel.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
@@ -294,7 +295,10 @@ std::string help(const Experiment& experiment) {
     text += fmt::format("  {}\n", title);
     if (link != title) text += fmt::format("    {}\n", link);
   }
-  text += fmt::format("\n{}\n", needs_of(experiment)) + help(experiment.axes);
+  text += fmt::format("
+{}
+", needs_of(experiment)) + help(experiment.axes);
+  text += ladders::own_kernel_help(experiment.name);
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();
   }

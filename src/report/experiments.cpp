@@ -226,10 +226,15 @@ Table for_terminal(const Table& table) {
 std::string to_text(const ExperimentResult& experiment) {
   const std::string name = printable(experiment.name);
   if (!experiment.is_measured()) {
-    return wrapped(
-        "",
-        fmt::format("{}: {}: {}", name, printable(experiment.state), printable(experiment.message)),
-        0);
+    // A message may have further lines, such as those of a compiler, which stay as they are.
+    const std::size_t end = std::min(experiment.message.find('\n'), experiment.message.size());
+    return wrapped("",
+                   fmt::format("{}: {}: {}", name, printable(experiment.state),
+                               printable(experiment.message.substr(0, end))),
+                   0) +
+           (end == experiment.message.size()
+                ? ""
+                : printable_lines(experiment.message.substr(end + 1)) + '\n');
   }
   std::string text =
       fmt::format("{}: {}\n{}", name, printable(experiment.summary),

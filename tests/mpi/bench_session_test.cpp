@@ -13,6 +13,7 @@
 #include "core/units.hpp"
 #include "device/buffer.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/incomplete.hpp"
 #include "kernels/kernel.hpp"
 #include "support/experiments.hpp"
 #include "support/session.hpp"
@@ -52,6 +53,12 @@ Table broken(Bench&) {
 /// Fails on the last rank only.
 Table broken_on_one(Bench& bench) {
   if (bench.rank() + 1 == bench.at_once()) throw Error("a call has failed");
+  return fine(bench);
+}
+
+/// The last rank's own kernel is wrong, and the others' have not failed.
+Table wrong_own_kernel_on_one(Bench& bench) {
+  if (bench.rank() + 1 == bench.at_once()) throw Incomplete(Unverified("mine.cu:f"), fine(bench));
   return fine(bench);
 }
 
@@ -181,6 +188,18 @@ TEST(Experiments, FailAlone) {
   const auto rows = ended.results.at("d").table.rows();
   EXPECT_EQ(rows.size(), static_cast<std::size_t>(session().size()));
   EXPECT_EQ(rows[0].get<double>("rate"), 2);
+}
+
+TEST(Experiments, KeepTheirRowsIfAnOwnKernelFails) {
+  const Ended ended = run({experiment("a", wrong_own_kernel_on_one), experiment("b", fine)});
+  EXPECT_EQ(ended.code, ExitCode::unverified);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("a");
+  EXPECT_EQ(result.state, "measured");
+  EXPECT_EQ(result.table.rows().size(), static_cast<std::size_t>(session().size()));
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_NE(result.notes.front().find("mine.cu:f"), std::string::npos);
+  EXPECT_EQ(ended.results.at("b").state, "measured");
 }
 
 TEST(Experiments, ThatFailEndWithOneAndThoseThatLackSomethingWithZero) {

@@ -25,14 +25,14 @@ Ladder::Ladder(Bench& bench, Gpu& gpu, std::vector<Column> varied, Column rate, 
 
 void Ladder::begin(std::vector<Cell> varied, double useful, double reference) {
   continue_with(std::move(varied), reference);
-  useful_ = useful;
-  first_ = 0;
-  before_ = 0;
+  at_.useful = useful;
+  at_.first = 0;
+  at_.before = 0;
 }
 
 void Ladder::continue_with(std::vector<Cell> varied, double reference) {
-  varied_ = std::move(varied);
-  reference_ = reference;
+  at_.varied = std::move(varied);
+  at_.reference = reference;
 }
 
 Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
@@ -41,14 +41,14 @@ Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
   gpu_.synchronize();
   bench_.verify(is_right(), rung.name);
   const Measured seconds = gpu_.time(enqueue).seconds;
-  const double rate = useful_ / seconds.value / unit_;
-  const double factor = before_ > 0 ? before_ / seconds.value : 1;
-  before_ = seconds.value;
-  if (first_ <= 0) first_ = seconds.value;
-  const double total_factor = first_ / seconds.value;
-  std::vector<Cell> cells = varied_;
+  const double rate = at_.useful / seconds.value / unit_;
+  const double factor = at_.before > 0 ? at_.before / seconds.value : 1;
+  at_.before = seconds.value;
+  if (at_.first <= 0) at_.first = seconds.value;
+  const double total_factor = at_.first / seconds.value;
+  std::vector<Cell> cells = at_.varied;
   cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, total_factor, rate});
-  rows_.add(std::move(cells), seconds.times(1e3), rate / reference_, rung.remark, rung.work,
+  rows_.add(std::move(cells), seconds.times(1e3), rate / at_.reference, rung.remark, rung.work,
             seconds.value);
   return seconds;
 }

@@ -66,6 +66,16 @@ class Ladder {
   /// next rung are over the previous one, and over the first one since begin().
   void continue_with(std::vector<Cell> varied, double reference);
 
+  /// A place on the ladder: the case, and the times with which the next rung is compared.
+  struct Mark {
+    std::vector<Cell> varied = {};
+    double useful = 0, reference = 0;
+    double first = 0, before = 0;  ///< seconds of the first and previous rung; 0: there is none
+  };
+  const Mark& mark() const { return at_; }
+  /// Continues where mark() was called, whatever was measured since.
+  void resume(const Mark& mark) { at_ = mark; }
+
   /// Calls `enqueue` once and throws Unverified unless `is_right`, which may wait for the stream of
   /// the GPU. Then measures `enqueue` (Gpu::time), and returns the seconds.
   Measured climb(const Rung& rung, const std::function<void()>& enqueue,
@@ -77,9 +87,7 @@ class Ladder {
   Bench& bench_;
   Gpu& gpu_;
   double unit_;
-  std::vector<Cell> varied_;
-  double useful_ = 0, reference_ = 0;
-  double first_ = 0, before_ = 0;  ///< seconds of the first and previous rung; 0: there is none
+  Mark at_;
   Measurements rows_;
 };
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/library_product.hpp"
 #include "experiments/ladders/matmul.hpp"
+#include "experiments/ladders/own_product.cuh"
 #include "report/limiter.hpp"
 
 namespace shardstream::experiments::ladders {
@@ -26,6 +28,8 @@ constexpr OptionRow options[] = {
     {"matmul.n", OptionKind::count, "8192", "256..32768",
      "The largest n, a multiple of 256; 1024, 8192, ... are measured below it. --quick measures "
      "only one n, by default 4096."},
+    {"matmul.kernel", OptionKind::text, "", "",
+     "A file with a kernel of your own, the last rung: FILE.cu or FILE.cu:FUNCTION."},
 };
 
 Table matmul(Bench& bench);
@@ -129,8 +133,8 @@ int capability(const Gpu& gpu) {
   return gpu.properties().major * 10 + gpu.properties().minor;
 }
 
-/// The guide's case: 8192 x 32 times 32 x 8192.
-void climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
+/// The guide's case: 8192 x 32 times 32 x 8192. Returns it for an own kernel.
+OwnCase climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
   constexpr unsigned edge = 8192, inner = 32;
   const DeviceArray<float> a(edge * inner), b(inner * edge), c(std::uint64_t{edge} * edge);
   fill_matrix(a, first_of_a, gpu.stream());
@@ -148,6 +152,7 @@ void climb_narrow(Bench& bench, Gpu& gpu, Ladder& ladder) {
                        std::string(kernel.name), useful / seconds.value / 1e9);
   }
   bench.note("Inner dimension 32, useful bytes (A, B and C once each): " + rates + ".");
+  return {ladder.mark(), p.m, p.n, p.k, p.alpha, p.beta};
 }
 
 /// The product of n x n matrices of one type, with cuBLASLt's rate for it.
@@ -222,8 +227,9 @@ void climb_on_tensor_cores(Gpu& gpu, Ladder& ladder, const Product<float>& p,
   tf32.climb_library();
 }
 
-/// All rungs for n x n matrices.
-void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
+/// All rungs for n x n matrices. Returns the case for an own kernel, which is compared with the
+/// last rung on CUDA cores.
+OwnCase climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
   const std::uint64_t count = std::uint64_t{n} * n;
   const DeviceArray<float> a(count), b(count), c(count);
   fill_matrix(a, first_of_a, gpu.stream());
@@ -233,8 +239,10 @@ void climb_square(Gpu& gpu, Ladder& ladder, unsigned n) {
   TypedProduct fp32(ladder, gpu, gemm::Precision::fp32, p, c);
   ladder.begin(fp32.varied(), operations_of(p), fp32.rate_of_library());
   fp32.climb(core_kernels());
+  const OwnCase own{ladder.mark(), n, n, n, p.alpha, p.beta};
   if (capability(gpu) >= 80) climb_on_tensor_cores(gpu, ladder, p, c);
   fp32.climb_library();
+  return own;
 }
 
 /// The sizes to measure. Throws UsageError if the largest one is no multiple of the tiles or does
@@ -255,15 +263,22 @@ Table matmul(Bench& bench) {
   Gpu gpu(bench);
   Ladder ladder(bench, gpu, {{"case", ColumnType::text}, {"type", ColumnType::text}},
                 {"rate", ColumnType::real, "Tflop/s"}, 1e12);
-  climb_narrow(bench, gpu, ladder);
+  const std::optional<OwnKernel> own = own_kernel_of(bench, about_matmul.name, capability(gpu));
+  std::vector<OwnCase> cases = {climb_narrow(bench, gpu, ladder)};
   for (const std::uint64_t n : all) {
-    climb_square(gpu, ladder, static_cast<unsigned>(n));
+    cases.push_back(climb_square(gpu, ladder, static_cast<unsigned>(n)));
   }
   bench.note(words_on_factors);
   if (capability(gpu) < 80) {
     bench.note("The rungs on tensor cores are not available: they need compute capability 8.0.");
   } else if (capability(gpu) != 90) {
     bench.note("The rungs with wgmma are not available: they need compute capability 9.0.");
+  }
+  if (own) {
+    climb_own_kernel(ladder, *own, [&] {
+      const OwnRung rung(*own, capability(gpu));
+      for (const OwnCase& each : cases) climb_own_product(gpu, ladder, rung, each);
+    });
   }
   return std::move(ladder).table();
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/ladders/ladder.hpp"
+#include "experiments/ladders/own_sum.cuh"
 #include "experiments/ladders/rungs.cuh"
 #include "experiments/ladders/thread_sum.cuh"
 #include "experiments/launch_attributes.cuh"
@@ -28,6 +30,8 @@ namespace shardstream::experiments::ladders {
 constexpr OptionRow options[] = {
     {"reduction.count", OptionKind::count, "2^24", "2^20..",
      "Number of floats to add; 2^32 are 16 GiB."},
+    {"reduction.kernel", OptionKind::text, "", "",
+     "A file with a kernel of your own, the last rung: FILE.cu or FILE.cu:FUNCTION."},
 };
 
 Table reduction(Bench& bench);
@@ -545,6 +549,8 @@ void climb_clusters(Sums& sums, const Data& data) {
 
 Table reduction(Bench& bench) {
   Gpu gpu(bench);
+  const int capability = bench.device().info().compute_capability;
+  const std::optional<OwnKernel> own = own_kernel_of(bench, about_reduction.name, capability);
   // The elements, and two arrays of the same size for the rungs in global memory.
   const auto max =
       static_cast<std::uint64_t>(0.3 * static_cast<double>(bench.memory())) / sizeof(float);
@@ -556,7 +562,8 @@ Table reduction(Bench& bench) {
   const Data data(count, gpu.properties(), gpu.stream());
   Ladder ladder(bench, gpu, {}, {"read", ColumnType::real, "GB/s"}, 1e9);
   ladder.begin({}, static_cast<double>(count) * sizeof(float), bench.ceiling("device_read"));
-  Sums sums(ladder, data, reference_sum(count));
+  const double expected = reference_sum(count);
+  Sums sums(ladder, data, expected);
   climb_launches(sums, data);
   climb_trees(sums, data);
   climb_strided(sums, data);
@@ -570,8 +577,15 @@ Table reduction(Bench& bench) {
     bench.note(
         "Dependent launches and clusters are not measured: they need compute capability 9.0.");
   }
+  const Ladder::Mark last_rung = ladder.mark();
   climb_yardsticks(sums, data);
   bench.note(words_on_factors);
+  if (own) {
+    climb_own_kernel(ladder, *own, [&] {
+      ladder.resume(last_rung);
+      climb_own_sum(ladder, OwnRung(*own, capability), data, expected);
+    });
+  }
   return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -200,6 +200,9 @@ inline Work work_of_one_pass(std::uint64_t count, unsigned blocks, const CostOfB
           .instructions = elements / warp * cost.instructions};
 }
 
+/// The relative error of a sum of floats that are added in an order of the kernel's own.
+constexpr double sum_tolerance = 1e-4;
+
 /// Climbs kernels that add the same data.
 class Sums {
  public:
@@ -210,9 +213,8 @@ class Sums {
   /// `sum` reads the result.
   void climb(const Rung& rung, const std::function<void()>& enqueue,
              const std::function<double()>& sum) {
-    constexpr double tolerance = 1e-4;  // of floats that are added in an order of the kernel's own
     data_.sum.clear(data_.stream);
-    ladder_.climb(rung, enqueue, [&] { return std::abs(sum() / expected_ - 1) < tolerance; });
+    ladder_.climb(rung, enqueue, [&] { return std::abs(sum() / expected_ - 1) < sum_tolerance; });
   }
   void climb(const Rung& rung, const std::function<void()>& enqueue) {
     climb(rung, enqueue, [&] { return static_cast<double>(data_.sum.read()[0]); });

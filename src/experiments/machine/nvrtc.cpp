@@ -129,7 +129,9 @@ std::string compile(const std::string& source, Code code, int capability, OwnCac
   const Program program(source);
   const std::string architecture =
       fmt::format("--gpu-architecture={}_{}", code == Code::cubin ? "sm" : "compute", capability);
-  std::vector<const char*> flags = {architecture.c_str(), "--fmad=false", "--std=c++20"};
+  std::vector<const char*> flags = {architecture.c_str(), "--fmad=false", "--std=c++20",
+                                    "--include-path=" SHARDSTREAM_CUDA_HEADERS,
+                                    "--include-path=" SHARDSTREAM_CUDA_HEADERS "/cccl"};
   if (cache == OwnCache::off && nvrtc.has_cache()) flags.push_back("--no-cache");
   const nvrtcResult result =
       nvrtc.compile(program.get(), static_cast<int>(flags.size()), flags.data());

@@ -35,7 +35,8 @@ class SourceError : public Error {
 /// NotAvailable if NVRTC cannot be loaded, or the program was built without it.
 std::vector<int> capabilities_of_nvrtc();
 
-/// Compiles CUDA C++ with the flags of this program's kernels (C++20, -fmad=false). `capability`
+/// Compiles CUDA C++ with the flags of this program's kernels (C++20, -fmad=false). It may include
+/// the headers of the toolkit with which the program was built. `capability`
 /// is one of capabilities_of_nvrtc(). Throws SourceError if the source has errors, NotAvailable if
 /// NVRTC cannot be loaded, and Error if it fails.
 std::string compile(const std::string& source, Code code, int capability, OwnCache cache);
