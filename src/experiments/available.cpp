@@ -61,8 +61,7 @@ Ceilings measure_ceilings(runtime::Runtime& runtime,
   Ceilings ceilings;
   for (const auto& [name, measure] : known) {
     const auto needs_it = [&](const Experiment* experiment) {
-      return std::ranges::find(experiment->needs.ceilings, name) !=
-             experiment->needs.ceilings.end();
+      return experiment->needs.has_ceiling(name);
     };
     if (!std::ranges::any_of(experiments, needs_it)) continue;
     ceilings.of_all_ranks.push_back(measure(device, session, effort));

@@ -24,7 +24,8 @@ struct Ceilings {
 Ceilings measure_ceilings(runtime::Runtime& runtime,
                           std::span<const Experiment* const> experiments);
 
-/// Experiment::share with the ceilings of this rank: "of the rate of uploads (link_up 54.3 GB/s)".
+/// Experiment::share with the ceilings of this rank to which it refers (Needs::ceilings): "of the
+/// rate of uploads (link_up 54.3 GB/s)".
 std::string share_with_ceilings(const Experiment& experiment, const Ceilings& ceilings);
 
 }  // namespace shardstream::experiments

@@ -295,9 +295,7 @@ std::string help(const Experiment& experiment) {
     text += fmt::format("  {}\n", title);
     if (link != title) text += fmt::format("    {}\n", link);
   }
-  text += fmt::format("
-{}
-", needs_of(experiment)) + help(experiment.axes);
+  text += fmt::format("\n{}\n", needs_of(experiment)) + help(experiment.axes);
   text += ladders::own_kernel_help(experiment.name);
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();

@@ -5,6 +5,7 @@
 // the experiment there, too. The row is listed in catalogue.cpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
@@ -129,9 +130,19 @@ struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< GPUs that the rank must see
   int ranks = 1;               ///< ranks that the run must have, with or without a GPU
-  /// Names of the ceilings (measure/ceilings) that the experiment compares its rows with.
+  /// Names of the ceilings (measure/ceilings) to which the column `share` refers.
   Names ceilings = {};
+  /// Names of further ceilings, which only `Experiment::expected` uses.
+  Names ceilings_of_expected = {};
   std::string_view file = {};  ///< key of the option that names its data set; empty: it reads none
+
+  /// Whether it needs the ceiling `name`, for shares or for expected values.
+  constexpr bool has_ceiling(std::string_view name) const {
+    const auto is_in = [name](const Names& names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    return is_in(ceilings) || is_in(ceilings_of_expected);
+  }
 };
 
 /// One row of the catalogue, a constant.

@@ -167,8 +167,7 @@ FileResult result_in(const std::filesystem::path& path, const Experiment& experi
   if (std::isfinite(found->sm_clock)) basis += fmt::format(", {:.0f} MHz", found->sm_clock);
   for (const result::Ceiling& each : result::read_ceilings(file)) {
     ceilings[each.name] = each.per_rank;
-    if (std::ranges::find(experiment.needs.ceilings, each.name) !=
-        experiment.needs.ceilings.end()) {
+    if (experiment.needs.has_ceiling(each.name)) {
       basis += fmt::format(", {} {:.4g} {}", each.name, each.per_rank, each.unit);
     }
   }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "experiments/available.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
 #include "experiments/code.hpp"
@@ -156,6 +157,15 @@ TEST(Catalogue, SharesOfCeilingsAreExplained) {
       EXPECT_FALSE(each->share.empty()) << each->name;
     }
   }
+}
+
+TEST(Catalogue, AShareNamesOnlyItsOwnCeilings) {
+  const Ceilings ceilings{.own = {{"device_copy", 4283}, {"link_up", 54.31}}};
+  EXPECT_EQ(share_with_ceilings(named("plain-reads"), ceilings),
+            "of the rate of uploads (link_up 54.31 GB/s)");
+  EXPECT_TRUE(named("spills").needs.has_ceiling("device_copy"));
+  EXPECT_EQ(share_with_ceilings(named("spills"), ceilings), named("spills").share);
+  EXPECT_EQ(share_with_ceilings(named("l2-window"), ceilings), named("l2-window").share);
 }
 
 /// Whether `text` is one sentence that ends with `end`.

@@ -42,15 +42,17 @@ extern const Experiment about_divergence = {
                 "the average number of ways in a warp. The other rows are remedies: tiles "
                 "(tiled_partition) that decide together; a shorter branch, since the part that "
                 "both ways share stands before it; a very short branch; elements of four random "
-                "kinds as they are, sorted by kind, and sorted within each block. In the last "
-                "rows, odd lanes wait for a flag that even lanes of the same warp set, or all "
+                "kinds as they are, sorted by kind, and sorted within each block of 256. In the "
+                "last rows, odd lanes wait for a flag that even lanes of the same warp set, or all "
                 "lanes exchange the value by a shuffle.",
             .expectation =
                 "Expect a time in proportion to the number of ways in a warp: k times as long if "
                 "lanes decide, and once if warps do. Tiles help only if they are as large as a "
                 "warp. A shorter branch helps. A very short branch costs nothing: the compiler "
                 "predicates its instructions, and all lanes run them. Elements of random kinds "
-                "diverge; sorted elements do not, and it is enough to sort them within each block. "
+                "diverge; sorted elements do not, and it is enough to sort them within each block: "
+                "the 8 warps of a block of 256 threads then have at most 11 ways in all, since "
+                "three of them have a boundary between two of the four kinds. "
                 "A lane that waits for another one ends, since each lane has its own program "
                 "counter from compute capability 7.0 on (independent thread scheduling); a "
                 "shuffle, which also synchronises the warp, is faster.",
@@ -74,7 +76,8 @@ extern const Experiment about_divergence = {
           return row["ways"] * row.measured({{"case", one}});
         },
     .exercise = {.task = "Predict the time in us of 2 and 8 ways by lane, of 8 ways by warp and "
-                         "of elements that are sorted in blocks, if one way takes 50 us.",
+                         "of elements of four kinds that are sorted in blocks of 256, if one way "
+                         "takes 50 us.",
                  .rows = {{{"case", "2 ways by lane"}},
                           {{"case", "8 ways by lane"}},
                           {{"case", "8 ways by warp"}},

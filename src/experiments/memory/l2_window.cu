@@ -130,7 +130,7 @@ extern const Experiment about_l2_window = {
                   {{"varied", "hot region in MiB"}, {"policy", "hit ratio 1"}}}},
     .figure =
         {.look = Look::lines, .x = "value", .y = "rate", .series = "policy", .panel = "varied"},
-    .needs = {.compute_capability = 80, .ceilings = {"device_copy"}},
+    .needs = {.compute_capability = 80, .ceilings_of_expected = {"device_copy"}},
     .run = with_cuda<l2_window>(),
 };
 

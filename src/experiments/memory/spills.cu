@@ -106,7 +106,7 @@ extern const Experiment about_spills = {
                           {{"case", "depth 256"}}}},
     .figure =
         {.look = Look::bars, .x = "case", .y = "time", .panel = "part", .more_is_better = false},
-    .needs = {.ceilings = {"device_copy"}},
+    .needs = {.ceilings_of_expected = {"device_copy"}},
     .run = with_cuda<spills>(),
 };
 
