@@ -91,6 +91,23 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
   return call(product, name, value, size);
 }
 
+#if CUBLAS_VERSION >= 130100
+cublasStatus_t cublasLtEmulationDescInit_internal(cublasLtEmulationDesc_t emulation,
+                                                  std::size_t size) {
+  static auto* const call =
+      find(cublasLtEmulationDescInit_internal, "cublasLtEmulationDescInit_internal");
+  return call(emulation, size);
+}
+
+cublasStatus_t cublasLtEmulationDescSetAttribute(cublasLtEmulationDesc_t emulation,
+                                                 cublasLtEmulationDescAttributes_t name,
+                                                 const void* value, std::size_t size) {
+  static auto* const call =
+      find(cublasLtEmulationDescSetAttribute, "cublasLtEmulationDescSetAttribute");
+  return call(emulation, name, value, size);
+}
+#endif
+
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference,
                                                      std::size_t size) {
   static auto* const call =

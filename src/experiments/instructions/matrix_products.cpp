@@ -146,27 +146,45 @@ void MatrixProduct::enqueue() const {
 }
 
 template <class T>
-double MatrixProduct::error_of() const {
+double product_error(std::uint64_t n,
+                     const std::function<T(std::uint64_t row, std::uint64_t column)>& found_at) {
   constexpr std::uint64_t samples = 16;
   const std::uint64_t a = stream_of(seed_of(Side::a)), b = stream_of(seed_of(Side::b));
   double error = 0;
   for (std::uint64_t i = 0; i < samples * samples; ++i) {
-    const std::uint64_t row = i / samples * (n_ - 1) / (samples - 1),
-                        column = i % samples * (n_ - 1) / (samples - 1);
+    const std::uint64_t row = i / samples * (n - 1) / (samples - 1),
+                        column = i % samples * (n - 1) / (samples - 1);
     long double exact = 0;
-    for (std::uint64_t k = 0; k < n_; ++k) {
-      exact += static_cast<long double>(uniform_element<T>(a, row * n_ + k)) *
-               uniform_element<T>(b, k * n_ + column);
+    for (std::uint64_t k = 0; k < n; ++k) {
+      exact += static_cast<long double>(uniform_element<T>(a, row * n + k)) *
+               uniform_element<T>(b, k * n + column);
     }
+    const T found = found_at(row, column);
+    if (!std::isfinite(found)) return std::numeric_limits<double>::infinity();
+    error = std::max(error, static_cast<double>(std::abs(found - exact) / exact));
+  }
+  return error;
+}
+template double product_error<double>(std::uint64_t,
+                                      const std::function<double(std::uint64_t, std::uint64_t)>&);
+
+std::vector<double> generated_doubles(gemm::Side side, std::uint64_t n) {
+  std::vector<double> matrix(n * n);
+  shardstream::generate(Generator::uniform, ElementType::f64, seed_of(side), 0, n * n,
+                        reinterpret_cast<std::byte*>(matrix.data()));
+  return matrix;
+}
+
+template <class T>
+double MatrixProduct::error_of() const {
+  return product_error<T>(n_, [&](std::uint64_t row, std::uint64_t column) {
     const std::uint64_t tile = row / tile_.m * (columns_ / tile_.n) + column / tile_.n;
     const std::uint64_t place = (tile * tile_.m + row % tile_.m) * tile_.n + column % tile_.n;
     const std::vector<std::byte> read = c_.read(place * sizeof(T), sizeof(T));
     T found;
     std::memcpy(&found, read.data(), sizeof(T));
-    if (!std::isfinite(found)) return std::numeric_limits<double>::infinity();
-    error = std::max(error, static_cast<double>(std::abs(found - exact) / exact));
-  }
-  return error;
+    return found;
+  });
 }
 
 double MatrixProduct::error() const {

@@ -5,6 +5,7 @@
 #if SHARDSTREAM_HAS_CUDA
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -59,6 +60,18 @@ class MatrixProduct {
   DeviceArray<std::byte> a_, b_, c_;            ///< panels of A and B, block by block; tiles of C
   DeviceArray<std::byte> a_factor_, b_factor_;  ///< of one block
 };
+
+/// The largest relative error of the elements of C = A B in 16 rows and 16 columns, for the n x n
+/// matrices of MatrixProduct. `found_at` returns an element that was computed. Infinite if one of
+/// them is not finite.
+template <class T>
+double product_error(std::uint64_t n,
+                     const std::function<T(std::uint64_t row, std::uint64_t column)>& found_at);
+extern template double product_error<double>(
+    std::uint64_t, const std::function<double(std::uint64_t, std::uint64_t)>&);
+
+/// The rows of A or B of a MatrixProduct in fp64, n x n doubles.
+std::vector<double> generated_doubles(gemm::Side side, std::uint64_t n);
 
 }  // namespace shardstream::experiments::instructions
 #endif  // SHARDSTREAM_HAS_CUDA

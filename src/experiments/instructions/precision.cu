@@ -21,6 +21,7 @@
 #if SHARDSTREAM_HAS_CUDA
 #include "experiments/instructions/array_products.cuh"
 #include "experiments/instructions/bytes.cuh"
+#include "experiments/instructions/emulated_product.hpp"
 #include "experiments/instructions/matrix_products.hpp"
 #include "experiments/instructions/precision_units.cuh"
 #include "experiments/instructions/unit_rates.hpp"
@@ -100,7 +101,8 @@ extern const Experiment about_precision = {
                 "`matrices` are square, of real numbers in [0, 1). cuBLASLt multiplies them, as "
                 "in a run: fp64 and fp32 with units of these types; fp32x3 as three products of "
                 "tf32; fp64-int8 and fp32-int8 as products of residues of 8 bits, whose sums are "
-                "exact. In `memory`, each element of an array is multiplied with that of another "
+                "exact; fp64-emulated is cuBLAS's own emulation of fp64 by bytes. In `memory`, "
+                "each element of an array is multiplied with that of another "
                 "one; an operation is a product of two elements, and dp4a adds up four of them.",
             .expectation =
                 "Expect fp64 to have half the rate of fp32 on GPUs for data centres and 1/32 or "
@@ -113,7 +115,13 @@ extern const Experiment about_precision = {
                 "add up in float. Most functions for bytes are several instructions on recent "
                 "GPUs, which is still faster than byte by byte. Expect matrices of doubles and "
                 "floats to be multiplied faster by bytes than by their own units, with smaller "
-                "errors: the more planes of bytes a number needs, the less is gained. Expect "
+                "errors: the more planes of bytes a number needs, the less is gained. cuBLAS "
+                "scales each line of a factor to integers and cuts them into slices of 8 bits. A "
+                "product of two slices has its own weight, so s slices need s (s + 1) / 2 products "
+                "of bytes for the leading bits: 28 for 7. Residues have no weights, so 14 moduli "
+                "need 14 products. cuBLAS chooses the bits from the data, so that the error is at "
+                "most that of fp64, and uses fp64 if it would need too many; the bound of residues "
+                "is relative to the norms of the lines, whatever the data. Expect "
                 "matrices to have the rate of their units: fp64 that of tensor cores, fp32 that of "
                 "CUDA cores, and fp32x3 a third of that of tf32. dp2a makes half the products of "
                 "dp4a in an instruction. In memory, only bytes count: an operation moves three "
@@ -123,7 +131,9 @@ extern const Experiment about_precision = {
                 "On compute capability 9.0, mma.sync reaches about two thirds of the peak; the "
                 "rest needs wgmma, as in `matmul`. fp8 has only wgmma there: for mma.sync the "
                 "compiler converts it to fp16, and the row shows the cost. The rate of `matrices` "
-                "includes all conversions. The remark has the share of the theoretical peak at "
+                "includes all conversions. cuBLAS may multiply with fp64 although emulation was "
+                "asked for; the remark has the bits that it reports. The remark has the share of "
+                "the theoretical peak at "
                 "the highest clock, if it is known; a GPU at its power limit runs slower.",
         },
     .read_on = {{Guide::best_practices, "Arithmetic Instructions"},
@@ -216,6 +226,25 @@ class Types {
     if (is_native) base_ = rate.value;
     add_row("matrices", type.c_str(), error, rate, {operations, product.bytes()},
             timing.seconds.value);
+  }
+
+  /// Multiplies n x n matrices of doubles by cuBLAS's emulation. A note says if it has none.
+  void add_emulated(std::uint64_t n) {
+    const char* const type = "fp64-emulated";
+    std::string why;
+    const auto product = make_emulated_product(gpu_, n, why);
+    if (!product) {
+      bench_.note(formatted("matrices, {}: not available, since {}.", std::string(type), why));
+      return;
+    }
+    product->enqueue();
+    const double error = product->error();
+    const double edge = static_cast<double>(n), operations = 2 * edge * edge * edge;
+    bench_.verify(error <= edge * 0x1p-53, "matrices, fp64-emulated");
+    const std::string remark = "; " + emulation_remark(product->bits());
+    const Timing timing = gpu_.time_call([&] { product->enqueue(); });
+    add_row("matrices", type, error, timing.rate(operations),
+            {operations, 3 * sizeof(double) * edge * edge}, timing.seconds.value, remark);
   }
 
   /// Multiplies arrays of `elements` numbers. The three arrays are large enough for doubles.
@@ -354,6 +383,7 @@ void add_matrices(Bench& bench, const Gpu& gpu, Types& types) {
     if (has(bench, gpu, row.compute_capability, "matrices", type.c_str())) {
       types.add_matrices(each, n);
     }
+    if (each == Precision::fp64_int8) types.add_emulated(n);
   }
 }
 

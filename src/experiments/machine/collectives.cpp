@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,13 +74,19 @@ extern const Experiment about_collectives = {
     .explanation =
         {
             .question =
-                "From which size on is a collective limited by the links, and what does a run add "
-                "to a plain call of NCCL?",
+                "From which size on is a collective limited by the links, what does a run add to "
+                "a plain call of NCCL, and what does memory gain that NCCL knows?",
             .varies =
                 "All ranks together call all-reduce on floats, from 4 bytes to collectives.most, "
                 "and reduce-scatter, all-gather and broadcast of 4 bytes and of 64 MiB. The ways "
                 "are a plain loop of NCCL's calls, NCCL as a run calls it, and MPI through pinned "
-                "host memory (staged, up to 64 MiB beside NCCL). Some all-reduces are measured "
+                "host memory (staged, up to 64 MiB beside NCCL). Up to 64 MiB, the plain loop is "
+                "also measured on memory of ncclMemAlloc: `registered` with the communicator "
+                "(ncclCommRegister), and in `windows` (ncclCommWindowRegister), which have the "
+                "same layout on all ranks; windows have no rows of broadcasts. `own kernel` is a "
+                "kernel of this program, for all-reduces of up to 256 KiB: after a barrier of "
+                "NCCL's device functions, each GPU loads the data of all GPUs from their windows "
+                "and adds them up, and another barrier ends it. Some all-reduces are measured "
                 "beside matrix products (a GEMM) or beside copies over the host link in both "
                 "directions. `bytes` is the larger of the buffers that a rank sends and receives. "
                 "`algorithm` is `bytes` over the time of a call. The rate is the bus bandwidth as "
@@ -94,16 +101,29 @@ extern const Experiment about_collectives = {
                 "all-reduce of 64 MiB. A run adds the same few microseconds to each call of NCCL. "
                 "Expect large messages in a run within 5 % of the plain loop, except for the "
                 "barrier of one byte that a run puts before collectives of 1 MiB and more: in it, "
-                "early ranks wait without occupying the GPU. Expect staged MPI to be several times "
+                "early ranks wait without occupying the GPU. Registered memory can be read without "
+                "a copy through "
+                "NCCL's own buffers: expect a gain for large messages at most. In windows, NCCL "
+                "loads and stores in the memory of the other GPUs, instead of sending in steps "
+                "around a ring: expect small messages to take less time. The own kernel reads P "
+                "times the message, so that its bytes over the links are P - 1 messages instead "
+                "of 2 (P - 1) / P: expect it to be fast as long as the two barriers cost more "
+                "than the bytes. Expect staged MPI to be several times "
                 "slower between GPUs. A GEMM occupies the multiprocessors that NCCL's kernels "
                 "need, and copies share the links with staged MPI. On CPUs, all ways are MPI.",
             .pitfalls =
                 "Ranks may end a collective at different times. The time is that of the slowest "
-                "rank. NCCL moves the data of each collective in its own way, so their bus "
+                "rank. If GPUs have no peer access, or NCCL_CUMEM_ENABLE or NCCL_WIN_ENABLE is 0, "
+                "a "
+                "window is only registered memory, and NCCL does not say so; the own kernel is "
+                "then not available, and a note says why. NCCL may also use the multicast of "
+                "NVLink on registered memory, unless NCCL_NVLS_ENABLE is 0. NCCL moves the data of "
+                "each collective in its own way, so their bus "
                 "bandwidths may differ.",
         },
     .read_on = {{Guide::nccl_performance},
                 {Guide::nccl, "Using NCCL"},
+                {Guide::nccl, "User Buffer Registration"},
                 {Guide::best_practices, "Parallel Libraries"},
                 {Guide::programming, "Multi-Device System"}},
     .share = "of the bus bandwidth of a plain loop of NCCL's calls, alone",
@@ -159,24 +179,23 @@ class Sampled {
 /// The buffers of this rank, and the check of what it has received.
 class Data {
  public:
-  Data(Bench& bench, device::Stream& stream, std::uint64_t max_bytes)
+  /// In `memory`, which must outlive the object. Waits for `stream`.
+  Data(Bench& bench, device::Stream& stream, const WayMemory& memory)
       : stream_(stream),
         rank_(static_cast<std::uint64_t>(bench.rank())),
-        count_(std::max(max_bytes / sizeof(float), static_cast<std::uint64_t>(bench.at_once()))),
-        send_(bench.device(), Memory::device, count_),
-        receive_(bench.device(), Memory::device, count_),
+        buffers_(memory.buffers),
         sample_(bench.device(), Memory::pinned, Sampled::max_floats()) {
     const Buffer<float> repeated(bench.device(), Memory::pinned, period);
     for (std::uint64_t i = 0; i < period; ++i) repeated[i] = sent_by(rank_, i);
-    for (std::uint64_t first = 0; first < count_; first += period) {
-      const std::uint64_t count = std::min(period, count_ - first);
-      stream_.upload(send_.data() + first, repeated.data(), count * sizeof(float));
-      stream_.upload(receive_.data() + first, repeated.data(), count * sizeof(float));
+    for (std::uint64_t first = 0; first < memory.count; first += period) {
+      const std::uint64_t count = std::min(period, memory.count - first);
+      stream_.upload(buffers_.send + first, repeated.data(), count * sizeof(float));
+      stream_.upload(buffers_.receive + first, repeated.data(), count * sizeof(float));
     }
     stream_.synchronize();
   }
 
-  Buffers buffers() const { return {send_.data(), receive_.data()}; }
+  Buffers buffers() const { return buffers_; }
 
   /// Overwrites the floats that is_right() reads.
   void spoil(const Message& message) const {
@@ -212,14 +231,15 @@ class Data {
   void for_each_piece(const Message& message, Copy copy) const {
     const Sampled sampled(message.received());
     for (std::uint64_t piece = 0; piece < sampled.number(); ++piece) {
-      copy(receive_.data() + sampled.first(piece), sample_.data() + piece * sampled.length(),
+      copy(buffers_.receive + sampled.first(piece), sample_.data() + piece * sampled.length(),
            sampled.length() * sizeof(float));
     }
   }
 
   device::Stream& stream_;
-  std::uint64_t rank_, count_;
-  Buffer<float> send_, receive_, sample_;
+  std::uint64_t rank_;
+  Buffers buffers_;
+  Buffer<float> sample_;
 };
 
 /// Measures collectives and adds their rows, on rank 0 alone: the figures belong to all ranks.
@@ -229,7 +249,11 @@ class Cases {
       : bench_(bench), rows_(rows), ranks_(static_cast<std::uint64_t>(bench.at_once())) {
     bench.agree([&] {
       stream_ = bench.device().make_stream();
-      data_ = std::make_unique<Data>(bench, *stream_, max_bytes);
+      const std::size_t count = std::max(max_bytes / sizeof(float), ranks_);
+      send_ = {bench.device(), Memory::device, count};
+      receive_ = {bench.device(), Memory::device, count};
+      data_ = std::make_unique<Data>(bench, *stream_,
+                                     WayMemory{{send_.data(), receive_.data()}, count});
     });
   }
 
@@ -267,21 +291,36 @@ class Cases {
   using Key = std::pair<Collective, std::uint64_t>;
   static Key key_of(const Message& message) { return {message.collective, message.bytes()}; }
 
+  /// The data that `way` sends and receives, in its own memory if it has some.
+  const Data& data_of(const CollectiveCalls& way) {
+    const std::optional<WayMemory> memory = way.memory();
+    if (!memory) return *data_;
+    std::unique_ptr<Data>& data = own_data_[memory->buffers.send];
+    if (!data) data = std::make_unique<Data>(bench_, *stream_, *memory);
+    return *data;
+  }
+
   void check(CollectiveCalls& way, const Message& message) {
-    bench_.agree([&] { data_->spoil(message); });
-    way.enqueue(*stream_, message, data_->buffers(), 1);
+    const Data* data = nullptr;
+    bench_.agree([&] {
+      data = &data_of(way);
+      data->spoil(message);
+    });
+    way.enqueue(*stream_, message, data->buffers(), 1);
     way.wait(*stream_);
     bool is_right = false;
-    bench_.agree([&] { is_right = data_->is_right(message); });
+    bench_.agree([&] { is_right = data->is_right(message); });
     bench_.verify(is_right, fmt::format("{} of {} bytes by {}", word_of(message.collective),
                                         message.bytes(), way.name()));
   }
 
   /// The time of one call: many calls are enqueued at a time, as nccl-tests does.
   Measured seconds_of(CollectiveCalls& way, const Message& message) {
+    Buffers buffers{};
+    bench_.agree([&] { buffers = data_of(way).buffers(); });
     const auto seconds_of_calls = [&](unsigned calls) {
       const auto begin = Clock::now();
-      way.enqueue(*stream_, message, data_->buffers(), calls);
+      way.enqueue(*stream_, message, buffers, calls);
       way.wait(*stream_);
       return seconds_since(begin);
     };
@@ -306,6 +345,18 @@ class Cases {
     return fmt::format("{:.2f} times the time alone", seconds / seconds_alone(way.name(), message));
   }
 
+  static constexpr double tolerance = 1.05;
+
+  static std::string compared(double seconds, double plain) {
+    if (plain > tolerance * seconds) {
+      return fmt::format("{:.2f} times as fast as the plain loop", plain / seconds);
+    }
+    if (seconds > tolerance * plain) {
+      return fmt::format("{:.2f} times as long as the plain loop", seconds / plain);
+    }
+    return "within 5 % of the plain loop";
+  }
+
   /// Compares with the plain loop, or with the smallest message if there is none.
   std::string remark_alone(const CollectiveCalls& way, const Message& message, double seconds) {
     const double smallest =
@@ -316,10 +367,10 @@ class Cases {
       if (seconds < 2 * smallest) return "mostly latency: the size hardly matters";
       return "mostly bandwidth: the time grows with the size";
     }
+    if (way.memory()) return compared(seconds, plain);
     if (way.name() != nccl_in_a_run)
       return fmt::format("{:.1f} times as long as NCCL", seconds / plain);
     constexpr std::uint64_t with_barrier = 1 << 20;  // as in comm/nccl.cpp
-    constexpr double tolerance = 1.05;
     const double barrier = message.bytes() >= with_barrier ? barrier_ : 0;
     if (seconds <= tolerance * plain) return "as expected: within 5 % of the plain loop";
     if (seconds <= tolerance * (plain + barrier)) {
@@ -332,20 +383,27 @@ class Cases {
   Measurements& rows_;
   std::uint64_t ranks_;
   std::unique_ptr<device::Stream> stream_;
+  Buffer<float> send_, receive_;
   std::unique_ptr<Data> data_;
-  double barrier_ = 0;                                   ///< seconds
-  std::map<std::pair<std::string, Key>, double> alone_;  ///< seconds, by way
+  std::map<const float*, std::unique_ptr<Data>> own_data_;  ///< of ways, by their memory
+  double barrier_ = 0;                                      ///< seconds
+  std::map<std::pair<std::string, Key>, double> alone_;     ///< seconds, by way
   /// Seconds of the smallest message alone, by way.
   std::map<std::pair<Collective, std::string>, double> smallest_;
 };
 
+constexpr std::uint64_t large = std::uint64_t{64} << 20;  // one of the sizes of all-reduce
+
 /// The ways of this run: NCCL and staged MPI between GPUs, MPI otherwise.
 class Ways {
  public:
-  explicit Ways(Bench& bench) {
+  /// For messages of up to `max_bytes` bytes; those on own memory take up to 64 MiB.
+  Ways(Bench& bench, std::uint64_t max_bytes) {
     const auto& [session, communicator] = bench.together();
     if (communicator.transport() == "nccl") {
-      plain_ = make_plain_nccl(session);
+      const auto ranks = static_cast<std::size_t>(session.size());
+      nccl_ = make_nccl_calls(session, std::max(std::min(max_bytes, large) / sizeof(float), ranks));
+      for (const std::string& sentence : nccl_.missing) bench.note(sentence);
       ways_.push_back(std::make_unique<CommunicatorCalls>(nccl_in_a_run, communicator));
       bench.agree([&] {
         staged_ =
@@ -358,13 +416,17 @@ class Ways {
   }
 
   /// Null if there is no NCCL.
-  CollectiveCalls* plain() const { return plain_.get(); }
+  CollectiveCalls* plain() const { return nccl_.plain.get(); }
+  /// NCCL's ways for memory of their own, for messages of up to 64 MiB.
+  const std::vector<std::unique_ptr<CollectiveCalls>>& on_own_memory() const {
+    return nccl_.on_own_memory;
+  }
   /// Those that a run may use.
   const std::vector<std::unique_ptr<CollectiveCalls>>& of_a_run() const { return ways_; }
 
  private:
   std::unique_ptr<comm::Communicator> staged_;
-  std::unique_ptr<CollectiveCalls> plain_;
+  NcclCalls nccl_;
   std::vector<std::unique_ptr<CollectiveCalls>> ways_;
 };
 
@@ -376,8 +438,6 @@ std::uint64_t max_message(Bench& bench) {
   return bench.bytes("collectives.most", {.of_device = 0.35}, usual) / sizeof(float) *
          sizeof(float);
 }
-
-constexpr std::uint64_t large = std::uint64_t{64} << 20;  // one of the sizes of all-reduce
 
 /// All-reduce, which runs use most, has the curve; the others have its two ends.
 std::vector<std::uint64_t> sizes_of(Collective collective, std::uint64_t max_bytes, bool is_quick) {
@@ -396,6 +456,9 @@ void add_alone(Bench& bench, Cases& cases, const Ways& ways, std::uint64_t max_b
       for (const auto& way : ways.of_a_run()) {
         const bool is_slow = ways.plain() != nullptr && way->name() != nccl_in_a_run;
         if (!is_slow || bytes <= large) cases.add(*way, message, nullptr, "nothing");
+      }
+      for (const auto& way : ways.on_own_memory()) {
+        if (bytes <= large && way->takes(message)) cases.add(*way, message, nullptr, "nothing");
       }
     }
   }
@@ -433,7 +496,7 @@ Table collectives(Bench& bench) {
                      {"time", ColumnType::real, "us"},
                      {"algorithm", ColumnType::real, "GB/s"}},
                     {"rate", ColumnType::real, "GB/s"});
-  const Ways ways(bench);
+  const Ways ways(bench, max_bytes);
   Cases cases(bench, max_bytes, rows);
   if (ways.plain() != nullptr) cases.time_barrier(*ways.plain());
   add_alone(bench, cases, ways, max_bytes);

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "experiments/instructions/divisor.hpp"
+#include "experiments/instructions/emulated_product.hpp"
 #include "experiments/instructions/math_reference.hpp"
 #include "experiments/instructions/ulp.hpp"
 
@@ -34,6 +36,20 @@ TEST(Divisors, GiveExactQuotientsAndRemainders) {
       ASSERT_EQ(divisor.remainder(x), x % d) << x << " % " << d;
     }
   }
+}
+
+TEST(Emulation, NeedsItsVersionOfTheLibraryInTheHeaderAndAtRunTime) {
+  EXPECT_EQ(why_not_emulated(130100, 130100), "");
+  EXPECT_EQ(why_not_emulated(130100, 140000), "");
+  const std::string old_header = why_not_emulated(120803, 130100);
+  EXPECT_NE(old_header.find("built with 12.8.3"), old_header.npos) << old_header;
+  const std::string old_library = why_not_emulated(130100, 130000);
+  EXPECT_NE(old_library.find("the library is 13.0.0"), old_library.npos) << old_library;
+}
+
+TEST(Emulation, SaysHowManyBitsTheLibraryKeptOrThatItDidNotEmulate) {
+  EXPECT_NE(emulation_remark(55).find("55 bits"), std::string::npos);
+  EXPECT_NE(emulation_remark(-1).find("not emulated"), std::string::npos);
 }
 
 TEST(Places, AreInTheOrderOfFloats) {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
@@ -20,11 +21,34 @@
 #include "experiments/machine/cache_folder.hpp"
 #include "experiments/machine/expression.hpp"
 #include "experiments/machine/messages.hpp"
+#include "experiments/machine/nccl_features.hpp"
 #include "experiments/machine/nvrtc.hpp"
 #include "experiments/machine/values.hpp"
 
 namespace shardstream::experiments::machine {
 namespace {
+
+TEST(NcclFeatures, NeedTheirVersionInTheHeaderAndInTheLibrary) {
+  for (const auto& [feature, needed, text] :
+       {std::tuple{NcclFeature::registration, 21900, "2.19.0"},
+        {NcclFeature::windows, 22700, "2.27.0"},
+        {NcclFeature::device_code, 22800, "2.28.0"}}) {
+    EXPECT_EQ(why_without(feature, needed, needed), "");
+    const std::string old_header = why_without(feature, needed - 1, needed);
+    EXPECT_NE(old_header.find(text), old_header.npos) << old_header;
+    EXPECT_NE(old_header.find("built with"), old_header.npos) << old_header;
+    const std::string old_library = why_without(feature, needed, 21805);
+    EXPECT_NE(old_library.find(text), old_library.npos) << old_library;
+    EXPECT_NE(old_library.find("the library is 2.18.5"), old_library.npos) << old_library;
+  }
+}
+
+TEST(NcclFeatures, NeedTheSameVersionForDeviceCodeAlone) {
+  EXPECT_EQ(why_without(NcclFeature::windows, 22809, 22902), "");
+  const std::string why = why_without(NcclFeature::device_code, 22809, 22902);
+  EXPECT_NE(why.find("2.28.9"), why.npos) << why;
+  EXPECT_NE(why.find("2.29.2"), why.npos) << why;
+}
 
 TEST(Messages, HaveTheirBytesOrAtLeastOneFloatForEachPart) {
   EXPECT_EQ(message_of(Collective::all_reduce, 4, 8).count, 1U);
