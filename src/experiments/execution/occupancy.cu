@@ -17,6 +17,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/kernel_resources.hpp"
 
 namespace shardstream::experiments::execution {
 
@@ -260,8 +261,8 @@ struct IsWrong {
 /// the previous limit.
 class SharedMemoryGuard {
  public:
-  SharedMemoryGuard(Copy kernel, const cudaDeviceProp& gpu) : kernel_(kernel) {
-    check(cudaFuncGetAttributes(&before_, kernel), "cudaFuncGetAttributes");
+  SharedMemoryGuard(Copy kernel, const cudaDeviceProp& gpu)
+      : kernel_(kernel), before_(attributes_of(kernel)) {
     check(set(static_cast<int>(gpu.sharedMemPerBlockOptin - before_.sharedSizeBytes)),
           "cudaFuncSetAttribute");
   }
@@ -276,7 +277,7 @@ class SharedMemoryGuard {
     return cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   }
   Copy kernel_;
-  cudaFuncAttributes before_{};
+  cudaFuncAttributes before_;
 };
 
 /// The prediction for a launch, and its result.
@@ -330,10 +331,8 @@ class Sweep {
 
 /// The blocks of the kernel that fit on a multiprocessor, as CUDA calculates them.
 int blocks_of(const CopyKernel& kernel, int threads, std::size_t shared) {
-  int blocks = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.copy, threads, shared),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  return blocks;
+  return static_cast<int>(
+      blocks_per_multiprocessor(address_of(kernel.copy), static_cast<unsigned>(threads), shared));
 }
 
 /// The dynamic shared memory of a block with which `blocks` blocks and no more fit.
@@ -356,8 +355,6 @@ bool Sweep::is_copied() const {
 /// `shared`: bytes of dynamic shared memory of a block.
 Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std::size_t shared) {
   const int blocks = blocks_of(kernel, threads, shared);
-  cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, kernel.copy), "cudaFuncGetAttributes");
   const auto launch = [&](Stay* stays) {
     kernel.copy<<<blocks_, threads, shared, gpu_.stream()>>>(
         reinterpret_cast<const float4*>(from_.data()), reinterpret_cast<float4*>(to_.data()),
@@ -386,8 +383,8 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   if (const unsigned idle = static_cast<unsigned>(-threads) % warp; idle > 0) {
     remark += formatted("; {} lanes of each block are idle", idle);
   }
-  rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes.numRegs), to_cell(shared),
-             to_cell(blocks), to_cell(seen), to_cell(in_part), result.occupancy,
+  rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes_of(kernel.copy).numRegs),
+             to_cell(shared), to_cell(blocks), to_cell(seen), to_cell(in_part), result.occupancy,
              percent_of(mean_at_once(stays))},
             rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes},
             timing.seconds.value / launches);

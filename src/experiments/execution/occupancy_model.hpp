@@ -123,6 +123,14 @@ constexpr double occupancy_of(const Multiprocessor& on, const Block& block, unsi
   return static_cast<double>(blocks) * block.warps() / on.warps();
 }
 
+/// The share of the places for blocks that is taken, on average, if a grid of `blocks` runs in
+/// waves of `at_once` blocks that all take equally long. NaN if one of them is 0.
+constexpr double filled_by_waves(std::uint64_t blocks, std::uint64_t at_once) {
+  if (blocks == 0 || at_once == 0) return std::numeric_limits<double>::quiet_NaN();
+  const std::uint64_t waves = (blocks + at_once - 1) / at_once;
+  return static_cast<double>(blocks) / static_cast<double>(waves * at_once);
+}
+
 /// The resources that allow no further block, such as "registers and warps".
 inline std::string limiters(const Residency& fits) {
   std::string words;

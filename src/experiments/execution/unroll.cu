@@ -12,6 +12,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/kernel_resources.hpp"
 
 namespace shardstream::experiments::execution {
 
@@ -175,8 +176,7 @@ class Loops {
   /// Verifies one call of `launch` and measures it. The first kernel of a case is not unrolled.
   void add(const char* name, unsigned unroll, const void* kernel, const Work& work,
            const std::function<void()>& launch, const std::function<bool()>& is_right) {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+    const cudaFuncAttributes attributes = attributes_of(kernel);
     const char* mangled = nullptr;
     check(cudaFuncGetName(&mangled, kernel), "cudaFuncGetName");
     const auto size = code_size(program_, mangled, static_cast<unsigned>(attributes.binaryVersion));

@@ -156,10 +156,17 @@ __global__ void __launch_bounds__(edge* edge) square_symmetrically(const Product
 }
 
 template <void (*Kernel)(Product<float>)>
-void launch(const Product<float>& p, cudaStream_t stream) {
-  Kernel<<<dim3(p.n / edge, p.m / edge), dim3(edge, edge), 0, stream>>>(p);
+KernelLaunch shape_of(const Product<float>& p) {
+  return {address_of(Kernel), dim3(p.n / edge, p.m / edge), dim3(edge, edge)};
+}
+template <void (*Kernel)(Product<float>)>
+void enqueue(const Product<float>& p, cudaStream_t stream) {
+  const KernelLaunch shape = shape_of<Kernel>(p);
+  Kernel<<<shape.blocks, shape.threads, 0, stream>>>(p);
   check_launch("a product with the transpose");
 }
+template <void (*Kernel)(Product<float>)>
+constexpr ProductLaunch<float> launch = {shape_of<Kernel>, enqueue<Kernel>};
 
 constexpr std::array kernels = {
     ProductKernel<float>{"plain", plain_place, "one output a thread, all from global memory", edge,
@@ -252,6 +259,7 @@ Table gram(Bench& bench) {
   climb_narrow(bench, gpu, ladder);
   climb_square(gpu, ladder, bench.is_quick() ? 2048 : 4096);
   bench.note(words_on_factors);
+  bench.note(words_on_resources);
   return std::move(ladder).table();
 }
 #endif  // SHARDSTREAM_HAS_CUDA

@@ -1,8 +1,10 @@
 #include "experiments/ladders/ladder.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
+#include "experiments/execution/occupancy_model.hpp"
 #include "experiments/formatted.hpp"
 
 namespace shardstream::experiments::ladders {
@@ -12,6 +14,21 @@ namespace {
 std::string text_of(const SourceLine& place) {
   if (place.file == nullptr) return "-";
   return formatted("{}:{}", std::filesystem::path(place.file).filename().string(), place.line);
+}
+
+/// The cells of registers, shared, occupancy and wave_occupancy. NaN without a launch.
+std::vector<Cell> resources_of(const std::optional<KernelLaunch>& launch,
+                               const cudaDeviceProp& gpu) {
+  if (!launch) return std::vector<Cell>(4, std::nan(""));
+  const cudaFuncAttributes attributes = attributes_of(launch->kernel);
+  const unsigned threads = launch->threads_of_block();
+  const unsigned fit = blocks_per_multiprocessor(launch->kernel, threads, launch->shared);
+  const double occupancy =
+      100.0 * fit * blocks_for(threads, warp) * warp / gpu.maxThreadsPerMultiProcessor;
+  const std::uint64_t at_once = std::uint64_t{fit} * static_cast<unsigned>(gpu.multiProcessorCount);
+  return {static_cast<double>(attributes.numRegs),
+          static_cast<double>(attributes.sharedSizeBytes + launch->shared), occupancy,
+          occupancy * execution::filled_by_waves(launch->block_count(), at_once)};
 }
 
 }  // namespace
@@ -47,7 +64,9 @@ Measured Ladder::climb(const Rung& rung, const std::function<void()>& enqueue,
   if (at_.first <= 0) at_.first = seconds.value;
   const double total_factor = at_.first / seconds.value;
   std::vector<Cell> cells = at_.varied;
-  cells.insert(cells.end(), {rung.name, text_of(rung.place), factor, total_factor, rate});
+  cells.insert(cells.end(), {rung.name, text_of(rung.place)});
+  for (Cell& cell : resources_of(rung.launch, gpu_.properties())) cells.push_back(std::move(cell));
+  cells.insert(cells.end(), {factor, total_factor, rate});
   rows_.add(std::move(cells), seconds.times(1e3), rate / at_.reference, rung.remark, rung.work,
             seconds.value);
   return seconds;

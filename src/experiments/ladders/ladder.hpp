@@ -3,21 +3,27 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/table.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/kernel_resources.hpp"
 
 namespace shardstream::experiments::ladders {
 
-/// The columns of a ladder's table before the time: the varied quantities, the rung, its kernel,
-/// the factors over the previous and over the first rung, and the rate. For rows that are measured
-/// without a GPU, too.
+/// The columns of a ladder's table before the time: the varied quantities, the rung, its kernel
+/// with its resources, the factors over the previous and over the first rung, and the rate. For
+/// rows that are measured without a GPU, too, whose resources are NaN.
 inline std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
   varied.insert(varied.end(), {{"rung", ColumnType::text},
                                {"kernel", ColumnType::text},
+                               {"registers", ColumnType::real},
+                               {"shared", ColumnType::real, "B"},
+                               {"occupancy", ColumnType::real, "%"},
+                               {"wave_occupancy", ColumnType::real, "%"},
                                {"factor", ColumnType::real},
                                {"total_factor", ColumnType::real},
                                std::move(rate)});
@@ -28,6 +34,13 @@ inline std::vector<Column> columns_of(std::vector<Column> varied, Column rate) {
 inline constexpr const char* words_on_factors =
     "A factor is the time of the previous rung over the time of this one, and total_factor that of "
     "the first rung over the time of this one.";
+
+/// A note on the columns of resources.
+inline constexpr const char* words_on_resources =
+    "registers is per thread, shared is static and dynamic shared memory per block. occupancy is "
+    "theoretical: the warps of the blocks that fit on a multiprocessor over the warps that it can "
+    "hold. wave_occupancy is calculated, not measured: occupancy, averaged over the waves of the "
+    "grid, if all blocks took equally long. A rung with several launches shows its first one.";
 
 #if SHARDSTREAM_HAS_CUDA
 
@@ -49,6 +62,8 @@ struct Rung {
   SourceLine place;
   std::string remark;  ///< the change since the previous rung
   Work work;           ///< of one call
+  /// The first launch of a call; none: the launches are unknown, as those of a library.
+  std::optional<KernelLaunch> launch = {};
 };
 
 /// Measures rungs and adds their rows. Not thread-safe.

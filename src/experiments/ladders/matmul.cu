@@ -269,6 +269,7 @@ Table matmul(Bench& bench) {
     cases.push_back(climb_square(gpu, ladder, static_cast<unsigned>(n)));
   }
   bench.note(words_on_factors);
+  bench.note(words_on_resources);
   if (capability(gpu) < 80) {
     bench.note("The rungs on tensor cores are not available: they need compute capability 8.0.");
   } else if (capability(gpu) != 90) {

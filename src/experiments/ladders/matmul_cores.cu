@@ -258,18 +258,33 @@ __global__ void __launch_bounds__(threads, 2) multiply_double_buffered(const Pro
 
 // -------------------------------------------------------------------------------------- launches
 
-/// Launches blocks of Edge x Edge threads, each of which computes one output.
+/// Blocks of Edge x Edge threads, each of which computes one output.
 template <void (*Kernel)(Product<float>), unsigned Edge>
-void launch_square(const Product<float>& p, cudaStream_t stream) {
-  Kernel<<<dim3(p.n / Edge, p.m / Edge), dim3(Edge, Edge), 0, stream>>>(p);
+KernelLaunch shape_of_square(const Product<float>& p) {
+  return {address_of(Kernel), dim3(p.n / Edge, p.m / Edge), dim3(Edge, Edge)};
+}
+template <void (*Kernel)(Product<float>), unsigned Edge>
+void enqueue_square(const Product<float>& p, cudaStream_t stream) {
+  const KernelLaunch shape = shape_of_square<Kernel, Edge>(p);
+  Kernel<<<shape.blocks, shape.threads, 0, stream>>>(p);
   check_launch("a product with one output a thread");
 }
+template <void (*Kernel)(Product<float>), unsigned Edge>
+constexpr ProductLaunch<float> launch_square = {shape_of_square<Kernel, Edge>,
+                                                enqueue_square<Kernel, Edge>};
 
 template <void (*Kernel)(Product<float>)>
-void launch_tile(const Product<float>& p, cudaStream_t stream) {
-  Kernel<<<dim3(p.n / edge, p.m / edge), threads, 0, stream>>>(p);
+KernelLaunch shape_of_tile(const Product<float>& p) {
+  return {address_of(Kernel), dim3(p.n / edge, p.m / edge), dim3(threads)};
+}
+template <void (*Kernel)(Product<float>)>
+void enqueue_tile(const Product<float>& p, cudaStream_t stream) {
+  const KernelLaunch shape = shape_of_tile<Kernel>(p);
+  Kernel<<<shape.blocks, shape.threads, 0, stream>>>(p);
   check_launch("a product with 8 x 8 outputs a thread");
 }
+template <void (*Kernel)(Product<float>)>
+constexpr ProductLaunch<float> launch_tile = {shape_of_tile<Kernel>, enqueue_tile<Kernel>};
 
 constexpr std::array narrow = {
     ProductKernel<float>{"plain", plain_place, "one output a thread, all from global memory", 32,

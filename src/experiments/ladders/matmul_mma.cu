@@ -134,10 +134,17 @@ __global__ void __launch_bounds__(threads, 2) multiply_by_mma(const Product<T> p
 }
 
 template <class T>
-void launch(const Product<T>& p, cudaStream_t stream) {
-  multiply_by_mma<<<dim3(p.n / edge, p.m / edge), threads, 0, stream>>>(p);
+KernelLaunch shape_of(const Product<T>& p) {
+  return {address_of(multiply_by_mma<T>), dim3(p.n / edge, p.m / edge), dim3(threads)};
+}
+template <class T>
+void enqueue(const Product<T>& p, cudaStream_t stream) {
+  const KernelLaunch shape = shape_of(p);
+  multiply_by_mma<<<shape.blocks, shape.threads, 0, stream>>>(p);
   check_launch("a product by mma");
 }
+template <class T>
+constexpr ProductLaunch<T> launch = {shape_of<T>, enqueue<T>};
 
 constexpr std::array for_floats = {
     ProductKernel<float>{"mma of tf32", mma_place,

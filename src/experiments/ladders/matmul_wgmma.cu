@@ -325,14 +325,23 @@ unsigned allow_ring(Kernel kernel) {
   return bytes;
 }
 
+/// The shape of the launch. Lets the kernel have its ring.
 template <unsigned Columns, unsigned Stages>
-void launch_bulk(const Product<bf16>& p, cudaStream_t stream) {
+KernelLaunch shape_of_bulk(const Product<bf16>& p) {
   constexpr auto kernel = multiply_in_bulk<Columns, Stages>;
-  const unsigned bytes = allow_ring<Ring<Columns, Stages>>(kernel);
-  kernel<<<dim3(p.n / Columns, p.m / rows), 2 * warpgroup, bytes, stream>>>(map_of_a(p),
-                                                                            map_of_b(p), p);
+  return {address_of(kernel), dim3(p.n / Columns, p.m / rows), dim3(2 * warpgroup),
+          allow_ring<Ring<Columns, Stages>>(kernel)};
+}
+template <unsigned Columns, unsigned Stages>
+void enqueue_bulk(const Product<bf16>& p, cudaStream_t stream) {
+  const KernelLaunch shape = shape_of_bulk<Columns, Stages>(p);
+  multiply_in_bulk<Columns, Stages>
+      <<<shape.blocks, shape.threads, shape.shared, stream>>>(map_of_a(p), map_of_b(p), p);
   check_launch("multiply_in_bulk");
 }
+template <unsigned Columns, unsigned Stages>
+constexpr ProductLaunch<bf16> launch_bulk = {shape_of_bulk<Columns, Stages>,
+                                             enqueue_bulk<Columns, Stages>};
 
 /// The blocks of a launch.
 enum class Blocks {
@@ -349,26 +358,38 @@ unsigned staying_blocks(unsigned tiles, unsigned cluster) {
   return std::min(tiles, static_cast<unsigned>(multiprocessors)) / cluster * cluster;
 }
 
-/// The tiles of a cluster are neighbours in the order: `Band` and the rows of tiles of C must be
-/// multiples of `Cluster`.
-template <Blocks Which, unsigned Band, unsigned Cluster = 1>
-void launch_specialised(const Product<bf16>& p, cudaStream_t stream) {
-  static_assert(Band % Cluster == 0);
+/// The shape of the launch. Lets the kernel have its ring.
+template <Blocks Which, unsigned Cluster>
+KernelLaunch shape_of_specialised(const Product<bf16>& p) {
   constexpr auto kernel = multiply_specialised<Cluster>;
-  constexpr unsigned threads = (1 + consumers) * warpgroup;
-  const unsigned bytes = allow_ring<WideRing>(kernel);
-  const Order order{p.m / rows, p.n / wide, Band};
-  const unsigned tiles = order.m_tiles * order.n_tiles;
+  const unsigned tiles = p.m / rows * (p.n / wide);
   const unsigned blocks =
       Which == Blocks::for_multiprocessors ? staying_blocks(tiles, Cluster) : tiles;
+  return {address_of(kernel), dim3(blocks), dim3((1 + consumers) * warpgroup),
+          allow_ring<WideRing>(kernel)};
+}
+
+/// The tiles of a cluster are neighbours in the order: `Band` and the rows of tiles of C must be
+/// multiples of `Cluster`.
+template <Blocks Which, unsigned Band, unsigned Cluster>
+void enqueue_specialised(const Product<bf16>& p, cudaStream_t stream) {
+  static_assert(Band % Cluster == 0);
+  constexpr auto kernel = multiply_specialised<Cluster>;
+  const KernelLaunch shape = shape_of_specialised<Which, Cluster>(p);
+  const Order order{p.m / rows, p.n / wide, Band};
   if constexpr (Cluster == 1) {
-    kernel<<<blocks, threads, bytes, stream>>>(map_of_a(p), map_of_b(p), p, order);
+    kernel<<<shape.blocks, shape.threads, shape.shared, stream>>>(map_of_a(p), map_of_b(p), p,
+                                                                  order);
     check_launch("multiply_specialised");
   } else {
-    const AttributedLaunch launch(blocks, threads, stream, in_clusters_of(Cluster), bytes);
+    const AttributedLaunch launch(shape.blocks.x, shape.threads.x, stream, in_clusters_of(Cluster),
+                                  shape.shared);
     launch(kernel, map_of_a(p), map_of_b(p), p, order);
   }
 }
+template <Blocks Which, unsigned Band, unsigned Cluster = 1>
+constexpr ProductLaunch<bf16> launch_specialised = {shape_of_specialised<Which, Cluster>,
+                                                    enqueue_specialised<Which, Band, Cluster>};
 
 constexpr CostOfMultiplyAdd specialised_cost = {0.078, 0.0139};
 

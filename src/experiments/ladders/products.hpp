@@ -54,6 +54,18 @@ struct CostOfMultiplyAdd {
   double instructions = not_counted;  ///< of the thread
 };
 
+/// A way to launch a kernel, and the shape of that launch.
+template <class T>
+struct ProductLaunch {
+  KernelLaunch (*shape)(const Product<T>& product);
+  /// Enqueues the product. Throws Error if that fails.
+  void (*enqueue)(const Product<T>& product, cudaStream_t stream);
+
+  void operator()(const Product<T>& product, cudaStream_t stream) const {
+    enqueue(product, stream);
+  }
+};
+
 /// A kernel that computes products: a rung of a ladder.
 template <class T>
 struct ProductKernel {
@@ -62,8 +74,7 @@ struct ProductKernel {
   const char* change;       ///< since the previous rung
   unsigned m, n, k;         ///< the edges of a product must be multiples of these
   unsigned a_uses, b_uses;  ///< number of outputs for which an element is loaded once
-  /// Enqueues the product. Throws Error if that fails.
-  void (*launch)(const Product<T>& product, cudaStream_t stream);
+  ProductLaunch<T> launch;
   CostOfMultiplyAdd cost = {};
   const char* arithmetic = "fp32";  ///< as Work::arithmetic
   ComputedPart part = ComputedPart::all;
@@ -146,7 +157,7 @@ Measured climb_product(Ladder& ladder, const ProductKernel<T>& kernel, const Pro
   const Work work = work_of(kernel, p);
   const std::string remark = formatted("{}; {:.3g} operations per byte", std::string(kernel.change),
                                        work.operations / work.bytes);
-  const Rung rung{kernel.name, kernel.place, remark, work};
+  const Rung rung{kernel.name, kernel.place, remark, work, kernel.launch.shape(p)};
   fill_matrix(c, first_of_c, stream);
   return ladder.climb(
       rung, [&] { kernel.launch(p, stream); }, [&] { return check.is_right(c); });

@@ -3,6 +3,7 @@
 // adds in a fixed order, and CUB's.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <string>
@@ -28,8 +29,8 @@
 namespace shardstream::experiments::ladders {
 
 constexpr OptionRow options[] = {
-    {"reduction.count", OptionKind::count, "2^24", "2^20..",
-     "Number of floats to add; 2^32 are 16 GiB."},
+    {"reduction.count", OptionKind::count, "auto", "auto|2^20..",
+     "Number of floats to add; auto: 2^24 and, on a GPU without --quick, 2^30, which are 4 GiB."},
     {"reduction.kernel", OptionKind::text, "", "",
      "A file with a kernel of your own, the last rung: FILE.cu or FILE.cu:FUNCTION."},
 };
@@ -63,11 +64,14 @@ extern const Experiment about_reduction = {
                 "Each rung changes one thing: which elements are added, what separates the levels "
                 "of the tree (launches or barriers), the memory that holds the tree, the threads "
                 "that add, the elements and the loads in flight per thread, and the way in which "
-                "warps and blocks combine their sums. `dependent launch` lets the second launch "
-                "begin while the first one adds, and `clusters` adds the sums of 8 blocks in the "
-                "shared memory of one of them; both need compute capability 9.0. The table names "
-                "the file and line of each kernel (in src/experiments/ladders) and its factors "
-                "over the previous rung and over the first one. The last two rows are this "
+                "warps and blocks combine their sums: cooperative groups of 4 to 32 lanes, the "
+                "lanes that are active, or shuffles. `dependent launch` lets the second launch "
+                "begin while the first one adds, `grid sync` replaces it by a barrier of the grid, "
+                "and `clusters` adds the sums of 8 blocks in the shared memory of one of them; "
+                "dependent launches and clusters need compute capability 9.0. Without "
+                "reduction.count, all rungs add 2^24 floats and then 2^30. The table names the "
+                "file and line of each kernel (in src/experiments/ladders), its resources, and its "
+                "factors over the previous rung and over the first one. The last two rows are this "
                 "program's own reduction, which adds in a fixed order, and CUB's. One atomic "
                 "addition for each element is in the experiment atomics. Without a GPU, only the "
                 "host reference is timed.",
@@ -82,11 +86,14 @@ extern const Experiment about_reduction = {
                 "reading device memory. Launches and the sums of the blocks come on top, which "
                 "counts for few elements and not for many. A dependent launch saves a part of the "
                 "time between two kernels, which matters most for few elements. Clusters save work "
-                "only on the sums of blocks, so expect them to gain little. The best number of "
-                "loads in flight depends on the GPU.",
+                "only on the sums of blocks, so expect them to gain little. Smaller groups leave "
+                "more sums to shared memory, and a group whose size is known only at run time "
+                "needs more instructions; where memory is the limit, neither shows. The best "
+                "number of loads in flight depends on the GPU.",
             .pitfalls =
                 "2^24 floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the "
-                "share may exceed 1; with reduction.count 2^32 it does not. A compiler may unroll "
+                "share may exceed 1, and launches are a large part of the time: conclusions about "
+                "kernels that memory limits need the rows with 2^30 floats. A compiler may unroll "
                 "loops by itself: loops over the levels of a tree are not unrolled before the rung "
                 "`unrolled`. A kernel that begins early must wait before it reads what the "
                 "previous one writes. A block may write to the shared memory of another one only "
@@ -108,12 +115,17 @@ extern const Experiment about_reduction = {
     .options = options,
     .expected = time_of_memory,
     .exercise = {.task = "Predict the time in ms of the rungs `global memory`, `grid stride` and "
-                         "`streaming`, from the count and your GPU's rate of reading memory.",
+                         "`streaming` for the smaller count, from this count and your GPU's rate "
+                         "of reading memory. Which times are longer, and why?",
                  .rows = {{{"rung", "global memory"}},
                           {{"rung", "grid stride"}},
                           {{"rung", "streaming"}}}},
-    .figure =
-        {.look = Look::steps, .x = "rung", .y = "time", .log_y = true, .more_is_better = false},
+    .figure = {.look = Look::steps,
+               .x = "rung",
+               .y = "time",
+               .panel = "case",
+               .log_y = true,
+               .more_is_better = false},
     .needs = {.ceilings = {"device_read"}},
     .run = with_cuda<reduction>(),
     .run_host = reduction_on_host,
@@ -121,17 +133,31 @@ extern const Experiment about_reduction = {
 
 namespace {
 
-/// The sum of unit_number() over the first `count` indices, in doubles.
+constexpr std::uint64_t few = std::uint64_t{1} << 24, many = std::uint64_t{1} << 30;
+
+/// The given number of floats, as a multiple of 4; by default few.
+std::uint64_t count_of(const Options& options) {
+  return options.is_auto("reduction.count") ? few : options.count("reduction.count") / 4 * 4;
+}
+
+/// The case of a row: "2^24 floats".
+std::string case_of(std::uint64_t count) {
+  return std::has_single_bit(count) ? formatted("2^{} floats", std::countr_zero(count))
+                                    : formatted("{} floats", count);
+}
+
+/// The sum of unit_number() over the first `count` indices, in doubles. All sums are exact. Four of
+/// them grow at the same time, so that an addition need not wait for the one before.
 double reference_sum(std::uint64_t count) {
-  double sum = 0;
-  for (std::uint64_t i = 0; i < count; ++i) sum += unit_number(i);
-  return sum;
+  std::array<double, 4> sums = {};
+  for (std::uint64_t i = 0; i < count; ++i) sums[i % sums.size()] += unit_number(i);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 }  // namespace
 
 Table reduction_on_host(Bench& bench) {
-  const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
+  const std::uint64_t count = count_of(bench.options());
   if (const std::uint64_t max = bench.memory() / 2 / sizeof(float); count > max) {
     throw UsageError(formatted(
         "reduction.count: {} elements do not fit in memory: choose at most {}", count, max));
@@ -147,12 +173,13 @@ Table reduction_on_host(Bench& bench) {
   });
   bench.verify(sum == reference_sum(count), "the sum on the host");
   const auto elements = static_cast<double>(count);
-  Measurements rows(columns_of({}, {"read", ColumnType::real, "GB/s"}),
+  Measurements rows(columns_of({{"case", ColumnType::text}}, {"read", ColumnType::real, "GB/s"}),
                     {"time", ColumnType::real, "ms"}, Rows::of_kernels);
-  rows.add({"host reference", "-", 1.0, 1.0, timing.rate(elements * sizeof(float)).value},
-           timing.seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
-           "one thread, in doubles, in the order of the elements",
-           {elements, elements * sizeof(float)}, std::numeric_limits<double>::quiet_NaN());
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  rows.add({case_of(count), "host reference", "-", none, none, none, none, 1.0, 1.0,
+            timing.rate(elements * sizeof(float)).value},
+           timing.seconds.times(1e3), none, "one thread, in doubles, in the order of the elements",
+           {elements, elements * sizeof(float)}, none);
   return std::move(rows).table();
 }
 
@@ -275,20 +302,48 @@ __global__ void __launch_bounds__(threads, 1)
   if (t == 0) sums[blockIdx.x] = words[0];
 }
 
-/// Warps add in registers, by cooperative groups, and one warp adds their sums.
-constexpr SourceLine groups_place = kernel_below();
-__global__ void __launch_bounds__(threads, 1)
-    sum_by_groups(const float* x, std::uint64_t count, float*, float* sums) {
-  __shared__ float of_warps[threads / warp];
+/// The first warp adds the words of the block, after a barrier, and stores their sum.
+template <unsigned Count>
+__device__ void let_first_warp_add(const float (&words)[Count], float* sums) {
   const cg::thread_block block = cg::this_thread_block();
   const auto tile = cg::tiled_partition<warp>(block);
-  const float sum = cg::reduce(tile, sum_of_thread<flight>(x, count), cg::plus<float>());
-  if (tile.thread_rank() == 0) of_warps[tile.meta_group_rank()] = sum;
   block.sync();
   if (tile.meta_group_rank() != 0) return;
-  const float mine = tile.thread_rank() < threads / warp ? of_warps[tile.thread_rank()] : 0;
+  float mine = 0;
+#pragma unroll
+  for (unsigned first = 0; first < Count; first += warp) {
+    const unsigned i = first + tile.thread_rank();
+    if (i < Count) mine += words[i];
+  }
   const float all = cg::reduce(tile, mine, cg::plus<float>());
   if (tile.thread_rank() == 0) sums[blockIdx.x] = all;
+}
+
+/// Tiles of `Lanes` lanes add in registers, by cooperative groups, and one warp adds their sums.
+constexpr SourceLine tiles_place = kernel_below(2);
+template <unsigned Lanes>
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_tiles(const float* x, std::uint64_t count, float*, float* sums) {
+  __shared__ float of_tiles[threads / Lanes];
+  const auto tile = cg::tiled_partition<Lanes>(cg::this_thread_block());
+  const float sum = cg::reduce(tile, sum_of_thread<flight>(x, count), cg::plus<float>());
+  if (tile.thread_rank() == 0) of_tiles[tile.meta_group_rank()] = sum;
+  let_first_warp_add(of_tiles, sums);
+}
+
+/// The lanes that are active form a group, whose size is known only at run time. They need not be
+/// all lanes of the warp, so the groups of a warp add to its word by atomics.
+constexpr SourceLine coalesced_place = kernel_below();
+__global__ void __launch_bounds__(threads, 1)
+    sum_by_coalesced_groups(const float* x, std::uint64_t count, float*, float* sums) {
+  __shared__ float of_warps[threads / warp];
+  if (threadIdx.x < threads / warp) of_warps[threadIdx.x] = 0;
+  __syncthreads();
+  const float mine = sum_of_thread<flight>(x, count);
+  const cg::coalesced_group group = cg::coalesced_threads();
+  const float sum = cg::reduce(group, mine, cg::plus<float>());
+  if (group.thread_rank() == 0) atomicAdd(&of_warps[threadIdx.x / warp], sum);
+  let_first_warp_add(of_warps, sums);
 }
 
 /// The sum of all lanes, in lane 0.
@@ -424,7 +479,8 @@ void climb_launches(Sums& sums, const Data& data) {
                            AddStride kernel, Adds adds) {
     const DeviceArray<float>* result = nullptr;
     sums.climb(
-        {name, place, sentence, work_of_strides(data.count, adds)},
+        {name, place, sentence, work_of_strides(data.count, adds),
+         launch_of(kernel, blocks_for(adds == Adds::all ? data.count : data.count / 2, threads))},
         [&] { result = &add_strides(data, kernel, adds); },
         [&] { return static_cast<double>(result->read(0, 1)[0]); });
   };
@@ -437,7 +493,8 @@ void climb_launches(Sums& sums, const Data& data) {
 void climb_trees(Sums& sums, const Data& data) {
   const auto tree = [&](const char* name, SourceLine place, const char* sentence, BlockSums kernel,
                         const CostOfBlock& cost, bool is_in_global = false) {
-    sums.climb({name, place, sentence, work_of_blocks(data.count, cost, is_in_global)},
+    sums.climb({name, place, sentence, work_of_blocks(data.count, cost, is_in_global),
+                launch_of(kernel, blocks_for(data.count, threads))},
                [&data, kernel] { add_blocks(data, kernel); });
   };
   tree("barriers", barriers_place, "barriers in a block separate the levels, and not launches",
@@ -456,9 +513,9 @@ void climb_strided(Sums& sums, const Data& data) {
   const auto strided = [&](const char* name, SourceLine place, const char* sentence,
                            BlockSums kernel, const CostOfBlock& cost) {
     const unsigned blocks = data.resident_blocks(kernel);
-    sums.climb(
-        {name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks, cost)},
-        [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
+    sums.climb({name, place, with_blocks(sentence, blocks),
+                work_of_one_pass(data.count, blocks, cost), launch_of(kernel, blocks)},
+               [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
   };
   strided("grid stride", flight_place, "each thread adds many elements before the tree begins",
           sum_in_flight<1>, {476, 14.1});
@@ -468,36 +525,51 @@ void climb_strided(Sums& sums, const Data& data) {
   strided("8 in flight", flight_place, "eight loads in flight", sum_in_flight<flight>, {476, 7.8});
   strided("unrolled", unrolled_place, "the loop over the levels of the tree is unrolled",
           sum_unrolled, {476, 7.3});
-  strided("groups", groups_place, "warps add in registers, by cooperative groups", sum_by_groups,
-          {157, 6.9});
-  strided("shuffles", shuffle_place, "the same, written with shuffles", sum_by_shuffles,
+  strided("tiles of 4", tiles_place,
+          "tiles of 4 lanes add in registers, by cooperative groups, and one warp adds their sums",
+          sum_by_tiles<4>, {});
+  strided("tiles of 8", tiles_place, "tiles of 8 lanes, and half as many sums in shared memory",
+          sum_by_tiles<8>, {});
+  strided("tiles of 16", tiles_place, "tiles of 16 lanes", sum_by_tiles<16>, {});
+  strided("groups", tiles_place, "tiles of 32 lanes: whole warps", sum_by_tiles<warp>, {157, 6.9});
+  strided("coalesced threads", coalesced_place,
+          "as groups, but with the active lanes, whose number is known only at run time",
+          sum_by_coalesced_groups, {});
+  strided("shuffles", shuffle_place, "as groups, but written with shuffles", sum_by_shuffles,
           {119, 6.9});
 }
 
 void climb_dependent_launch(Sums& sums, const Data& data) {
   const unsigned blocks = data.resident_blocks(sum_with_early_launch);
-  sums.climb({"dependent launch", dependent_place,
-              with_blocks("the second launch begins before the first one ends", blocks),
-              work_of_one_pass(data.count, blocks, {119, 6.9})},
-             [&data, blocks] { add_in_dependent_launches(data, sum_with_early_launch, blocks); });
+  sums.climb(
+      {"dependent launch", dependent_place,
+       with_blocks("the second launch begins before the first one ends", blocks),
+       work_of_one_pass(data.count, blocks, {119, 6.9}), launch_of(sum_with_early_launch, blocks)},
+      [&data, blocks] { add_in_dependent_launches(data, sum_with_early_launch, blocks); });
 }
 
-void climb_without_second_launch(Sums& sums, const Data& data) {
+void climb_block_atomics(Sums& sums, const Data& data) {
   const unsigned adding = data.resident_blocks(sum_by_block_atomics);
-  sums.climb({"block atomics", block_atomic_place,
-              with_blocks("one atomic addition for each block, and no second launch", adding),
-              work_of_one_pass(data.count, adding, {119, 7.2})},
-             [&] {
-               data.sum.clear(data.stream);
-               sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
-                                                                         data.sum.data());
-               check_launch("sum_by_block_atomics");
-             });
+  sums.climb(
+      {"block atomics", block_atomic_place,
+       with_blocks("one atomic addition for each block, and no second launch", adding),
+       work_of_one_pass(data.count, adding, {119, 7.2}), launch_of(sum_by_block_atomics, adding)},
+      [&] {
+        data.sum.clear(data.stream);
+        sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
+                                                                  data.sum.data());
+        check_launch("sum_by_block_atomics");
+      });
+}
+
+void climb_grid_sync(Sums& sums, const Data& data) {
   const unsigned waiting = data.resident_blocks(sum_with_grid_sync);
   sums.climb(
       {"grid sync", grid_sync_place,
-       with_blocks("all blocks wait for each other, then the first one adds all sums", waiting),
-       work_of_one_pass(data.count, waiting, {179, 7.0})},
+       with_blocks("as shuffles, but a barrier of the grid replaces the second launch; then "
+                   "the first block adds all sums",
+                   waiting),
+       work_of_one_pass(data.count, waiting, {179, 7.0}), launch_of(sum_with_grid_sync, waiting)},
       [&] { launch_cooperatively(data, sum_with_grid_sync, waiting); });
 }
 
@@ -511,7 +583,7 @@ void climb_to_the_end(Sums& sums, const Data& data) {
     const unsigned blocks = data.resident_blocks(kernel);
     const std::uint64_t words = data.count * sizeof(float) / sizeof(*x);
     sums.climb({name, last_block_place, with_blocks(sentence, blocks),
-                work_of_one_pass(data.count, blocks, cost)},
+                work_of_one_pass(data.count, blocks, cost), launch_of(kernel, blocks)},
                [&data, kernel, blocks, words, x] {
                  kernel<<<blocks, threads, 0, data.stream>>>(x, words, places_of_sums(data));
                  check_launch("sum by the last block");
@@ -538,52 +610,90 @@ void climb_clusters(Sums& sums, const Data& data) {
               formatted("{} blocks add their sums through distributed shared memory first ({} "
                         "blocks)",
                         cluster_size, clusters * cluster_size),
-              work_of_one_pass(data.count, clusters, {140, 2.1})},
+              work_of_one_pass(data.count, clusters, {140, 2.1}),
+              launch_of(sum_by_clusters, clusters * cluster_size)},
              [&] {
                launch(sum_by_clusters, reinterpret_cast<const float4*>(data.x.data()),
                       data.count / 4, places_of_sums(data));
              });
 }
 
-}  // namespace
-
-Table reduction(Bench& bench) {
-  Gpu gpu(bench);
-  const int capability = bench.device().info().compute_capability;
-  const std::optional<OwnKernel> own = own_kernel_of(bench, about_reduction.name, capability);
+/// The numbers of floats to add. Throws UsageError if they do not fit in memory.
+std::vector<std::uint64_t> counts_of(Bench& bench) {
   // The elements, and two arrays of the same size for the rungs in global memory.
   const auto max =
       static_cast<std::uint64_t>(0.3 * static_cast<double>(bench.memory())) / sizeof(float);
-  const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
+  const std::uint64_t count = count_of(bench.options());
   if (count > max) {
     throw UsageError(formatted(
         "reduction.count: {} elements do not fit in device memory: choose at most {}", count, max));
   }
-  const Data data(count, gpu.properties(), gpu.stream());
-  Ladder ladder(bench, gpu, {}, {"read", ColumnType::real, "GB/s"}, 1e9);
-  ladder.begin({}, static_cast<double>(count) * sizeof(float), bench.ceiling("device_read"));
+  if (!bench.options().is_auto("reduction.count") || bench.is_quick()) return {count};
+  std::uint64_t large = many;
+  while (large > max) large /= 2;
+  if (large < many) {
+    bench.note(
+        formatted("The larger case has {}, since {} do not fit.", case_of(large), case_of(many)));
+  }
+  if (large <= few) return {few};
+  return {few, large};
+}
+
+/// A number of floats for an own kernel.
+struct OwnSum {
+  Ladder::Mark mark;  ///< behind the rung with which it is compared
+  std::uint64_t count;
+  double expected;
+};
+
+/// All rungs for the sum of `count` floats. Returns the case for an own kernel.
+OwnSum climb_all(Bench& bench, Gpu& gpu, Ladder& ladder, std::uint64_t count) {
   const double expected = reference_sum(count);
+  const Data data(count, gpu.properties(), gpu.stream());
+  ladder.begin({case_of(count)}, static_cast<double>(count) * sizeof(float),
+               bench.ceiling("device_read"));
   Sums sums(ladder, data, expected);
   climb_launches(sums, data);
   climb_trees(sums, data);
   climb_strided(sums, data);
   const bool has_attributes = has_launch_attributes(gpu.properties());
   if (has_attributes) climb_dependent_launch(sums, data);
-  climb_without_second_launch(sums, data);
+  climb_block_atomics(sums, data);
+  if (gpu.properties().cooperativeLaunch != 0) climb_grid_sync(sums, data);
   climb_to_the_end(sums, data);
-  if (has_attributes) {
-    climb_clusters(sums, data);
-  } else {
+  if (has_attributes) climb_clusters(sums, data);
+  const Ladder::Mark last_rung = ladder.mark();
+  climb_yardsticks(sums, data);
+  return {last_rung, count, expected};
+}
+
+}  // namespace
+
+Table reduction(Bench& bench) {
+  const std::vector<std::uint64_t> counts = counts_of(bench);
+  Gpu gpu(bench);
+  const int capability = bench.device().info().compute_capability;
+  const std::optional<OwnKernel> own = own_kernel_of(bench, about_reduction.name, capability);
+  Ladder ladder(bench, gpu, {{"case", ColumnType::text}}, {"read", ColumnType::real, "GB/s"}, 1e9);
+  std::vector<OwnSum> cases;
+  for (const std::uint64_t count : counts) cases.push_back(climb_all(bench, gpu, ladder, count));
+  if (!has_launch_attributes(gpu.properties())) {
     bench.note(
         "Dependent launches and clusters are not measured: they need compute capability 9.0.");
   }
-  const Ladder::Mark last_rung = ladder.mark();
-  climb_yardsticks(sums, data);
+  if (gpu.properties().cooperativeLaunch == 0) {
+    bench.note("`grid sync` is not available: the GPU has no cooperative launches.");
+  }
   bench.note(words_on_factors);
+  bench.note(words_on_resources);
   if (own) {
     climb_own_kernel(ladder, *own, [&] {
-      ladder.resume(last_rung);
-      climb_own_sum(ladder, OwnRung(*own, capability), data, expected);
+      const OwnRung rung(*own, capability);
+      for (const OwnSum& each : cases) {
+        ladder.resume(each.mark);
+        const Data data(each.count, gpu.properties(), gpu.stream());
+        climb_own_sum(ladder, rung, data, each.expected);
+      }
     });
   }
   return std::move(ladder).table();

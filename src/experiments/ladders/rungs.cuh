@@ -60,14 +60,17 @@ struct Data {
   /// The number of blocks of `kernel` that the GPU can run at the same time.
   template <class Kernel>
   unsigned resident_blocks(Kernel kernel) const {
-    int each = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int{threads}, 0),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    return static_cast<unsigned>(each) * multiprocessors;
+    return blocks_per_multiprocessor(address_of(kernel), threads) * multiprocessors;
   }
 };
 
 // ------------------------------------------------------------------ launches and their work
+
+/// A launch of `kernel` with `blocks` blocks of `threads` threads.
+template <class... Parameters>
+KernelLaunch launch_of(void (*kernel)(Parameters...), unsigned blocks) {
+  return {address_of(kernel), dim3(blocks), dim3(threads)};
+}
 
 /// The elements that the threads of one launch add to.
 enum class Adds {
@@ -109,10 +112,12 @@ inline Work work_of_strides(std::uint64_t count, Adds adds) {
 }
 
 /// What a block of `threads` threads costs besides global memory, as Nsight Compute counts it on
-/// compute capability 9.0.
+/// compute capability 9.0 with 2^24 elements.
 struct CostOfBlock {
-  double accesses;  ///< turns of shared memory, with conflicts and accesses that are switched off
-  double instructions;  ///< of all warps, for each 32 elements that the block adds
+  /// Turns of shared memory, with conflicts and accesses that are switched off.
+  double accesses = not_counted;
+  /// Of all warps, for each 32 elements that the block adds.
+  double instructions = not_counted;
 };
 
 /// Adds the elements of each block of threads. `scratch` has a word for every thread.

@@ -11,6 +11,7 @@
 #include "experiments/experiment.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/kernel_resources.hpp"
 #include "experiments/memory/sectors.hpp"
 
 namespace shardstream::experiments::memory {
@@ -303,9 +304,7 @@ class Cases {
   template <class... Parameters, class... Arguments>
   void add(const char* name, void (*kernel)(const float*, float*, Parameters...), unsigned turn,
            Arguments... arguments) {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
-          "cudaFuncGetAttributes");
+    const cudaFuncAttributes attributes = attributes_of(kernel);
     const auto launch = [&] {
       kernel<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(from_.data(), to_.data(),
                                                                          arguments...);
@@ -394,8 +393,7 @@ void Cases::add_recursion(unsigned depth) {
   bench_.verify(are_nested_right(to_.read(0, 4096), depth), formatted("recursion, {}", depth));
   const Measured time = gpu_.time([&] { launch_recursion(depth); }).seconds.times(1e3);
   if (shallowest_ == 0) shallowest_ = time.value;
-  cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, recursive), "cudaFuncGetAttributes");
+  const cudaFuncAttributes attributes = attributes_of(recursive);
   const auto all = static_cast<double>(count_);
   rows_.add({"recursion", formatted("depth {}", depth), std::int64_t{attributes.numRegs},
              to_cell(stack_of(depth)), to_cell(attributes.sharedSizeBytes),
