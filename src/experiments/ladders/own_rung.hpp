@@ -78,14 +78,12 @@ class OwnRung {
 inline void climb_own_kernel(Ladder& ladder, const OwnKernel& kernel,
                              const std::function<void()>& climb) {
   const auto sentence = [&](const Error& error) {
-    std::string text =
-        formatted("Own kernel {}: {}.", kernel.source.rung(), std::string(error.what()));
-    if (context_is_lost()) {
-      text +=
-          " It has destroyed the CUDA context, as an access outside its arrays does: no later "
-          "experiment can run. compute-sanitizer names the line.";
-    }
-    return text;
+    const std::string name = kernel.source.rung();
+    if (!context_is_lost()) return formatted("Own kernel {}: {}.", name, std::string(error.what()));
+    return formatted(
+        "Own kernel {} has destroyed the CUDA context ({}), as an access outside its arrays does: "
+        "no later experiment can run. compute-sanitizer names the line.",
+        name, std::string(cudaGetErrorString(cudaDeviceSynchronize())));  // the same error again
   };
   try {
     climb();
