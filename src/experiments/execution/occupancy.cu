@@ -331,8 +331,8 @@ class Sweep {
 
 /// The blocks of the kernel that fit on a multiprocessor, as CUDA calculates them.
 int blocks_of(const CopyKernel& kernel, int threads, std::size_t shared) {
-  return static_cast<int>(blocks_per_multiprocessor(address_of(kernel.copy),
-                                                    static_cast<unsigned>(threads), shared));
+  return static_cast<int>(
+      blocks_per_multiprocessor(address_of(kernel.copy), static_cast<unsigned>(threads), shared));
 }
 
 /// The dynamic shared memory of a block with which `blocks` blocks and no more fit.
@@ -383,8 +383,8 @@ Result Sweep::add(const char* limit, const CopyKernel& kernel, int threads, std:
   if (const unsigned idle = static_cast<unsigned>(-threads) % warp; idle > 0) {
     remark += formatted("; {} lanes of each block are idle", idle);
   }
-  rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes_of(kernel.copy).numRegs), to_cell(shared),
-             to_cell(blocks), to_cell(seen), to_cell(in_part), result.occupancy,
+  rows_.add({limit, kernel.name, to_cell(threads), to_cell(attributes_of(kernel.copy).numRegs),
+             to_cell(shared), to_cell(blocks), to_cell(seen), to_cell(in_part), result.occupancy,
              percent_of(mean_at_once(stays))},
             rate, rate.value / bench_.ceiling("device_copy"), remark, {0, bytes},
             timing.seconds.value / launches);

@@ -335,8 +335,8 @@ KernelLaunch shape_of_bulk(const Product<bf16>& p) {
 template <unsigned Columns, unsigned Stages>
 void enqueue_bulk(const Product<bf16>& p, cudaStream_t stream) {
   const KernelLaunch shape = shape_of_bulk<Columns, Stages>(p);
-  multiply_in_bulk<Columns, Stages><<<shape.blocks, shape.threads, shape.shared, stream>>>(
-      map_of_a(p), map_of_b(p), p);
+  multiply_in_bulk<Columns, Stages>
+      <<<shape.blocks, shape.threads, shape.shared, stream>>>(map_of_a(p), map_of_b(p), p);
   check_launch("multiply_in_bulk");
 }
 template <unsigned Columns, unsigned Stages>

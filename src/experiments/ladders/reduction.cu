@@ -60,14 +60,22 @@ extern const Experiment about_reduction = {
                 "Each rung changes one thing: which elements are added, what separates the levels "
                 "of the tree (launches or barriers), the memory that holds the tree, the threads "
                 "that add, the elements and the loads in flight per thread, and the way in which "
-                "warps and blocks combine their sums. `dependent launch` lets the second launch "
+                "warps and blocks combine their sums. `tiles of 4` to `groups` double the lanes of "
+                "a cooperative group from 4 to 32. `coalesced threads` and `shuffles` differ from "
+                "`groups`, and `grid sync` from `shuffles`. `dependent launch` lets the second "
+                "launch "
                 "begin while the first one adds, and `clusters` adds the sums of 8 blocks in the "
                 "shared memory of one of them; both need compute capability 9.0. The table names "
                 "the file and line of each kernel (in src/experiments/ladders) and its factors "
-                "over the previous rung and over the first one. The last two rows are this "
-                "program's own reduction, which adds in a fixed order, and CUB's. One atomic "
-                "addition for each element is in the experiment atomics. Without a GPU, only the "
-                "host reference is timed.",
+                "over the previous rung and over the first one; `registers` of a thread, `shared` "
+                "memory of a block, and the theoretical `occupancy`. `wave_occupancy` is the mean "
+                "of the occupancy over the waves of the grid, calculated as if all blocks took "
+                "equally long. The last two rows of a case are this program's own reduction, "
+                "which adds in a fixed order, and CUB's. Two cases add 2^24 floats, where the "
+                "launches and the last blocks take a part of the time, and 2^30 floats, where "
+                "memory takes almost all of it. With --quick or a given count there is one case. "
+                "One atomic addition for each element is in the experiment atomics. Without a GPU, "
+                "only the host reference is timed.",
             .expectation =
                 "The first rung reads two words and writes one for each element in each of its "
                 "log2(count) launches: expect it to take two to three times log2(count) as long as "
@@ -75,15 +83,20 @@ extern const Experiment about_reduction = {
                 "the trees with one element per thread. From `grid stride` on, each thread adds "
                 "many elements, and the number of blocks is that of the occupancy API; expect "
                 "memory to limit these rungs, and the way in which warps and blocks combine their "
-                "sums to matter little. Their expected time is that of their bytes at the rate of "
-                "reading device memory. Launches and the sums of the blocks come on top, which "
+                "sums to matter little. A tile of n lanes adds in log2(n) steps and leaves 512 / n "
+                "words of a block in shared memory: 128 for 4 lanes and 16 for 32, which is little "
+                "beside the elements of the block. Their expected time is that of their bytes at "
+                "the rate of reading device memory. Launches and the sums of the blocks come on "
+                "top, which "
                 "counts for few elements and not for many. A dependent launch saves a part of the "
                 "time between two kernels, which matters most for few elements. Clusters save work "
                 "only on the sums of blocks, so expect them to gain little. The best number of "
                 "loads in flight depends on the GPU.",
             .pitfalls =
                 "2^24 floats are 64 MiB. The L2 cache of a recent GPU holds a part of them, so the "
-                "share may exceed 1; with reduction.count 2^32 it does not. A compiler may unroll "
+                "share may exceed 1; 2^30 floats are 4 GiB, and it does not. Compare the rungs by "
+                "the larger case. coalesced_threads() may hold any of the lanes of a warp, so its "
+                "kernel does not rely on all of them. A compiler may unroll "
                 "loops by itself: loops over the levels of a tree are not unrolled before the rung "
                 "`unrolled`. A kernel that begins early must wait before it reads what the "
                 "previous one writes. A block may write to the shared memory of another one only "
@@ -105,12 +118,17 @@ extern const Experiment about_reduction = {
     .options = options,
     .expected = time_of_memory,
     .exercise = {.task = "Predict the time in ms of the rungs `global memory`, `grid stride` and "
-                         "`streaming`, from the count and your GPU's rate of reading memory.",
+                         "`streaming` in the first case, from the count and your GPU's rate of "
+                         "reading memory.",
                  .rows = {{{"rung", "global memory"}},
                           {{"rung", "grid stride"}},
                           {{"rung", "streaming"}}}},
-    .figure =
-        {.look = Look::steps, .x = "rung", .y = "time", .log_y = true, .more_is_better = false},
+    .figure = {.look = Look::steps,
+               .x = "rung",
+               .y = "time",
+               .panel = "case",
+               .log_y = true,
+               .more_is_better = false},
     .needs = {.ceilings = {"device_read"}},
     .run = with_cuda<reduction>(),
     .run_host = reduction_on_host,
@@ -498,10 +516,9 @@ void climb_strided(Sums& sums, const Data& data) {
   const auto strided = [&](const char* name, SourceLine place, const char* sentence,
                            BlockSums kernel, const CostOfBlock& cost) {
     const unsigned blocks = data.resident_blocks(kernel);
-    sums.climb(
-        {name, place, with_blocks(sentence, blocks), work_of_one_pass(data.count, blocks, cost),
-         launch_of(kernel, blocks)},
-        [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
+    sums.climb({name, place, with_blocks(sentence, blocks),
+                work_of_one_pass(data.count, blocks, cost), launch_of(kernel, blocks)},
+               [&data, kernel, blocks] { add_in_two_launches(data, kernel, blocks); });
   };
   strided("grid stride", flight_place, "each thread adds many elements before the tree begins",
           sum_in_flight<1>, {476, 14.1});
@@ -527,36 +544,36 @@ void climb_strided(Sums& sums, const Data& data) {
 
 void climb_dependent_launch(Sums& sums, const Data& data) {
   const unsigned blocks = data.resident_blocks(sum_with_early_launch);
-  sums.climb({"dependent launch", dependent_place,
-              with_blocks("the second launch begins before the first one ends", blocks),
-              work_of_one_pass(data.count, blocks, {119, 6.9}),
-              launch_of(sum_with_early_launch, blocks)},
-             [&data, blocks] { add_in_dependent_launches(data, sum_with_early_launch, blocks); });
+  sums.climb(
+      {"dependent launch", dependent_place,
+       with_blocks("the second launch begins before the first one ends", blocks),
+       work_of_one_pass(data.count, blocks, {119, 6.9}), launch_of(sum_with_early_launch, blocks)},
+      [&data, blocks] { add_in_dependent_launches(data, sum_with_early_launch, blocks); });
 }
 
 void climb_block_atomics(Sums& sums, const Data& data) {
   const unsigned adding = data.resident_blocks(sum_by_block_atomics);
-  sums.climb({"block atomics", block_atomic_place,
-              with_blocks("one atomic addition for each block, and no second launch", adding),
-              work_of_one_pass(data.count, adding, {119, 7.2}),
-              launch_of(sum_by_block_atomics, adding)},
-             [&] {
-               data.sum.clear(data.stream);
-               sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
-                                                                         data.sum.data());
-               check_launch("sum_by_block_atomics");
-             });
+  sums.climb(
+      {"block atomics", block_atomic_place,
+       with_blocks("one atomic addition for each block, and no second launch", adding),
+       work_of_one_pass(data.count, adding, {119, 7.2}), launch_of(sum_by_block_atomics, adding)},
+      [&] {
+        data.sum.clear(data.stream);
+        sum_by_block_atomics<<<adding, threads, 0, data.stream>>>(data.x.data(), data.count,
+                                                                  data.sum.data());
+        check_launch("sum_by_block_atomics");
+      });
 }
 
 void climb_grid_sync(Sums& sums, const Data& data) {
   const unsigned waiting = data.resident_blocks(sum_with_grid_sync);
-  sums.climb({"grid sync", grid_sync_place,
-              with_blocks("as shuffles, but a barrier of the grid replaces the second launch; then "
-                          "the first block adds all sums",
-                          waiting),
-              work_of_one_pass(data.count, waiting, {179, 7.0}),
-              launch_of(sum_with_grid_sync, waiting)},
-             [&] { launch_cooperatively(data, sum_with_grid_sync, waiting); });
+  sums.climb(
+      {"grid sync", grid_sync_place,
+       with_blocks("as shuffles, but a barrier of the grid replaces the second launch; then "
+                   "the first block adds all sums",
+                   waiting),
+       work_of_one_pass(data.count, waiting, {179, 7.0}), launch_of(sum_with_grid_sync, waiting)},
+      [&] { launch_cooperatively(data, sum_with_grid_sync, waiting); });
 }
 
 SumPlaces places_of_sums(const Data& data) {
@@ -618,8 +635,8 @@ std::vector<std::uint64_t> counts_of(Bench& bench) {
   std::uint64_t large = many;
   while (large > max) large /= 2;
   if (large < many) {
-    bench.note(formatted("The larger case has {}, since {} do not fit.", case_of(large),
-                         case_of(many)));
+    bench.note(
+        formatted("The larger case has {}, since {} do not fit.", case_of(large), case_of(many)));
   }
   if (large <= few) return {few};
   return {few, large};
