@@ -49,7 +49,10 @@ extern const Experiment about_gram = {
                 "diagonal, and stores each one twice, the second time transposed through shared "
                 "memory. First A has 32 columns, as in the guide: C takes most of the bytes, and "
                 "the share is of the rate of a copy. Then A is square, and the share is of "
-                "cuBLASLt, which computes all of C. `matmul` has the rungs beyond one output a "
+                "cuBLASLt, which computes all of C. The table has the `registers` of a thread, the "
+                "`shared` memory of a block, the theoretical `occupancy`, and in `wave_occupancy` "
+                "its mean over the waves of the grid, calculated as if all blocks took equally "
+                "long; in `symmetry` they do not. `matmul` has the rungs beyond one output a "
                 "thread.",
             .expectation =
                 "In the plain kernel, each lane needs a sector of its own, so a load of the second "

@@ -13,15 +13,14 @@
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/kernel_resources.hpp"
 
 namespace shardstream::experiments::memory {
 
 /// Number of registers of a thread of `kernel`.
 template <class Kernel>
 int registers_of(Kernel kernel) {
-  cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
-  return attributes.numRegs;
+  return attributes_of(kernel).numRegs;
 }
 
 /// Permits `kernel` as much dynamic shared memory as a launch with `bytes` needs.

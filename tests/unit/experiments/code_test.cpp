@@ -76,8 +76,8 @@ TEST(Code, OfTheReductionHasEachKernelOnceAndNoCodeOfTheHost) {
   const std::string text = code_text(named("reduction"));
   for (const char* const kernel :
        {"add_everywhere", "add_pairs", "sum_in_global", "sum_in_shared", "sum_in_flight",
-        "sum_unrolled", "sum_by_groups", "sum_by_shuffles", "sum_by_block_atomics",
-        "sum_with_grid_sync", "sum_by_last_block"}) {
+        "sum_unrolled", "sum_by_tiles", "sum_by_coalesced_groups", "sum_by_shuffles",
+        "sum_by_block_atomics", "sum_with_grid_sync", "sum_by_last_block"}) {
     EXPECT_EQ(count(text, std::string(" ") + kernel + "("), 1U) << kernel;
   }
   for (const char* const helper : {"enum class Tree", "float sum_of_thread(", "threads = 512"}) {

@@ -162,6 +162,14 @@ TEST(Scheduling, MedianDisplacementIsTheDistanceFromTheOwnNumber) {
   EXPECT_EQ(wave_of(8, 4), 2U);
 }
 
+TEST(Occupancy, FallsWithAnUnfilledLastWave) {
+  EXPECT_DOUBLE_EQ(filled_by_waves(8, 4), 1);
+  EXPECT_DOUBLE_EQ(filled_by_waves(9, 4), 0.75);
+  EXPECT_DOUBLE_EQ(filled_by_waves(1, 4), 0.25);
+  EXPECT_TRUE(std::isnan(filled_by_waves(0, 4)));
+  EXPECT_TRUE(std::isnan(filled_by_waves(4, 0)));
+}
+
 TEST(Divergence, OfATreeIsThatOfTheText) {
   EXPECT_DOUBLE_EQ(divergent_in_tree(256, Adders::spread), 47.0 / 64);  // 73.4 %
   EXPECT_DOUBLE_EQ(divergent_in_tree(256, Adders::neighbours), 5.0 / 64);
