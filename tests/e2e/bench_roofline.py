@@ -108,7 +108,7 @@ def crafted():
         for name, table, look in (
                 ("roofline", roofs(), {"look": "roofline", "x": "intensity", "y": "rate",
                                        "series": "part"}),
-                ("reduction", rows_of(["rung", "time", *KERNEL], ladder), {})):
+                ("reduction", rows_of(["rung", "time", *KERNEL], ladder), {"panel": ""})):
             group = file[f"bench/{name}"]
             for key, value in look.items():
                 group.attrs[key] = np.bytes_(value)
@@ -219,7 +219,7 @@ def test_a_table_without_a_needed_column():
     with h5py.File(whole) as file:
         group = file["bench/reduction"]
         names = group["rows"].dtype.names
-        figure = {str(group.attrs[name]) for name in ("x", "y")}
+        figure = {str(group.attrs[name]) for name in ("x", "y", "panel")}
     needed = {"rank", "ci_lo", "ci_hi", "share", "remark", *figure}
 
     def check_column(name):
