@@ -310,9 +310,10 @@ class NcclCommunicator final : public Communicator {
   void start(const std::function<void()>& connect) {
     const ranks::Session& session = shared_->session;
     std::unique_ptr<device::Stream> stream;
+    constexpr std::size_t word = 16;  // NCCL reads whole words, even for one byte
     session.collectively([&] {
-      barrier_bytes_ = {shared_->device, device::Memory::device,
-                        static_cast<std::size_t>(session.size())};
+      const auto bytes = static_cast<std::size_t>(session.size());
+      barrier_bytes_ = {shared_->device, device::Memory::device, (bytes + word - 1) / word * word};
       stream = shared_->device.make_stream();
     });
     std::string failure;
@@ -361,7 +362,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<SharedState> shared_;
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
-  device::Buffer<std::byte> barrier_bytes_;  ///< one byte per rank, for barrier()
+  device::Buffer<std::byte> barrier_bytes_;  ///< at least one byte per rank, for barrier()
 };
 
 }  // namespace
