@@ -289,9 +289,11 @@ std::string words_of(const Axis& axis) {
 
 std::string help(std::span<const Axis> axes) {
   if (axes.empty()) return {};
-  std::string text =
-      "\nAxes, whose values --axis NAME=VALUE,... chooses; 1..9+2 adds 2, and 1..8*2 multiplies by "
-      "2\n";
+  std::string text = '\n' + wrapped("",
+                                    "Axes, whose values --axis NAME=VALUE,... chooses. 1..9+2 adds "
+                                    "2, 1..8*2 multiplies by 2, and a range without its second "
+                                    "number, such as 1..*2, ends at the largest possible one.",
+                                    0);
   for (const Axis& axis : axes) {
     const std::string unit = axis.unit.empty() ? "" : fmt::format(" [{}]", axis.unit);
     text += wrapped(fmt::format("  {:<18}", fmt::format("{}{}", axis.name, unit)),
