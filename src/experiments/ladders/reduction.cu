@@ -75,9 +75,9 @@ extern const Experiment about_reduction = {
                 "the mean "
                 "of the occupancy over the waves of the grid, calculated as if all blocks took "
                 "equally long. The last two rows of a case are this program's own reduction, "
-                "which adds in a fixed order, and CUB's. Two cases add 2^24 floats, where the "
-                "launches and the last blocks take a part of the time, and 2^30 floats, where "
-                "memory takes almost all of it. With --quick or a given count there is one case. "
+                "which adds in a fixed order, and CUB's. With 2^24 floats, the launches and the "
+                "last blocks take a part of the time; with 2^30 floats, memory takes almost all "
+                "of it. With --quick or a given count, there is only one case. "
                 "One atomic addition for each element is in the experiment atomics. Without a GPU, "
                 "only the host reference is timed.",
             .expectation =

@@ -116,7 +116,7 @@ inline Work work_of_strides(std::uint64_t count, Adds adds) {
 struct CostOfBlock {
   /// Turns of shared memory, with conflicts and accesses that are switched off.
   double accesses = not_counted;
-  /// Of all warps, for each 32 elements that the block adds.
+  /// Instructions of all warps for each 32 elements that the block adds.
   double instructions = not_counted;
 };
 

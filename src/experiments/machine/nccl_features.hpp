@@ -1,6 +1,8 @@
 // The parts of NCCL that newer versions have, and the versions that they need.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <array>
 #include <string>
 
@@ -11,6 +13,13 @@ enum class NcclFeature {
   windows,       ///< symmetric windows (ncclCommWindowRegister)
   device_code    ///< kernels that read the windows of other GPUs (nccl_device.h)
 };
+
+/// The function `name` of the loaded library, with the type of its declaration in nccl.h. Null if
+/// the library does not have it: the program also runs with libraries older than its header.
+template <class Function>
+Function* find(Function*, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
 
 /// "2.28.9" for 22809, as ncclGetVersion returns versions since 2.9.
 inline std::string nccl_version_text(int version) {

@@ -2,7 +2,6 @@
 // them. The program's own communicator (comm/nccl.cpp) puts events around each call, and a barrier
 // before large ones. Newer versions of NCCL have faster ways for memory that it knows.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include <algorithm>
@@ -128,13 +127,6 @@ class PlainNccl final : public CollectiveCalls {
   ncclComm_t comm_ = nullptr;
   ranks::Heartbeat::AtHang at_hang_;  // last: it uses the rest
 };
-
-/// The library's function `name`, which has the type of a declaration in nccl.h. Null if the
-/// library does not have it: the program also runs with libraries older than its header.
-template <class Function>
-Function* find(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-}
 
 int library_version() {
   int version = 0;

@@ -4,7 +4,6 @@
 #include "experiments/machine/window_kernel.hpp"
 
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include <algorithm>
@@ -68,13 +67,6 @@ Kernel<LoopArgs> loop_kernel() {
               check_launch("all_reduce_by_loads");
             }
           }};
-}
-
-/// A function of the library that is loaded; null if it has none of this name. The program is not
-/// linked with functions that older libraries do not have.
-template <class Function>
-Function* find(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
 class LsaKernel final : public WindowKernel {
