@@ -85,7 +85,7 @@ void reject_ignored(const CommandLine& line, std::string_view command,
   const auto reject = [&](const auto& name) {
     if (std::ranges::find(own, name) != own.end()) return;
     throw UsageError(
-        fmt::format("{} prints texts and measures nothing: leave out --{}{}", command, name,
+        fmt::format("{} measures nothing: leave out --{}{}", command, name,
                     name == "json" ? ", or write shardstream bench --list --json" : ""));
   };
   for (const auto& name : line.switches) reject(name);
